@@ -1,0 +1,56 @@
+"""Every failure a user can cause or meet: one message, one exit code, no traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class MvpError(Exception):
+    """A failure with a message for the user.
+
+    ``what`` says what failed and with which value; ``hint`` says what to try next; ``exit_code`` is documented in README.md.
+    """
+
+    exit_code = 1
+    label = "failed"
+
+    def __init__(self, what: str, *, hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+    def show(self) -> str:
+        """The message as printed on stderr: one line, and a second one with the hint."""
+        return f"{self.label}: {self.what}" + (f"\n  try: {self.hint}" if self.hint else "")
+
+
+class Failed(MvpError):
+    """A job or a check failed (exit code 1)."""
+
+
+class BadInput(MvpError):
+    """The user's input is wrong (exit code 2)."""
+
+    exit_code = 2
+    label = "bad input"
+
+
+class Blocked(MvpError):
+    """The environment stops us: nothing is known about the code under test (exit code 3)."""
+
+    exit_code = 3
+    label = "blocked"
+
+
+class TimedOut(MvpError):
+    """Something took longer than it was given (exit code 4)."""
+
+    exit_code = 4
+    label = "timed out"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``" (did you mean 'x'?)"`` for the nearest known word, or an empty string."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f" (did you mean '{near[0]}'?)" if near else ""

@@ -1,0 +1,54 @@
+"""Files that another host reads: written to a temporary name in the same folder, fsynced, renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+@contextlib.contextmanager
+def replacing(path: Path, mode: int = 0o644) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; rename it over ``path`` when the block succeeds, remove it when it fails."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb+") as written:
+            os.fsync(written.fileno())
+        temporary.chmod(mode)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Replace ``path`` atomically. Raises OSError; the old content stays whole then."""
+    with replacing(path, mode) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(path: Path, text: str, mode: int = 0o644) -> None:
+    """Replace ``path`` atomically with UTF-8 text."""
+    write_bytes(path, text.encode(), mode)
+
+
+def write_json(path: Path, value: Any, mode: int = 0o644) -> None:
+    """Replace ``path`` atomically with indented JSON (non-ASCII kept readable)."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", mode)
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file's content, read in 1 MiB pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()

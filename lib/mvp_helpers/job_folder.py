@@ -1,0 +1,120 @@
+"""Claiming a job folder, and the truth about a job: ``result.json``.
+
+Writers take turns: the submitter until the job runner starts, the runner until it ends. Whoever finds a job whose runner is gone
+(see ``reconcile.py``) writes the last word.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from . import files
+from .errors import BadInput, Blocked
+from .paths import JobFolder, SharedRoot
+
+State = Literal["CLAIMED", "NOT_SUBMITTED", "SUBMITTED", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"]
+TERMINAL = frozenset({"NOT_SUBMITTED", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"})
+EXIT_CODES = {"SUCCEEDED": 0, "BLOCKED": 3, "NOT_SUBMITTED": 3}
+
+
+class Result(msgspec.Struct, omit_defaults=False, kw_only=True):
+    """``result.json``. Times are UTC, ISO 8601; steps count optimiser steps as the trainer reports them."""
+
+    submission_id: str
+    workload: str
+    state: State
+    reason: str = ""
+    exit_code: int | None = None
+    claimed_at: str = ""
+    submitted_at: str | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    driver_host: str | None = None
+    driver_node_id: str | None = None
+    driver_node_ip: str | None = None
+    trainer_pid: int | None = None
+    steps_done: int = 0
+    steps_total: int | None = None
+    last_metrics: dict[str, Any] = {}
+
+    @property
+    def ended(self) -> bool:
+        return self.state in TERMINAL
+
+
+def now() -> str:
+    """UTC, ISO 8601 with milliseconds."""
+    return dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def claim(shared: SharedRoot, result: Result) -> JobFolder:
+    """Create the job folder of ``result.submission_id`` with its first ``result.json``.
+
+    Raises:
+        BadInput: the id is taken; nothing in the existing folder is touched.
+        Blocked: the shared root cannot be written (read-only, full, missing).
+    """
+    folder = shared.job(result.submission_id)
+    try:
+        for parent in (shared.jobs, shared.job_index, shared.active_jobs):
+            parent.mkdir(parents=True, exist_ok=True)
+        folder.path.mkdir()
+        for child in (folder.config, folder.logs, folder.checkpoints, folder.debug):
+            child.mkdir()
+        result.claimed_at = now()
+        write(folder, result)
+        (shared.job_index / f"{result.claimed_at.replace(':', '')}_{result.submission_id}").touch()
+    except FileExistsError:
+        raise BadInput(
+            f"submission_id '{result.submission_id}' is already used: {folder.path}",
+            hint="choose another submission_id, or leave it out to have one made",
+        ) from None
+    except OSError as error:
+        raise Blocked(f"cannot write the job folder {folder.path}: {error.strerror}", hint="./scripts/00_prereq_check.sh") from error
+    return folder
+
+
+def write(folder: JobFolder, result: Result) -> None:
+    """Replace ``result.json`` atomically and keep the list of active jobs in step with it."""
+    files.write_bytes(folder.result, msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    active = folder.path.parent / ".active" / folder.submission_id
+    if result.ended:
+        active.unlink(missing_ok=True)
+    elif not active.exists():
+        active.touch()
+
+
+def read(folder: JobFolder) -> Result:
+    """The job's ``result.json``.
+
+    Raises:
+        BadInput: no such job, or its ``result.json`` is missing or damaged.
+    """
+    try:
+        return msgspec.json.decode(folder.result.read_bytes(), type=Result)
+    except FileNotFoundError:
+        what = "has no result.json" if folder.path.is_dir() else "does not exist"
+        raise BadInput(f"job '{folder.submission_id}' {what}: {folder.path}", hint="./scripts/50_status.sh lists the jobs") from None
+    except (msgspec.MsgspecError, OSError) as error:
+        raise BadInput(f"cannot read {folder.result}: {error}") from error
+
+
+def newest_ids(shared: SharedRoot, limit: int) -> list[str]:
+    """The newest ``limit`` job ids, newest first; costs one directory listing however many jobs there are."""
+    try:
+        names = sorted((entry.name for entry in Path(shared.job_index).iterdir()), reverse=True)
+    except FileNotFoundError:
+        return []
+    return [name.split("_", 1)[1] for name in names[:limit]]
+
+
+def active_ids(shared: SharedRoot) -> list[str]:
+    """Ids of the jobs that have not ended, as far as their folders tell."""
+    try:
+        return sorted(entry.name for entry in shared.active_jobs.iterdir())
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,120 @@
+"""The one place that knows where things lie under the shared root and in a job folder (see shared-layout.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class SharedRoot:
+    """Paths under ``SHARED_ROOT`` (an absolute path, the same on every host of a cluster)."""
+
+    root: Path
+
+    @property
+    def jobs(self) -> Path:
+        return self.root / "jobs"
+
+    def job(self, submission_id: str) -> JobFolder:
+        return JobFolder(self.jobs / submission_id)
+
+    @property
+    def job_index(self) -> Path:
+        """Empty files ``<UTC time>_<id>``: the newest jobs are found without opening thousands of folders."""
+        return self.jobs / ".index"
+
+    @property
+    def active_jobs(self) -> Path:
+        """Empty files ``<id>``, one for each job that has not ended."""
+        return self.jobs / ".active"
+
+    @property
+    def datasets(self) -> Path:
+        return self.root / "datasets"
+
+    @property
+    def models(self) -> Path:
+        return self.root / "common" / "models"
+
+    @property
+    def verl_code(self) -> Path:
+        return self.root / "common" / "code" / "verl"
+
+    @property
+    def override_cache(self) -> Path:
+        """Hydra configs already composed, by content of snapshot and overrides."""
+        return self.root / "common" / "cache" / "overrides"
+
+    @property
+    def hf_cache(self) -> Path:
+        return self.root / "hf"
+
+    @property
+    def user_code(self) -> Path:
+        return self.root / "user" / "code"
+
+
+@dataclass(frozen=True)
+class JobFolder:
+    """Paths in ``${SHARED_ROOT}/jobs/<submission_id>/``; claimed once, never reused."""
+
+    path: Path
+
+    @property
+    def submission_id(self) -> str:
+        return self.path.name
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config"
+
+    def job_spec(self, suffix: str = ".json") -> Path:
+        """The user's bytes; the suffix is that of the file the user gave (.json or .yaml)."""
+        return self.config / f"job_spec{suffix}"
+
+    @property
+    def resolved(self) -> Path:
+        return self.config / "resolved.yaml"
+
+    @property
+    def runtime_env(self) -> Path:
+        return self.config / "runtime_env.json"
+
+    @property
+    def submit_cmd(self) -> Path:
+        return self.config / "submit_cmd.txt"
+
+    @property
+    def provenance(self) -> Path:
+        return self.config / "provenance.json"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def driver_log(self) -> Path:
+        return self.logs / "driver.log"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def debug(self) -> Path:
+        return self.path / "debug"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a step, as verl's file logger writes it: ``{"step": 1, "data": {...}}``."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def precheck(self) -> Path:
+        """What the driver and one Ray process on each worker imported, written before training."""
+        return self.path / "precheck.json"
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result.json"
