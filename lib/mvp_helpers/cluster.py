@@ -1,0 +1,220 @@
+"""The cluster file: which hosts, which Ray, which device; resolved once, then handed on as JSON in ``MVP_CLUSTER_JSON``."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from .documents import convert, parse
+from .errors import BadInput, did_you_mean
+
+PROJECT = Path(__file__).resolve().parents[2]
+TEMPLATES = PROJECT / "templates" / "ray"
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+HostName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One host of a cluster. ``ip`` is the address its Ray node announces."""
+
+    name: HostName
+    role: Literal["head", "worker"]
+    ip: str
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every worker offers to Ray. The head always offers no CPU and no GPU."""
+
+    num_cpus: Count
+    num_gpus: Count = 0
+    resources: dict[str, float] = {"worker_node": 100}
+    trainer_processes: Annotated[int, msgspec.Meta(ge=1)] = 1
+    """Trainer processes on each worker (verl's ``n_gpus_per_node``): one a GPU where there are GPUs."""
+
+
+class RaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the Ray cluster is started and reached."""
+
+    port: Port = 6379
+    dashboard_port: Port = 8265
+    client_port: Port = 10001
+    agent_port: Port = 52365
+    """Dashboard agent of the first host; the n-th host of a shared machine listens on ``agent_port + n``."""
+    object_store_mb: Annotated[int, msgspec.Meta(ge=80)] | None = None
+    auth: Literal["token", "none"] = "token"
+    start_timeout_s: Annotated[int, msgspec.Meta(ge=1)] = 120
+
+
+class Entrypoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Resources of the driver: they keep it off the head."""
+
+    resources: dict[str, float] = {"worker_node": 1}
+    num_cpus: float = 1
+
+
+class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where script 31 takes verl from when it is not told."""
+
+    source: Literal["package", "git", "directory"] = "package"
+    path: str | None = None
+    repository: str | None = None
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A resolved cluster file: variables expanded, paths absolute."""
+
+    name: HostName
+    host_driver: Literal["local", "docker", "ssh", "slurm"]
+    shared_root: str
+    state_dir: str | None = None
+    """Where each host keeps the record of its Ray node; default ``${shared_root}/ray/<cluster>``."""
+    python: str = "python3"
+    """The interpreter on the hosts: a name on their PATH, or a path."""
+    device: Literal["cpu", "cuda"]
+    hosts: list[Host]
+    worker: Worker
+    ray: RaySettings = RaySettings()
+    entrypoint: Entrypoint = Entrypoint()
+    env_vars: dict[str, str] = {}
+    """Environment of every job on this cluster; a JobSpec's ``env_vars`` win."""
+    trainer_overrides: list[str] = []
+    """Overrides for every job on this cluster; a JobSpec's win."""
+    data: dict[str, Any] = {}
+    """Settings of script 30 (see ``prepare``)."""
+    code: Code = Code()
+    stop_wait_s: Annotated[int, msgspec.Meta(ge=3)] = 60
+    """Seconds a trainer gets between SIGTERM and SIGKILL."""
+
+    @property
+    def head(self) -> Host:
+        return next(host for host in self.hosts if host.role == "head")
+
+    @property
+    def workers(self) -> list[Host]:
+        return [host for host in self.hosts if host.role == "worker"]
+
+    def host(self, name: str) -> Host:
+        """The host of that name. Raises BadInput when the cluster has none."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise BadInput(f"cluster '{self.name}' has no host '{name}'{did_you_mean(name, [h.name for h in self.hosts])}")
+
+    @property
+    def dashboard(self) -> str:
+        return f"http://{self.head.ip}:{self.ray.dashboard_port}"
+
+    @property
+    def gcs_address(self) -> str:
+        return f"{self.head.ip}:{self.ray.port}"
+
+    @property
+    def state(self) -> Path:
+        return Path(self.state_dir or f"{self.shared_root}/ray/{self.name}")
+
+    @property
+    def token_file(self) -> Path:
+        return self.state / "ray_token"
+
+    @property
+    def worker_resource(self) -> str:
+        """The custom resource only workers have, e.g. ``worker_node``."""
+        return next(iter(self.entrypoint.resources), "")
+
+    def to_json(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    def to_shell(self) -> str:
+        """Shell assignments for ``eval``: the few values scripts need, and everything as ``MVP_CLUSTER_JSON``."""
+        values = {
+            "CLUSTER_NAME": self.name,
+            "HOST_DRIVER": self.host_driver,
+            "SHARED_ROOT": self.shared_root,
+            "CLUSTER_PYTHON": self.python,
+            "CLUSTER_STATE": str(self.state),
+            "MVP_CLUSTER_JSON": self.to_json(),
+        }
+        lines = [f"{key}={shlex.quote(value)}" for key, value in values.items()]
+        lines.append("HOSTS=(" + " ".join(shlex.quote(host.name) for host in self.hosts) + ")")
+        lines.append("HOST_IPS=(" + " ".join(shlex.quote(host.ip) for host in self.hosts) + ")")
+        return "\n".join(lines) + "\nexport MVP_CLUSTER_JSON\n"
+
+
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def _expand(value: Any, source: str) -> Any:
+    """``${VAR}`` and ``${VAR:-default}`` in every string, from the caller's environment."""
+    if isinstance(value, dict):
+        return {key: _expand(item, source) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_expand(item, source) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def replace(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1]) or match[2]
+        if found is None:
+            raise BadInput(f"{source}: ${{{match[1]}}} is not set", hint=f"export {match[1]}=… or write ${{{match[1]}:-default}}")
+        return found
+
+    expanded = VARIABLE.sub(replace, value)
+    whole = VARIABLE.fullmatch(value)
+    return int(expanded) if whole and expanded.isdigit() else expanded
+
+
+def find(name_or_file: str) -> Path:
+    """The cluster file for a name (``local`` → ``templates/ray/local.yaml``) or a path.
+
+    Raises:
+        BadInput: there is no such file.
+    """
+    if "/" in name_or_file or name_or_file.endswith((".yaml", ".yml", ".json")):
+        path = Path(name_or_file)
+    else:
+        path = TEMPLATES / f"{name_or_file}.yaml"
+    if not path.is_file():
+        known = sorted(file.stem for file in TEMPLATES.glob("*.yaml"))
+        raise BadInput(
+            f"no cluster file for '{name_or_file}': {path} does not exist{did_you_mean(name_or_file, known)}",
+            hint=f"--cluster {' | '.join(known)}, or the path of a cluster file",
+        )
+    return path
+
+
+def load(name_or_file: str) -> Cluster:
+    """Read, expand and check a cluster file; relative paths are relative to the project.
+
+    Raises:
+        BadInput: missing file, syntax error, unknown field, wrong type, no head or more than one, no worker.
+    """
+    path = find(name_or_file)
+    cluster = convert(_expand(parse(path.read_bytes(), str(path)), str(path)), Cluster, str(path))
+    names = [host.name for host in cluster.hosts]
+    if len(set(names)) != len(names):
+        raise BadInput(f"{path}: two hosts have the same name")
+    if [host.role for host in cluster.hosts].count("head") != 1 or not cluster.workers:
+        raise BadInput(f"{path}: hosts must hold exactly one with role: head and at least one with role: worker")
+    if cluster.hosts[0].role != "head":
+        raise BadInput(f"{path}: the head must be the first of the hosts")
+    if missing := [name for name in cluster.entrypoint.resources if name not in cluster.worker.resources]:
+        raise BadInput(f"{path}: entrypoint.resources asks for '{missing[0]}', which worker.resources does not offer")
+    absolute = {"shared_root": str(PROJECT / cluster.shared_root)}
+    if cluster.state_dir:
+        absolute["state_dir"] = str(PROJECT / cluster.state_dir)
+    return msgspec.structs.replace(cluster, **absolute)
+
+
+def from_environment() -> Cluster:
+    """The cluster a script resolved, from ``MVP_CLUSTER_JSON``. Raises BadInput when it is not set."""
+    text = os.environ.get("MVP_CLUSTER_JSON")
+    if not text:
+        raise BadInput("MVP_CLUSTER_JSON is not set", hint='eval "$(python3 -m mvp_helpers cluster NAME)", or use the numbered scripts')
+    return msgspec.json.decode(text, type=Cluster)

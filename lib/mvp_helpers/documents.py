@@ -1,0 +1,113 @@
+"""JSON and YAML that people wrote: parsed alike, with the line and column of a mistake and the name of the wrong field."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from .errors import BadInput, did_you_mean
+
+T = TypeVar("T")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key '{key}' stands twice")
+        found[key] = value
+    return found
+
+
+def parse(data: bytes, source: str) -> dict[str, Any]:
+    """A mapping from JSON (``source`` ends in .json) or YAML bytes.
+
+    Raises:
+        BadInput: not UTF-8, a syntax error (with line and column), a repeated key, or not a mapping.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{source} is not UTF-8 text (byte {error.start})") from None
+    document: Any
+    if source.endswith(".json"):
+        try:
+            document = json.loads(text, object_pairs_hook=_no_duplicates)
+        except json.JSONDecodeError as error:
+            raise BadInput(f"{source}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}") from None
+        except ValueError as error:
+            raise BadInput(f"{source}: {error}") from None
+        except RecursionError:
+            raise BadInput(f"{source}: nested too deeply") from None
+    else:
+        document = _parse_yaml(text, source)
+    if not isinstance(document, dict):
+        raise BadInput(f"{source} must hold a mapping of fields, not {_kind(document)}")
+    return document
+
+
+def _parse_yaml(text: str, source: str) -> Any:
+    import yaml
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """Refuses repeated keys, which YAML's own loader silently overwrites."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set()
+            for key_node, _ in node.value:
+                if (key := getattr(key_node, "value", None)) in seen and key != "<<":
+                    mark = key_node.start_mark
+                    raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' stands twice", mark)
+                seen.add(key if isinstance(key, str) else None)
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(text, Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise BadInput(f"{source}{where}: not valid YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise BadInput(f"{source}: not valid YAML: {error}") from None
+
+
+def _kind(value: Any) -> str:
+    return {"NoneType": "nothing", "list": "a list", "str": "a text", "int": "a number"}.get(type(value).__name__, type(value).__name__)
+
+
+def convert(document: Any, kind: type[T], source: str) -> T:
+    """``document`` as a ``kind`` (a msgspec.Struct).
+
+    Raises:
+        BadInput: names the field, the expected type, and the nearest known field for an unknown one.
+    """
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{source}: {_explain(str(error), kind)}") from None
+
+
+def _explain(message: str, kind: Any) -> str:
+    what, _, where = message.partition(" - at `")
+    path = where.rstrip("`").removeprefix("$.").removeprefix("$")
+    if unknown := re.search(r"unknown field `(.+)`", what):
+        inside = f" in '{path}'" if path else ""
+        return f"unknown field '{unknown[1]}'{inside}{did_you_mean(unknown[1], _fields_at(kind, path))}"
+    if missing := re.search(r"missing required field `(.+)`", what):
+        return f"the field '{f'{path}.' if path else ''}{missing[1]}' is missing"
+    return f"{f'{path!r}: ' if path else ''}{what[0].lower()}{what[1:]}".replace("`", "'")
+
+
+def _fields_at(kind: Any, path: str) -> list[str]:
+    """Field names of the struct found by walking ``path`` (``ray`` or ``hosts[0]``) from ``kind``."""
+    for name in re.findall(r"[A-Za-z_]+", path):
+        kind = next((field.type for field in msgspec.structs.fields(kind) if field.encode_name == name), None)
+        while kind is not None and not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+            structs = [part for part in getattr(kind, "__args__", ()) if part is not type(None)]
+            kind = structs[0] if structs else None
+        if kind is None:
+            return []
+    return [field.encode_name for field in msgspec.structs.fields(kind)]
