@@ -1,0 +1,94 @@
+"""The git command line: bounded in time, never asking for a password, never showing one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .errors import Blocked
+
+_ENVIRONMENT = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o ConnectTimeout=15",
+    "LC_ALL": "C",
+}
+
+
+def facts(root: Path, paths: Sequence[str]) -> dict[str, Any]:
+    """Commit, origin (without user names or passwords) and the changed or untracked files among ``paths``.
+
+    ``{"unknown": reason}`` when git cannot tell: provenance that is missing is said to be missing.
+    """
+    try:
+        # A checkout often belongs to another user than the container's root, and its config may name programs to run.
+        base = ["-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-C", str(root)]
+        commit = _git([*base, "rev-parse", "HEAD"], 30).strip()
+        changed = _git([*base, "status", "--porcelain", "--untracked-files=all", "--", *paths], 60).splitlines()
+    except Blocked as error:
+        return {"unknown": error.what}
+    origin = ""
+    with contextlib.suppress(Blocked):
+        origin = _without_user(_git([*base, "config", "remote.origin.url"], 30).strip())
+    return {"commit": commit, "dirty": bool(changed), "changed": [line[3:] for line in changed], "origin": origin}
+
+
+def clone(url: str, target: Path, timeout_s: float, say: Callable[[str], None]) -> None:
+    """Clone ``url`` to ``target``, which appears whole or not at all. Raises Blocked after at most ``timeout_s`` seconds."""
+    from .shared_storage import remove_tree, writing
+
+    say(f"cloning {_without_user(url)} into {target}")
+    work = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        _git(["ls-remote", url, "HEAD"], min(30, timeout_s))  # a network that swallows packets is noticed soon
+        with writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _git(["clone", "--quiet", url, str(work)], timeout_s)
+            work.rename(target)
+    except Blocked as error:
+        raise Blocked(
+            f"cannot clone {_without_user(url)} into {target}: {error.what}",
+            hint=f"put a checkout there by hand: git clone … {target}; or use another source",
+        ) from None
+    finally:
+        remove_tree(work)
+
+
+def _git(arguments: list[str], timeout_s: float) -> str:
+    """Standard output of git. Raises Blocked with git's last line."""
+    try:
+        # Its own session: git's transport helpers survive it otherwise, and keep the pipe open.
+        process = subprocess.Popen(
+            ["git", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=os.environ | _ENVIRONMENT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Blocked(f"cannot run git: {error.strerror}") from error
+    try:
+        output, problems = process.communicate(timeout=timeout_s)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise Blocked(f"git {arguments[0]} took longer than {timeout_s:.0f} s") from None
+        raise
+    if process.returncode:
+        raise Blocked(_without_user((problems.strip().splitlines() or [f"git ended with {process.returncode}"])[-1]))
+    return output
+
+
+def _without_user(text: str) -> str:
+    return re.sub(r"//[^/@\s]*@", "//", text)
