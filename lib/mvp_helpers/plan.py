@@ -1,0 +1,292 @@
+"""The plan: everything a submission will do, computed without side effects."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import secrets
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from . import inputs, overrides, snapshot, workloads
+from .cluster import PROJECT, Cluster
+from .errors import BadInput
+from .jobspec import JobSpec, override_texts
+from .paths import JobFolder, SharedRoot
+from .workloads import Workload
+
+PLACEHOLDERS = (
+    "model",
+    "dataset",
+    "job_folder",
+    "checkpoints",
+    "metrics",
+    "nnodes",
+    "processes_per_worker",
+    "worker_resource",
+    "reward_path",
+    "reward_name",
+)
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """``config/resolved.yaml``: what the job is, where everything lies, and the trainer's exact argv."""
+
+    submission_id: str
+    workload: str
+    source: str
+    cluster: str
+    device: str
+    host_driver: str
+    shared_root: str
+    job_folder: str
+    code_path: str | None
+    code_id: str | None
+    model: str | None
+    dataset: str | None
+    data_files: dict[str, str]
+    reward_fn_path: str | None
+    address: str
+    entrypoint_resources: dict[str, float]
+    entrypoint_num_cpus: float
+    entrypoint: list[str]
+    nnodes: int
+    processes_per_node: int
+    save_freq: int | None
+    argv: list[str]
+    overrides: list[str]
+    imports: list[str]
+    env_vars: dict[str, str]
+    stop_wait_s: int
+
+    @property
+    def world_size(self) -> int:
+        return self.nnodes * self.processes_per_node
+
+    @property
+    def folder(self) -> JobFolder:
+        return JobFolder(Path(self.job_folder))
+
+    def runtime_env(self) -> dict[str, Any]:
+        return {"env_vars": self.env_vars}
+
+    def submit_argv(self) -> list[str]:
+        """The exact ``ray job submit`` command."""
+        encode = msgspec.json.encode
+        return [
+            *("ray", "job", "submit", "--address", self.address, "--submission-id", self.submission_id),
+            *("--entrypoint-resources", encode(self.entrypoint_resources).decode()),
+            *("--entrypoint-num-cpus", f"{self.entrypoint_num_cpus:g}"),
+            *("--runtime-env-json", encode(self.runtime_env()).decode()),
+            *("--no-wait", "--", *self.entrypoint),
+        ]
+
+
+def new_id(workload: str) -> str:
+    """``ppo-20260131-235959-1a2b``: sorts by time, and two made in one second differ."""
+    stamp = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%d-%H%M%S")
+    return f"{workload}-{stamp}-{secrets.token_hex(2)}"
+
+
+def make(spec: JobSpec, cluster: Cluster, source: str) -> Plan:
+    """Plan one submission of ``spec`` on ``cluster``; reads the shared root and the code snapshot's config, writes nothing but the
+    memory of accepted overrides.
+
+    Raises:
+        BadInput: anything wrong with the spec: unknown workload, missing or truncated inputs, a snapshot without marker, an override
+            the snapshot's config does not accept, batch sizes that do not divide.
+    """
+    workload = workloads.load(spec.workload)
+    if spec.shared_root and Path(spec.shared_root) != Path(cluster.shared_root):
+        raise BadInput(
+            f"{source}: shared_root is '{spec.shared_root}' but cluster '{cluster.name}' has '{cluster.shared_root}'",
+            hint="leave shared_root out, or choose the cluster with --cluster",
+        )
+    if cluster.device not in workload.devices and workload.devices:
+        raise BadInput(f"workload '{workload.name}' has no settings for device '{cluster.device}' of cluster '{cluster.name}'")
+    shared = SharedRoot(Path(cluster.shared_root))
+    folder = shared.job(spec.submission_id or new_id(workload.name))
+    own = override_texts(spec.trainer_overrides, source)
+    _refuse_forced(own, workload, source)
+
+    code = _resolve_code(spec, workload, shared, source)
+    model, dataset, data_files = _resolve_data(spec, workload, shared, source)
+    reward = inputs.resolve(spec.reward_fn_path.split(":")[0], "reward_fn_path", shared.root, source) if spec.reward_fn_path else None
+    values = {
+        "model": str(model or ""),
+        "dataset": str(dataset or ""),
+        "job_folder": str(folder.path),
+        "checkpoints": str(folder.checkpoints),
+        "metrics": str(folder.metrics),
+        "nnodes": str(len(cluster.workers)),
+        "processes_per_worker": str(cluster.worker.trainer_processes),
+        "worker_resource": cluster.worker_resource,
+        "reward_path": str(reward or ""),
+        "reward_name": (spec.reward_fn_path or "").partition(":")[2] or "compute_score",
+    }
+    device = workload.devices.get(cluster.device, workloads.DeviceSettings())
+    defaults = [f"{key}={value}" for key, value in workload.defaults.items()]
+
+    def merged(values: dict[str, str]) -> list[str]:
+        toolkit = [*workload.overrides, *device.overrides, *cluster.trainer_overrides, *defaults, *(workload.reward if reward else [])]
+        return overrides.merge([_render(text, values) for text in toolkit], own, [_render(text, values) for text in workload.forced])
+
+    # The job's own folder is left out of the question, or no set of overrides would ever be asked twice.
+    anywhere = values | dict.fromkeys(("job_folder", "checkpoints", "metrics"), "JOB_FOLDER")
+    config: dict[str, Any] = {}
+    if workload.hydra and code:
+        config_dir = code.path / workload.hydra.config_dir
+        config = overrides.compose(config_dir, workload.hydra.config_name, merged(anywhere), code.content, shared.override_cache)
+    nnodes = int(_config_value(config, "trainer.nnodes") or (1 if not workload.hydra else values["nnodes"]))
+    processes = int(_config_value(config, "trainer.n_gpus_per_node") or (1 if not workload.hydra else values["processes_per_worker"]))
+    _check_batches(workload, config, nnodes * processes)
+    final = merged(values)
+    return Plan(
+        submission_id=folder.submission_id,
+        workload=workload.name,
+        source=source,
+        cluster=cluster.name,
+        device=cluster.device,
+        host_driver=cluster.host_driver,
+        shared_root=str(shared.root),
+        job_folder=str(folder.path),
+        code_path=str(code.path) if code else None,
+        code_id=code.code_id if code else None,
+        model=str(model) if model else None,
+        dataset=str(dataset) if dataset else None,
+        data_files=data_files,
+        reward_fn_path=f"{reward}:{values['reward_name']}" if reward else None,
+        address=spec.ray.address or cluster.dashboard,
+        entrypoint_resources=spec.resources.entrypoint_resources or cluster.entrypoint.resources,
+        entrypoint_num_cpus=_first(spec.resources.entrypoint_num_cpus, cluster.entrypoint.num_cpus),
+        entrypoint=[cluster.python, "-m", "mvp_helpers", "run-job", str(folder.path)],
+        nnodes=nnodes,
+        processes_per_node=processes,
+        save_freq=_config_value(config, "trainer.save_freq"),
+        argv=_trainer_argv(workload, final, cluster, values),
+        overrides=final,
+        imports=workload.imports,
+        env_vars=_environment(spec, cluster, workload, device, values, code, source),
+        stop_wait_s=cluster.stop_wait_s,
+    )
+
+
+def _first(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _trainer_argv(workload: Workload, final: list[str], cluster: Cluster, values: dict[str, str]) -> list[str]:
+    if workload.entry.module:
+        return [cluster.python, "-m", workload.entry.module, *final]
+    return [_render(text, values) for text in workload.entry.command] + final
+
+
+def _refuse_forced(own: list[str], workload: Workload, source: str) -> None:
+    forced = {overrides.key_of(text) for text in workload.forced}
+    for text in own:
+        if (key := overrides.key_of(text)) in forced:
+            raise BadInput(f"{source}: trainer_overrides: '{key}' keeps the job in its own folder and cannot be changed")
+
+
+def _resolve_code(spec: JobSpec, workload: Workload, shared: SharedRoot, source: str) -> snapshot.Snapshot | None:
+    if not spec.code_path:
+        if not workload.needs_code:
+            return None
+        raise BadInput(f"{source}: workload '{workload.name}' needs code_path", hint="code_path: common/code/verl/current")
+    return snapshot.check(inputs.resolve(spec.code_path, "code_path", shared.root, source))
+
+
+def _resolve_data(
+    spec: JobSpec, workload: Workload, shared: SharedRoot, source: str
+) -> tuple[Path | None, Path | None, dict[str, str]]:
+    texts = " ".join([*workload.overrides, *workload.entry.command])
+    for field in ("model", "dataset"):
+        if f"{{{field}}}" in texts and not getattr(spec, field):
+            raise BadInput(f"{source}: workload '{workload.name}' needs {field}", hint=inputs.MISSING_HINTS[field])
+    model = inputs.resolve(spec.model, "model", shared.root, source) if spec.model else None
+    dataset = inputs.resolve(spec.dataset, "dataset", shared.root, source) if spec.dataset else None
+    if model:
+        inputs.check_model(model, source)
+    files = {split: str(dataset / name) for split, name in workload.data.items()} if dataset else {}
+    for path in files.values():
+        inputs.check_parquet(Path(path), "dataset", source)
+    return model, dataset, files
+
+
+def _render(text: str, values: dict[str, str]) -> str:
+    return re.sub(r"\{(%s)\}" % "|".join(PLACEHOLDERS), lambda match: values[match[1]], text)
+
+
+def _config_value(config: dict[str, Any], key: str) -> Any:
+    value: Any = config
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _check_batches(workload: Workload, config: dict[str, Any], world_size: int) -> None:
+    for rule in workload.batch_rules:
+        names = [*rule.product, *rule.divisible_by, *rule.at_least]
+        numbers = {name: world_size if name == "world_size" else _config_value(config, name) for name in names}
+        lifted = rule.unless and _config_value(config, rule.unless)
+        if lifted or not all(isinstance(number, int) for number in numbers.values()):
+            continue
+
+        def times(keys: list[str], numbers: dict[str, Any] = numbers) -> int:
+            result = 1
+            for key in keys:
+                result *= numbers[key]
+            return result
+
+        shown = ", ".join(f"{name}={number}" for name, number in numbers.items())
+        product = " * ".join(rule.product)
+        if rule.divisible_by and times(rule.product) % times(rule.divisible_by):
+            raise BadInput(f"{product} must be divisible by {' * '.join(rule.divisible_by)} ({shown})", hint="change trainer_overrides")
+        if rule.at_least and times(rule.product) < times(rule.at_least):
+            raise BadInput(f"{product} must be at least {' * '.join(rule.at_least)} ({shown})", hint="change trainer_overrides")
+
+
+def _environment(
+    spec: JobSpec,
+    cluster: Cluster,
+    workload: Workload,
+    device: workloads.DeviceSettings,
+    values: dict[str, str],
+    code: snapshot.Snapshot | None,
+    source: str,
+) -> dict[str, str]:
+    """``runtime_env.env_vars``: later layers win; PYTHONPATH begins with the code snapshot and has no empty entry."""
+    layers = {**workload.env_vars, **device.env_vars, **cluster.env_vars}
+    merged = {key: _render(value, values) for key, value in layers.items()} | spec.env_vars
+    extra = [part for part in merged.pop("PYTHONPATH", "").split(":") if part and "$" not in part]
+    for part in extra:
+        if not part.startswith("/"):
+            raise BadInput(f"{source}: env_vars.PYTHONPATH: '{part}' is not an absolute path")
+    front = [str(code.path)] if code else []
+    return {
+        "PYTHONPATH": ":".join([*front, str(PROJECT / "lib"), *extra]),
+        # Without it the working directory (or a driver script's folder) stands before PYTHONPATH and can shadow the snapshot.
+        "PYTHONSAFEPATH": "1",
+        "PYTHONUNBUFFERED": "1",
+        "RAY_JOB_STOP_WAIT_TIME_S": str(cluster.stop_wait_s),
+        **merged,
+    }
+
+
+def read(folder: JobFolder) -> Plan:
+    """The plan a job folder was made with. Raises BadInput when it is missing or damaged."""
+    import yaml
+
+    try:
+        return msgspec.convert(yaml.load(folder.resolved.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)), Plan)
+    except (OSError, yaml.YAMLError, msgspec.MsgspecError) as error:
+        raise BadInput(f"cannot read {folder.resolved}: {error}") from None
+
+
+def to_yaml(plan: Plan) -> str:
+    import yaml
+
+    return str(yaml.dump(msgspec.to_builtins(plan), sort_keys=False, allow_unicode=True, width=1000))
+
