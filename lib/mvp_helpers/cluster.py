@@ -139,6 +139,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "SHARED_ROOT": self.shared_root,
             "CLUSTER_PYTHON": self.python,
             "CLUSTER_STATE": str(self.state),
+            "DASHBOARD": self.dashboard,
             "MVP_CLUSTER_JSON": self.to_json(),
         }
         lines = [f"{key}={shlex.quote(value)}" for key, value in values.items()]

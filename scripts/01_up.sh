@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Start the cluster: its hosts, Ray's head, the workers, and wait until every node is alive with the expected resources.
+#
+# usage: ./scripts/01_up.sh [--check] [--cluster NAME|FILE] [--dry-run]
+#
+# Again is fine: what runs is left alone, what died is repaired. On stdout: the dashboard's address and one of
+# "started", "repaired", "already up". Logs of the nodes: <state_dir>/<host>/ray_start.log.
+#
+#   --check    only tell: prints "up", "partly up" or "down"; exit code 0 for "up", else 1
+#
+# examples:
+#   ./scripts/01_up.sh
+#   MVP_HEAD_PORT=6400 ./scripts/01_up.sh      # when another program holds the head's port
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+began=$EPOCHREALTIME
+parse_options '--check' "$@"
+load_cluster
+
+if given --check; then
+  # A host that cannot be reached is down.
+  state=$(helper_on "$HEAD" wait-nodes --now 2>/dev/null) || state=down
+  printf '%s\n' "$state"
+  [[ $state == up ]] || exit 1
+  exit 0
+fi
+
+run hosts_up
+# Workers start as soon as they can join, while the head's dashboard still comes up.
+head_did=$(run helper_on "$HEAD" start-node "$HEAD" --early) || exit
+workers_did=$(on_each start_worker "${WORKERS[@]}") || exit
+run helper_on "$HEAD" wait-nodes
+[[ -z $DRY_RUN ]] || exit 0
+
+case $head_did/$workers_did in
+  started/*) did='started' ;;
+  *repaired* | *started*) did='repaired' ;;
+  *) did='already up' ;;
+esac
+say "cluster '$CLUSTER_NAME' ($((${#WORKERS[@]} + 1)) nodes): $did after $(seconds_since "$began") s"
+printf '%s %s\n' "$DASHBOARD" "$did"

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Stop the cluster: the workers, then the head, then its hosts. Only what 01_up.sh started is ended, with every job on it;
+# other Ray clusters on the same machines live on. Again is fine.
+#
+# usage: ./scripts/02_down.sh [--cluster NAME|FILE] [--dry-run]
+#
+# examples:
+#   ./scripts/02_down.sh
+#   ./scripts/02_down.sh --dry-run
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+began=$EPOCHREALTIME
+parse_options '' "$@"
+load_cluster
+
+on_each stop_node "${WORKERS[@]}"
+stop_node "$HEAD"
+run hosts_down
+say "cluster '$CLUSTER_NAME': down after $(seconds_since "$began") s"

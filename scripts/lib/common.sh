@@ -1,0 +1,127 @@
+# shellcheck shell=bash
+# What every script starts with: strict mode, messages, help, options, the cluster file as shell variables.
+#
+# Exit codes: 0 good, 1 a job or check failed, 2 bad input, 3 blocked (the environment stops us), 4 timed out, 130 Ctrl-C.
+# MVP_DEBUG=1 shows every command with file, line and function.
+
+set -Eeuo pipefail
+shopt -s inherit_errexit
+
+SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+PROJECT=${SCRIPTS%/*}
+export PYTHONPATH=$PROJECT/lib
+DRY_RUN=''
+exec {RESULTS}>&1 # the script's own stdout, whatever a function's output is captured for
+
+PS4='+ ${BASH_SOURCE##*/}:${LINENO}: ${FUNCNAME[0]:+${FUNCNAME[0]}(): }'
+[[ -z ${MVP_DEBUG:-} ]] || set -x
+
+on_error() { # <exit code> <command> <file> <line>
+  # The helper has said what failed, better than a line number can.
+  if [[ $2 != *helper_on* && " ${FUNCNAME[*]} " != *' helper_on '* ]]; then
+    printf '%s:%s: exit code %s from: %s\n' "${3##*/}" "$4" "$1" "$2" >&2
+  fi
+  exit "$1"
+}
+trap 'on_error "$?" "$BASH_COMMAND" "${BASH_SOURCE[0]}" "$LINENO"' ERR
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+say() { # <word>...: one line for the person watching
+  printf '%s\n' "$*" >&2
+}
+
+die() { # <exit code> <what failed, with which value> [<what to try>]
+  local labels=([1]='failed' [2]='bad input' [3]='blocked' [4]='timed out')
+  printf '%s: %s\n' "${labels[$1]:-failed}" "$2" >&2
+  [[ -z ${3:-} ]] || printf '  try: %s\n' "$3" >&2
+  exit "$1"
+}
+
+seconds_since() { # <an earlier $EPOCHREALTIME>: with one decimal
+  local ms=$(((${EPOCHREALTIME/[.,]/} - ${1/[.,]/}) / 1000))
+  printf '%d.%d' $((ms / 1000)) $((ms % 1000 / 100))
+}
+
+show_help() { # the header comment of the script is its help
+  local line
+  while IFS= read -r line && [[ $line == '#'* ]]; do
+    [[ $line != '#!'* && $line != '# shellcheck'* ]] || continue
+    line=${line#'#'}
+    printf '%s\n' "${line# }"
+  done <"$0"
+}
+
+bad_usage() { # <what is wrong>
+  die 2 "$1" "./scripts/${0##*/} --help"
+}
+
+parse_options() { # <own options and arguments: "--wait --timeout= SPEC [FILE] ID..."> <argument>...
+  # Sets ARGS (positional arguments), OPTS (own options as given, ready to hand on), DRY_RUN and MVP_CLUSTER.
+  local own=" $1 " word fewest=0 most=0
+  shift
+  ARGS=() OPTS=()
+  while (($#)); do
+    case $1 in
+      -h | --help) show_help && exit 0 ;;
+      --dry-run) DRY_RUN=1 ;;
+      --) ARGS+=("${@:2}") && break ;;
+      --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" && continue ;;
+      -?*)
+        if [[ $own == *" $1 "* ]]; then
+          OPTS+=("$1")
+        elif [[ $1 == --cluster || $own == *" $1= "* ]]; then
+          [[ -n ${2:-} ]] || bad_usage "$1 needs a value"
+          if [[ $1 == --cluster ]]; then MVP_CLUSTER=$2; else OPTS+=("$1" "$2"); fi
+          shift
+        else
+          bad_usage "unknown option '$1'"
+        fi
+        ;;
+      *) ARGS+=("$1") ;;
+    esac
+    shift
+  done
+  for word in $own; do
+    case $word in
+      -*) ;;
+      '['*'...]') most=10000 ;;
+      '['*) most=$((most + 1)) ;;
+      *...) fewest=$((fewest + 1)) most=10000 ;;
+      *) fewest=$((fewest + 1)) most=$((most + 1)) ;;
+    esac
+  done
+  ((${#ARGS[@]} >= fewest)) || bad_usage "an argument is missing:${own}"
+  ((${#ARGS[@]} <= most)) || bad_usage "unexpected argument '${ARGS[most]}'"
+}
+
+given() { # <option>: was it among the script's own options?
+  [[ " ${OPTS[*]} " == *" $1 "* ]]
+}
+
+run() { # <command>...: run it; with --dry-run only print it
+  if [[ -z $DRY_RUN ]]; then
+    "$@"
+  else
+    printf 'would run:%s\n' "$(printf ' %q' "$@")" >&"$RESULTS"
+  fi
+}
+
+find_python() { # sets PYTHON: the project's own interpreter, else the machine's
+  PYTHON=$PROJECT/.venv/bin/python
+  [[ ! -x $PYTHON ]] || return 0
+  PYTHON=$(command -v python3) || die 3 'there is no python3 on this machine' 'install Python 3.10 or newer'
+  "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+    die 3 "$PYTHON is older than Python 3.10" 'MVP_PYTHON=/path/to/python3.12 ./scripts/12_install_py_deps.sh'
+}
+
+load_cluster() { # CLUSTER_NAME, HOSTS … (see Cluster.to_shell), HEAD, WORKERS, and the verbs of its host driver
+  local assignments
+  find_python
+  assignments=$("$PYTHON" -m mvp_helpers cluster "${MVP_CLUSTER:-local}") || exit
+  eval "$assignments"
+  # shellcheck disable=SC2034 # used by the scripts
+  HEAD=${HOSTS[0]} WORKERS=("${HOSTS[@]:1}")
+  # shellcheck source=scripts/lib/hosts.sh
+  source "$SCRIPTS/lib/hosts.sh"
+}

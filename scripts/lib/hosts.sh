@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# Hosts of the loaded cluster. A host driver (scripts/lib/hosts/<driver>.sh) implements five verbs and nothing else:
+#
+#   hosts_up                          make all hosts reachable (create containers, check ssh …); again is fine and quick
+#   hosts_down                        undo what hosts_up made, and only that; again is fine
+#   hosts_list                        names, one a line, head first
+#   host_exec NAME [-i] -- ARGV...    run ARGV on a host: every argument arrives byte for byte, the exit code comes back;
+#                                     stdin only with -i. Its environment has MVP_HOST, MVP_HOST_IP, MVP_CLUSTER_JSON, a
+#                                     PYTHONPATH with the helper, and no RAY_* variable of the caller
+#   host_ip NAME                      the address its Ray node announces
+#
+# Everything below is written on top of them.
+
+[[ -r $SCRIPTS/lib/hosts/$HOST_DRIVER.sh ]] ||
+  die 2 "cluster '$CLUSTER_NAME': host driver '$HOST_DRIVER' is not supported yet" 'a cluster file with host_driver: local'
+# shellcheck source=scripts/lib/hosts/local.sh
+source "$SCRIPTS/lib/hosts/$HOST_DRIVER.sh"
+
+helper_on() { # <host> [-i] <argument>...: the Python helper, run on a host
+  local host=$1 stdin=()
+  shift
+  [[ ${1:-} != -i ]] || { stdin=(-i) && shift; }
+  host_exec "$host" "${stdin[@]}" -- "$CLUSTER_PYTHON" -m mvp_helpers "$@"
+}
+
+on_each() { # <command> <host>...: run the command for all hosts at once; failures name the hosts
+  local command=$1 host code worst=0 failed=()
+  local -A pids=()
+  shift
+  if [[ -n $DRY_RUN ]]; then
+    for host; do "$command" "$host"; done
+    return
+  fi
+  set -m # a process group each: Ctrl-C and TERM are passed on to all that a host's command started
+  for host; do
+    "$command" "$host" &
+    pids[$host]=$!
+  done
+  set +m
+  # shellcheck disable=SC2064 # the ids of now
+  trap "kill -TERM ${pids[*]/#/-} 2>/dev/null; wait; exit 130" INT TERM
+  for host; do
+    code=0
+    wait "${pids[$host]}" || code=$?
+    ((code == 0)) || { failed+=("$host") && worst=$((code > worst ? code : worst)); }
+  done
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  ((worst == 0)) || die "$worst" "$command: ${failed[*]}"
+}
+
+start_worker() { # <host>
+  run helper_on "$1" start-node "$1"
+}
+
+stop_node() { # <host>
+  run helper_on "$1" stop-node "$1" >/dev/null
+}
