@@ -36,7 +36,7 @@ def facts(root: Path, paths: Sequence[str]) -> dict[str, Any]:
         return {"unknown": error.what}
     origin = ""
     with contextlib.suppress(Blocked):
-        origin = _without_user(_git([*base, "config", "remote.origin.url"], 30).strip())
+        origin = without_user(_git([*base, "config", "remote.origin.url"], 30).strip())
     return {"commit": commit, "dirty": bool(changed), "changed": [line[3:] for line in changed], "origin": origin}
 
 
@@ -44,7 +44,7 @@ def clone(url: str, target: Path, timeout_s: float, say: Callable[[str], None]) 
     """Clone ``url`` to ``target``, which appears whole or not at all. Raises Blocked after at most ``timeout_s`` seconds."""
     from .shared_storage import remove_tree, writing
 
-    say(f"cloning {_without_user(url)} into {target}")
+    say(f"cloning {without_user(url)} into {target}")
     work = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         _git(["ls-remote", url, "HEAD"], min(30, timeout_s))  # a network that swallows packets is noticed soon
@@ -54,7 +54,7 @@ def clone(url: str, target: Path, timeout_s: float, say: Callable[[str], None]) 
             work.rename(target)
     except Blocked as error:
         raise Blocked(
-            f"cannot clone {_without_user(url)} into {target}: {error.what}",
+            f"cannot clone {without_user(url)} into {target}: {error.what}",
             hint=f"put a checkout there by hand: git clone … {target}; or use another source",
         ) from None
     finally:
@@ -86,9 +86,10 @@ def _git(arguments: list[str], timeout_s: float) -> str:
             raise Blocked(f"git {arguments[0]} took longer than {timeout_s:.0f} s") from None
         raise
     if process.returncode:
-        raise Blocked(_without_user((problems.strip().splitlines() or [f"git ended with {process.returncode}"])[-1]))
+        raise Blocked(without_user((problems.strip().splitlines() or [f"git ended with {process.returncode}"])[-1]))
     return output
 
 
-def _without_user(text: str) -> str:
+def without_user(text: str) -> str:
+    """``text`` with the user names and passwords of its URLs taken out."""
     return re.sub(r"//[^/@\s]*@", "//", text)

@@ -1,0 +1,44 @@
+"""What script 30 prepares: the ``data`` part of a cluster file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Rows = Annotated[int, msgspec.Meta(ge=1, le=4000)]
+Size = Annotated[int, msgspec.Meta(ge=1, le=4096)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Repo = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][\w.-]*(/[\w.-]+)?$")]
+
+
+class Generated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Seeded arithmetic word problems, a tokenizer trained on them and a tiny Qwen2 with random weights."""
+
+    train_rows: Rows = 160
+    test_rows: Rows = 16
+    seed: int = 0
+    model: Name = "tiny-qwen2"
+    """Name of the model's folder."""
+    hidden_size: Annotated[int, msgspec.Meta(multiple_of=8, ge=8, le=4096)] = 64
+    """Width of the model; four attention heads share it, and the feed-forward layers are twice as wide."""
+    layers: Size = 2
+
+
+class Hub(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """GSM8K and a model from a Hugging Face hub. Revisions are commits: 40 hex digits."""
+
+    dataset: Repo = "openai/gsm8k"
+    dataset_revision: str = ""
+    model: Repo = "Qwen/Qwen2.5-0.5B-Instruct"
+    model_revision: str = ""
+    model_files: tuple[str, ...] = ("*.safetensors", "*.json", "*.jinja", "*.model", "*.txt", "*.tiktoken", "LICENSE*")
+    """Patterns of the files to fetch: a repository often holds the same weights in several formats."""
+
+
+class DataSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which source is used, and the settings of each."""
+
+    source: Literal["generated", "hub"] = "generated"
+    generated: Generated = Generated()
+    hub: Hub = Hub()
