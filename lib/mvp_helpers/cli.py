@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .errors import Blocked, MvpError
+from .errors import BadInput, Blocked, MvpError
 
 
 def say(text: str) -> None:
@@ -50,6 +50,64 @@ def _wait_nodes(args: argparse.Namespace) -> int:
     return 0
 
 
+def _prepare(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from . import cluster, documents, paths, prepare
+
+    loaded = cluster.from_environment()
+    settings = documents.convert(loaded.data, prepare.DataSettings, f"cluster '{loaded.name}': data")
+    for item in prepare.prepare(settings, paths.SharedRoot(Path(loaded.shared_root)), say, dry_run=args.dry_run):
+        print(item.path)
+    return 0
+
+
+def _snapshot(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from . import cluster, paths, snapshot
+
+    loaded = cluster.from_environment()
+    code = loaded.code
+    place = args.source or code.path
+    if args.source is None and code.source == "package":
+        source = snapshot.Source()
+    elif place is None:
+        raise BadInput(f"cluster '{loaded.name}': code.source is '{code.source}' but code.path is not set")
+    else:
+        source = snapshot.Source(path=Path(place), clone_from=code.repository or "" if code.source == "git" else "")
+    shared = paths.SharedRoot(Path(loaded.shared_root))
+    print(snapshot.snapshot(source, shared, args.code_id, dry_run=args.dry_run, say=say).path)
+    return 0
+
+
+def _submit(args: argparse.Namespace) -> int:
+    from . import cluster, job_folder, plan, submit
+
+    loaded = cluster.from_environment()
+    data = sys.stdin.buffer.read()
+    if args.dry_run:
+        the_plan = submit.prepare(data, args.spec_name, loaded)
+        print(plan.describe(the_plan), end="")
+        return 0
+    the_plan, api = submit.submit(data, args.spec_name, loaded, say)
+    print(the_plan.submission_id, flush=True)
+    if not args.wait:
+        return 0
+    from . import follow
+
+    result = follow.follow(the_plan.folder, api, timeout_s=args.timeout, pending_timeout_s=args.pending_timeout, say=say)
+    return job_folder.EXIT_CODES.get(result.state, 1)
+
+
+def _run_job(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from . import paths, run_job
+
+    return run_job.run(paths.JobFolder(Path(args.folder)))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mvp_helpers", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
@@ -70,6 +128,29 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("wait-nodes", help="wait until every host's Ray node is alive with its resources")
     verb.add_argument("--now", action="store_true", help="do not wait: print up, partly up or down")
     verb.set_defaults(action=_wait_nodes)
+
+    verb = verbs.add_parser("prepare", help="data and model under the shared root, made once")
+    verb.add_argument("--dry-run", action="store_true", help="only say what would be made")
+    verb.set_defaults(action=_prepare)
+
+    verb = verbs.add_parser("snapshot", help="verl's code under the shared root, made once per content")
+    verb.add_argument("--source", help="a folder that holds verl/ (default: what the cluster file says)")
+    verb.add_argument("--code-id", help="the snapshot's name (default: made from its content)")
+    verb.add_argument("--dry-run", action="store_true", help="only say what would be made")
+    verb.set_defaults(action=_snapshot)
+
+    verb = verbs.add_parser("submit", help="submit a JobSpec from stdin (on the head)")
+    verb.add_argument("--spec-name", required=True, help="the file's name: its ending says JSON or YAML, messages name it")
+    verb.add_argument("--wait", action="store_true", help="follow the job and exit with its outcome")
+    verb.add_argument("--no-wait", dest="wait", action="store_false", help="return when Ray has accepted the job (default)")
+    verb.add_argument("--timeout", type=float, help="with --wait: give up after so many seconds (exit 4); the job goes on")
+    verb.add_argument("--pending-timeout", type=float, default=120, help="give up when Ray has not started the job after so many seconds")
+    verb.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    verb.set_defaults(action=_submit)
+
+    verb = verbs.add_parser("run-job", help="the job runner (Ray starts it on a worker)")
+    verb.add_argument("folder", help="the job folder")
+    verb.set_defaults(action=_run_job)
 
     return parser
 

@@ -7,6 +7,9 @@ Writers take turns: the submitter until the job runner starts, the runner until 
 from __future__ import annotations
 
 import datetime as dt
+import errno
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +21,7 @@ from .paths import JobFolder, SharedRoot
 
 State = Literal["CLAIMED", "NOT_SUBMITTED", "SUBMITTED", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"]
 TERMINAL = frozenset({"NOT_SUBMITTED", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"})
+ID_HINT = "choose another submission_id, or leave it out to have one made"
 EXIT_CODES = {"SUCCEEDED": 0, "BLOCKED": 3, "NOT_SUBMITTED": 3}
 
 
@@ -62,25 +66,34 @@ def claim(shared: SharedRoot, result: Result) -> JobFolder:
     try:
         for parent in (shared.jobs, shared.job_index, shared.active_jobs):
             parent.mkdir(parents=True, exist_ok=True)
-        folder.path.mkdir()
-        for child in (folder.config, folder.logs, folder.checkpoints, folder.debug):
-            child.mkdir()
-        result.claimed_at = now()
-        write(folder, result)
+        # Made whole beside its place, then renamed: whoever sees a job folder sees its result.json, and of two claims one wins.
+        draft = Path(tempfile.mkdtemp(prefix=f".claim-{result.submission_id}.", dir=shared.jobs))
+        try:
+            draft.chmod(0o755)
+            for name in (folder.config, folder.logs, folder.checkpoints, folder.debug):
+                (draft / name.name).mkdir()
+            result.claimed_at = now()
+            files.write_bytes(draft / folder.result.name, _encode(result))
+            draft.rename(folder.path)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        (shared.active_jobs / result.submission_id).touch()
         (shared.job_index / f"{result.claimed_at.replace(':', '')}_{result.submission_id}").touch()
-    except FileExistsError:
-        raise BadInput(
-            f"submission_id '{result.submission_id}' is already used: {folder.path}",
-            hint="choose another submission_id, or leave it out to have one made",
-        ) from None
     except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise BadInput(f"submission_id '{result.submission_id}' is already used: {folder.path}", hint=ID_HINT) from None
         raise Blocked(f"cannot write the job folder {folder.path}: {error.strerror}", hint="./scripts/00_prereq_check.sh") from error
     return folder
 
 
+def _encode(result: Result) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+
+
 def write(folder: JobFolder, result: Result) -> None:
     """Replace ``result.json`` atomically and keep the list of active jobs in step with it."""
-    files.write_bytes(folder.result, msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    files.write_bytes(folder.result, _encode(result))
     active = folder.path.parent / ".active" / folder.submission_id
     if result.ended:
         active.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import secrets
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     nnodes: int
     processes_per_node: int
     save_freq: int | None
+    train_batch_size: int | None
+    total_epochs: int | None
+    total_training_steps: int | None
     argv: list[str]
     overrides: list[str]
     imports: list[str]
@@ -165,6 +169,9 @@ def make(spec: JobSpec, cluster: Cluster, source: str) -> Plan:
         nnodes=nnodes,
         processes_per_node=processes,
         save_freq=_config_value(config, "trainer.save_freq"),
+        train_batch_size=_config_value(config, "data.train_batch_size"),
+        total_epochs=_config_value(config, "trainer.total_epochs"),
+        total_training_steps=_config_value(config, "trainer.total_training_steps"),
         argv=_trainer_argv(workload, final, cluster, values),
         overrides=final,
         imports=workload.imports,
@@ -290,3 +297,11 @@ def to_yaml(plan: Plan) -> str:
 
     return str(yaml.dump(msgspec.to_builtins(plan), sort_keys=False, allow_unicode=True, width=1000))
 
+
+
+def describe(plan: Plan) -> str:
+    """The whole plan for a person, as YAML: ids, folders, runtime_env, and the final command line."""
+    import yaml
+
+    extra = {"runtime_env": plan.runtime_env(), "submit_cmd": shlex.join(plan.submit_argv())}
+    return to_yaml(plan) + str(yaml.dump(extra, sort_keys=False, allow_unicode=True, width=100_000))

@@ -114,6 +114,11 @@ class RayApi:
             raise Blocked(f"Ray cannot tell about job '{submission_id}': HTTP {error.code}") from None
         return record
 
+    def jobs(self) -> list[dict[str, Any]]:
+        """Ray's records of all jobs it remembers: 3 s for 10,000, so nothing that a person waits for asks this."""
+        records: list[dict[str, Any]] = self.get("/api/jobs/")
+        return records
+
     def stop_job(self, submission_id: str) -> bool:
         """Ask Ray to stop a job; False when it had already ended."""
         answer = self.get(f"/api/jobs/{urllib.parse.quote(submission_id, safe='')}/stop", method="POST")
@@ -135,6 +140,17 @@ def read_token(cluster: Cluster) -> str:
 def of(cluster: Cluster, timeout_s: float = 10.0) -> RayApi:
     """The REST calls of a cluster, with its token."""
     return RayApi(cluster.dashboard, read_token(cluster), timeout_s)
+
+
+def inherited(address: str) -> RayApi:
+    """The REST calls at ``address`` with the token that Ray's own processes on this host use."""
+    token = os.environ.get("RAY_AUTH_TOKEN", "")
+    if not token and (path := os.environ.get("RAY_AUTH_TOKEN_PATH")) and os.environ.get("RAY_AUTH_MODE") == "token":
+        try:
+            token = Path(path).read_text().strip()
+        except OSError:
+            token = ""  # Ray will say that the token is refused; the job itself can go on.
+    return RayApi(address, token)
 
 
 def environment(cluster: Cluster) -> dict[str, str]:

@@ -1,0 +1,67 @@
+"""Where a job came from: ``config/provenance.json``. Facts only; what cannot be told is null."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import socket
+from pathlib import Path
+from typing import Any
+
+from . import __version__, files, git, snapshot
+from .cluster import PROJECT, Cluster
+from .job_folder import now
+from .plan import Plan
+from .prepare import manifest
+from .ray_api import Node
+
+
+def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -> dict[str, Any]:
+    """The provenance of one submission, taken on the head just before ``ray job submit``."""
+    by_ip = {node.ip: node.node_id for node in nodes if node.alive}
+    host = os.environ.get("MVP_HOST")
+    ip = cluster.host(host).ip if host else None
+    return {
+        "submitted_from": {
+            "host": host,
+            "ip": ip,
+            "hostname": socket.gethostname(),
+            "node_id": by_ip.get(ip or ""),
+            "pid": os.getpid(),
+            "user": getpass.getuser(),
+        },
+        "submitted_at": now(),
+        "toolkit": {"version": __version__, **_toolkit()},
+        "code": _code(plan),
+        "inputs": {name: _input(Path(path)) for name, path in (("model", plan.model), ("dataset", plan.dataset)) if path},
+        "ray": ray_version,
+        "python": platform.python_version(),
+        "image": os.environ.get("MVP_IMAGE"),
+        "hosts": [
+            {"name": host.name, "role": host.role, "ip": host.ip, "node_id": by_ip.get(host.ip)} for host in cluster.hosts
+        ],
+    }
+
+
+def _input(folder: Path) -> dict[str, Any]:
+    """Which data or model it was: the hash of the manifest that script 30 wrote (null for a folder made elsewhere)."""
+    about = manifest.read(folder)
+    known = {"identity": files.sha256(manifest.place(folder)), "made_at": about.made_at} if about else {"identity": None, "made_at": None}
+    return {"path": str(folder), **known}
+
+
+def _toolkit() -> dict[str, Any]:
+    facts = git.facts(PROJECT, ["lib", "scripts", "templates"])
+    return {"commit": facts.get("commit"), "dirty": facts.get("dirty")}
+
+
+def _code(plan: Plan) -> dict[str, Any] | None:
+    if not plan.code_path:
+        return None
+    found = snapshot.load(Path(plan.code_path))
+    return {"code_id": found.code_id, "content": found.content, "path": str(found.path), "source": found.source}
+
+
+def write(plan: Plan, facts: dict[str, Any]) -> None:
+    files.write_json(plan.folder.provenance, facts)

@@ -1,0 +1,239 @@
+"""The job runner: the Ray job's entrypoint, on a worker. Proves the imports, runs the trainer as a child, keeps the evidence.
+
+It stays light (no Ray, no torch) and writes everything into the job folder, so the evidence outlives the submitter, the head and
+Ray's own logs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from . import debug_bundle, job_folder, plan, ray_api
+from .errors import BadInput, MvpError
+from .job_folder import Result, now
+from .paths import JobFolder
+from .plan import Plan
+
+HAND_OVER_S = 10.0
+"""How long a CLAIMED job folder is the submitter's before the runner takes it over (the submitter must have died)."""
+POLL_S = 0.5
+PR_SET_PDEATHSIG = 1
+ERROR_LINE = re.compile(r"^(?:\(.*?\) *)?((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
+
+
+class Runner:
+    """One run of one job folder."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self.folder = folder
+        self.plan: Plan = plan.read(folder)
+        self.result: Result = self._take_over()
+        self.api = ray_api.inherited(self.plan.address)
+        self.child: subprocess.Popen[bytes] | None = None
+        self.stop_requested_at: float | None = None
+        self.last_error_line = ""
+        self._metrics = MetricsTail(folder.metrics)
+
+    def _take_over(self) -> Result:
+        """Wait until the submitter has had its word, then refuse a folder that was run before."""
+        deadline = time.monotonic() + HAND_OVER_S
+        while (result := job_folder.read(self.folder)).state == "CLAIMED" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if result.state not in ("CLAIMED", "SUBMITTED"):
+            raise BadInput(
+                f"the job folder {self.folder.path} was already run (state {result.state}); a job folder is never reused",
+                hint="submit the JobSpec again under a new id",
+            )
+        return result
+
+    def run(self) -> int:
+        """Run the job to its end; returns the trainer's exit code (3 when the precheck blocks it, 128+n for a signal)."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
+        self.result.state, self.result.started_at = "RUNNING", now()
+        self.result.driver_host = os.environ.get("MVP_HOST") or socket.gethostname()
+        self._locate()
+        self._save()
+        start = threading.Thread(target=self._bundle, args=("started",))
+        start.start()
+        with self.folder.driver_log.open("ab", buffering=0) as log:
+            self.log = log
+            try:
+                code = self._precheck_and_train()
+            except OSError as error:
+                self.result.state, self.result.reason, code = "FAILED", f"the job runner: {error}", 1
+        start.join()
+        # Before the last word: who waits for the end finds all evidence in place.
+        self._bundle(self.result.state.lower())
+        self.result.exit_code, self.result.ended_at = code, now()
+        self._save()
+        return code
+
+    def _precheck_and_train(self) -> int:
+        if self.plan.imports:
+            code = self._spawn([sys.executable, "-m", "mvp_helpers.precheck", str(self.folder.path)])
+            if self.stop_requested_at is None and code:
+                self.result.state, self.result.reason = "BLOCKED", self._precheck_reason(code)
+                return 3
+        if self.stop_requested_at is None:
+            self.result.steps_total = self._steps_total()
+            code = self._spawn(self.plan.argv)
+        self._note_metrics()
+        if self.stop_requested_at is not None:
+            self.result.state, self.result.reason = "STOPPED", "stopped on request"
+        elif code == 0:
+            self.result.state = "SUCCEEDED"
+        else:
+            how = f"was killed by {signal.Signals(code - 128).name}" if code > 128 else f"ended with exit code {code}"
+            self.result.state = "FAILED"
+            self.result.reason = f"the trainer {how}" + (f": {self.last_error_line}" if self.last_error_line else "")
+        return code
+
+    def _spawn(self, argv: list[str]) -> int:
+        """Run ``argv`` in the job folder, its output to the driver log and our stdout; returns its exit code, 128+n for a signal."""
+        try:
+            self.child = subprocess.Popen(
+                argv,
+                cwd=self.folder.path,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        except OSError as error:
+            self.last_error_line = f"{argv[0]}: {error.strerror}"
+            return 127
+        self.result.trainer_pid = self.child.pid
+        self._save()
+        assert self.child.stdout
+        pump = threading.Thread(target=self._pump, args=(self.child.stdout,))
+        pump.start()
+        while self.child.poll() is None:
+            self._note_metrics()
+            self._enforce_stop()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.child.wait(POLL_S)
+        # Grandchildren may hold the pipe open for ever: what was written is read, the rest is not waited for.
+        pump.join(timeout=5)
+        code = self.child.returncode
+        self.child = None
+        return code if code >= 0 else 128 - code
+
+    def _pump(self, stream: IO[bytes]) -> None:
+        """Copy the child's output; a full disk loses lines, not the trainer."""
+        tail = b""
+        while chunk := os.read(stream.fileno(), 1 << 16):
+            for sink in (self.log.fileno(), 1):
+                with contextlib.suppress(OSError):
+                    _write_all(sink, chunk)
+            lines = (tail + chunk).split(b"\n")
+            tail = lines.pop()[-4096:]
+            for line in lines:
+                if b"Error" in line or b"Exception" in line:
+                    if match := ERROR_LINE.match(line.decode(errors="replace").strip()):
+                        self.last_error_line = match[1][:500]
+
+    def _on_stop(self, number: int, _frame: Any) -> None:
+        if self.stop_requested_at is None:
+            self.stop_requested_at = time.monotonic()
+        self._signal_child(signal.SIGTERM)
+
+    def _enforce_stop(self) -> None:
+        """A trainer that ignores SIGTERM is killed before Ray kills us, so that the last word can still be written."""
+        if self.stop_requested_at is not None and time.monotonic() - self.stop_requested_at > self.plan.stop_wait_s * 0.8:
+            self._signal_child(signal.SIGKILL)
+
+    def _signal_child(self, number: signal.Signals) -> None:
+        if child := self.child:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, number)
+
+    def _locate(self) -> None:
+        """Which Ray node we are on, from Ray's own record of this job (our addresses can mislead where nodes share a machine)."""
+        try:
+            record = self.api.job(self.folder.submission_id) or {}
+            self.result.driver_node_id = record.get("driver_node_id")
+            ips = {node.node_id: node.ip for node in self.api.nodes()}
+            self.result.driver_node_ip = ips.get(self.result.driver_node_id or "")
+        except MvpError as error:
+            self.result.reason = f"driver node unknown: {error.what}"
+
+    def _note_metrics(self) -> None:
+        if last := self._metrics.newest():
+            self.result.steps_done, self.result.last_metrics = last["step"], last["data"]
+            self._save()
+
+    def _save(self) -> None:
+        with contextlib.suppress(OSError):  # A full or lost shared root must not end a running trainer.
+            job_folder.write(self.folder, self.result)
+
+    def _bundle(self, event: str) -> None:
+        with contextlib.suppress(OSError):
+            debug_bundle.take(self.folder, self.api, event)
+
+    def _precheck_reason(self, code: int) -> str:
+        try:
+            return str("; ".join(json.loads(self.folder.precheck.read_bytes())["problems"])) or f"precheck exit code {code}"
+        except (OSError, ValueError):
+            return f"the precheck ended with exit code {code}: {self.last_error_line or 'see logs/driver.log'}"
+
+    def _steps_total(self) -> int | None:
+        try:
+            found: int | None = json.loads(self.folder.precheck.read_bytes())["steps_total"]
+            return found
+        except (OSError, ValueError, KeyError):
+            return None
+
+
+class MetricsTail:
+    """Reads ``metrics.jsonl`` as it grows; a line still being written waits for the next look."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def newest(self) -> dict[str, Any] | None:
+        """The last complete step written since the last call, or None."""
+        try:
+            with self._path.open("rb") as stream:
+                stream.seek(self._offset)
+                data = stream.read()
+        except OSError:
+            return None
+        whole, newline, _ = data.rpartition(b"\n")
+        self._offset += len(whole) + len(newline)
+        for line in reversed(whole.splitlines()):
+            with contextlib.suppress(ValueError):
+                entry = json.loads(line)
+                if isinstance(entry, dict) and isinstance(entry.get("step"), int) and isinstance(entry.get("data"), dict):
+                    return entry
+        return None
+
+
+def _die_with_parent() -> None:
+    """In the child: SIGKILL when the job runner is killed, or the trainer would train on unseen. Source: prctl(2)."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def run(folder: JobFolder) -> int:
+    """Entry point of ``run-job``. Raises BadInput when the folder is no job folder or was run before."""
+    return Runner(folder).run()
