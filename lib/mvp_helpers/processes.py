@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 PROC = Path("/proc")
+LISTENING = "0A"
+"""State of a listening socket in /proc/net/tcp."""
 
 
 def boot_id() -> str:
@@ -74,7 +76,7 @@ def end(find: Callable[[], Iterable[int]], term_s: float, kill_s: float = 5.0) -
 
 
 def can_listen(ip: str, port: int) -> bool:
-    """Whether ``ip:port`` is free to listen on (``ip`` may be "" for all addresses). Raises OSError when it may never listen there."""
+    """Whether ``ip:port`` is free to listen on (``ip`` "" means all addresses). Raises OSError when that can never be."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -87,8 +89,8 @@ def can_listen(ip: str, port: int) -> bool:
     return True
 
 
-def listener(ip: str, port: int) -> tuple[int, str] | None:
-    """Process id and command of who listens on ``ip:port``, as far as /proc shows it to this user."""
+def holder(ip: str, port: int) -> str:
+    """Who holds ``ip:port``, in words, as far as /proc shows it to this user."""
     inodes = set()
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
@@ -96,14 +98,14 @@ def listener(ip: str, port: int) -> tuple[int, str] | None:
                 fields = line.split()
                 address, hex_port = fields[1].split(":")
                 bound = _address(address)
-                if fields[3] == "0A" and int(hex_port, 16) == port and (ip in ("", bound) or bound in ("0.0.0.0", "::")):
+                if fields[3] == LISTENING and int(hex_port, 16) == port and (ip in ("", bound) or bound in ("0.0.0.0", "::")):
                     inodes.add(f"socket:[{fields[9]}]")
-    for pid in pids():
+    for pid in pids() if inodes else []:
         with contextlib.suppress(OSError):
             for handle in (PROC / str(pid) / "fd").iterdir():
                 if os.readlink(handle) in inodes:
-                    return pid, command(pid)
-    return None
+                    return f"by pid {pid} ({command(pid)[:100]})"
+    return "by another user's process" if inodes else "by a passing connection: choose a port below 32768"
 
 
 def _address(text: str) -> str:

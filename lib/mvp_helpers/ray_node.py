@@ -1,8 +1,8 @@
 """The life of one Ray node, on the host it runs on: started, found healthy, repaired, stopped.
 
-``ray start --block`` runs in a session of its own. It and every descendant carry ``MVP_RAY_INSTANCE=<instance>``, a random value that
-is also the node's name in Ray's node table: so what is ours can be proved for each process and for each row, and nothing else is touched.
-Nothing here imports Ray: that alone would cost 0.4 s a call.
+``ray start --block`` runs in a session of its own. It and all its descendants carry ``MVP_RAY_INSTANCE=<instance>``, a random
+value that is also the node's name in Ray's node table: what is ours can be proved, process by process and row by row; nothing else
+is touched. Nothing here imports Ray: that alone would cost 0.4 s a call.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TERM_WAIT_S = 10.0
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """``node.json``: what runs on a host. ``pid_start_time`` is in clock ticks since boot; ``pid`` is 0 until the process exists."""
+    """``node.json``: what runs on a host. ``pid_start_time`` is in clock ticks since boot; ``pid`` is 0 before there is one."""
 
     pid: int = 0
     pid_start_time: int = 0
@@ -189,16 +189,14 @@ def check_ports(cluster: Cluster, host: Host) -> None:
                 f"{host.name}: cannot listen on {ip}:{port}: {error.strerror}",
                 hint=f"the host's ip and {field} in the cluster file",
             ) from None
-        holder = processes.listener(ip, port)
-        who = f"held by pid {holder[0]} ({holder[1][:100]})" if holder else "held by another user's process"
         raise Blocked(
-            f"{host.name}: port {port} is taken, {who}",
+            f"{host.name}: port {port} is taken {processes.holder(ip, port)}",
             hint=f"{variable}=<free port> ./scripts/01_up.sh moves it ({field} in the cluster file)",
         )
 
 
 def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
-    """Start host ``name``'s node; returns ``started``, ``repaired`` (leftovers of a dead one were ended first) or ``already running``.
+    """Start host ``name``'s node. Returns ``started``, ``repaired`` (a dead one's leftovers were ended) or ``already running``.
 
     ``early`` returns for the head as soon as workers can join, while its dashboard still comes up.
 
@@ -256,7 +254,7 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
         )
     paths.write(msgspec.structs.replace(record, pid=process.pid, pid_start_time=processes.start_time(process.pid) or 0))
     joinable = early and host.role == "head"
-    while not (joinable and paths.raylet_socket.exists() or _row(cluster, record)):
+    while not ((joinable and paths.raylet_socket.exists()) or _row(cluster, record)):
         if process.poll() is not None:
             raise Blocked(f"{host.name}: ray start ended with code {process.returncode}{paths.log_tail(offset)}")
         if time.monotonic() - began > cluster.ray.start_timeout_s:
