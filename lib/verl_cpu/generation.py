@@ -1,0 +1,164 @@
+"""Token-in, token-out generation with ``transformers`` on a CPU, and replacing the model's weights between two generations. Knows no Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+# What verl sends with every request and what changes nothing here: log-probs are always returned.
+_NEUTRAL = {"repetition_penalty": 1.0, "n": 1, "min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+_IGNORED = frozenset({"logprobs"})
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to draw tokens. ``temperature`` 0 is greedy; ``top_k`` below 1 and ``top_p`` 1 are off."""
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    ignore_eos: bool = False
+
+    @classmethod
+    def from_verl(cls, params: Mapping[str, Any], max_tokens: int, ignore_eos: bool = False) -> Sampling:
+        """From a request's sampling parameters; ``max_tokens`` and ``ignore_eos`` hold where the request does not say.
+
+        Raises:
+            ValueError: a parameter that would change the result is not supported; dropping it would train on other data than asked for.
+        """
+        rest = {name: value for name, value in params.items() if value is not None and name not in _IGNORED}
+        known = {
+            "max_tokens": int(rest.pop("max_new_tokens", max_tokens)),
+            "ignore_eos": ignore_eos,
+            **{name: rest.pop(name) for name in ("max_tokens", "temperature", "top_p", "top_k", "ignore_eos") if name in rest},
+        }
+        unsupported = {name: value for name, value in rest.items() if _NEUTRAL.get(name, ...) != value}
+        if unsupported:
+            raise ValueError(f"rollout.name=hf does not support the sampling parameters {unsupported}")
+        return cls(**known)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One answer: its tokens, the log-probability of each under the distribution it was drawn from, and whether it ended by itself."""
+
+    token_ids: list[int]
+    log_probs: list[float]
+    ended: bool
+
+
+class TokenModel:
+    """A causal language model whose weights come from the trainer.
+
+    Args:
+        path: folder of a Hugging Face model; its config, tokenizer and generation config are read, its weights are not.
+        dtype: of the weights and of the computation.
+        seed: of the sampling.
+    """
+
+    def __init__(self, path: str, *, dtype: torch.dtype = torch.float32, seed: int = 0, trust_remote_code: bool = False) -> None:
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+        config = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
+        self.model: Any = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code).eval()
+        self.eos_ids = _eos_ids(path, tokenizer.eos_token_id)
+        self.pad_id = int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.eos_ids[0])
+        # generate() fills what a call leaves open from here: an own, empty one keeps the model's sampling defaults out.
+        self.model.generation_config = GenerationConfig(pad_token_id=self.pad_id)
+        self.max_length = int(getattr(config, "max_position_embeddings", None) or 1 << 30)
+        self.has_weights = False
+        self._received: set[str] = set()
+        torch.manual_seed(seed)
+
+    @torch.no_grad()
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
+        """One completion for each prompt, in order, in one padded batch.
+
+        Raises:
+            RuntimeError: no weights have been received, or not yet all of an update.
+            ValueError: a prompt is empty or leaves no room in the model's context.
+        """
+        from transformers import GenerationConfig
+
+        if not self.has_weights:
+            raise RuntimeError("asked to generate before the trainer sent its weights whole")
+        width = max(map(len, prompts))
+        room = self.max_length - width
+        if room < 1 or min(map(len, prompts)) < 1:
+            lengths = sorted(map(len, prompts))
+            raise ValueError(f"prompts of {lengths[0]} to {lengths[-1]} tokens; the model takes 1 to {self.max_length - 1}")
+        # Padding stands on the left so that every row's next token is the last column.
+        ids = torch.tensor([[self.pad_id] * (width - len(prompt)) + list(prompt) for prompt in prompts])
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        eos_ids = [] if sampling.ignore_eos else self.eos_ids
+        how: dict[str, Any] = {"do_sample": False}
+        if sampling.temperature > 0:
+            how = {"do_sample": True, "temperature": float(sampling.temperature), "top_p": float(sampling.top_p)}
+            how["top_k"] = max(int(sampling.top_k), 0)
+        config = GenerationConfig(
+            max_new_tokens=max(1, min(sampling.max_tokens, room)),
+            eos_token_id=eos_ids or None,
+            pad_token_id=self.pad_id,
+            return_dict_in_generate=True,
+            output_scores=True,
+            **how,
+        )
+        output = self.model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
+        tokens = output.sequences[:, width:]
+        # Scores are what was drawn from: after temperature and truncation, as verl's default logprobs_mode=processed_logprobs asks for.
+        scores = torch.stack([score.float().log_softmax(-1) for score in output.scores], dim=1)
+        log_probs = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+        return [_completion(row, row_probs, eos_ids) for row, row_probs in zip(tokens.tolist(), log_probs.tolist(), strict=True)]
+
+    @torch.no_grad()
+    def load_weights(self, tensors: Mapping[str, torch.Tensor], *, last: bool) -> None:
+        """Copy a part of the weights in; ``last`` ends the update.
+
+        Raises:
+            ValueError: a tensor the model does not have or of another shape, or, at the end, one that never came: the rollout would go
+                on with weights that are not the trainer's.
+        """
+        own = self.model.state_dict()
+        unexpected = sorted(set(tensors) - set(own))
+        misshapen = sorted(name for name in set(tensors) & set(own) if tensors[name].shape != own[name].shape)
+        if unexpected or misshapen:
+            raise ValueError(f"weights from the trainer do not fit the rollout model: unexpected {unexpected}, misshapen {misshapen}")
+        self.has_weights = False
+        for name, tensor in tensors.items():
+            own[name].copy_(tensor)
+        self._received |= set(tensors)
+        if not last:
+            return
+        # Tied weights share storage, and the trainer sends them once.
+        arrived = {own[name].data_ptr() for name in self._received}
+        missing = sorted(name for name, tensor in own.items() if tensor.data_ptr() not in arrived)
+        self._received = set()
+        if missing:
+            raise ValueError(f"the trainer did not send these weights of the rollout model: {missing}")
+        self.has_weights = True
+
+
+def _eos_ids(path: str, tokenizer_eos: int | None) -> list[int]:
+    """The tokens that end an answer: the tokenizer's, and those the model's generation config adds (chat models have several)."""
+    from transformers import GenerationConfig
+
+    try:
+        configured = GenerationConfig.from_pretrained(path).eos_token_id
+    except OSError:
+        configured = None
+    listed = configured if isinstance(configured, list) else [configured]
+    ids = [int(token) for token in dict.fromkeys([tokenizer_eos, *listed]) if token is not None]
+    if not ids:
+        raise ValueError(f"neither the tokenizer nor the generation config of {path} names an end-of-sequence token")
+    return ids
+
+
+def _completion(tokens: list[int], log_probs: list[float], eos_ids: list[int]) -> Completion:
+    """Cut a row after its first end token: what follows is padding, drawn from nothing."""
+    end = next((place + 1 for place, token in enumerate(tokens) if token in eos_ids), None)
+    return Completion(tokens[:end], log_probs[:end], ended=end is not None)

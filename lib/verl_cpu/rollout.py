@@ -1,0 +1,166 @@
+"""verl's rollout backend for a CPU, ``actor_rollout_ref.rollout.name=hf``.
+
+verl 0.9.1 generates through a server per replica: an actor that answers requests (``RolloutServer``), started by ``CpuReplica``, and fed
+with new weights by a ``ServerAdapter`` in the training worker of the same rank. Weights travel as full tensors through Ray's object store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import defaultdict
+from collections.abc import Generator
+from typing import Any
+
+import ray
+import torch
+from verl.workers.rollout.base import BaseRollout
+from verl.workers.rollout.replica import RolloutMode, RolloutReplica, TokenOutput
+
+from .generation import Completion, Sampling, TokenModel
+
+# Long enough for the requests of one batch to meet, short beside a generation.
+GATHER_SECONDS = 0.02
+BUCKET_BYTES = 256 << 20
+
+
+def server_name(replica_rank: int) -> str:
+    """The server's Ray actor name; each Ray job has a namespace of its own, so jobs do not meet."""
+    return f"verl_cpu_rollout_{replica_rank}"
+
+
+class RolloutServer:
+    """Answers generation requests, several in one batch. Runs as an asynchronous Ray actor on its training worker's node."""
+
+    def __init__(self, config: Any, model_path: str, trust_remote_code: bool, replica_rank: int) -> None:
+        threads = os.environ.get("OMP_NUM_THREADS", "1")
+        torch.set_num_threads(max(1, int(threads) if threads.isdigit() else 1))
+        self.config = config
+        self.replica_rank = replica_rank
+        self.global_steps: int | None = None
+        self.model = TokenModel(
+            model_path,
+            dtype=getattr(torch, config.dtype),
+            seed=int(config.seed) + replica_rank,
+            trust_remote_code=trust_remote_code,
+        )
+        self._waiting: dict[Sampling, list[tuple[list[int], asyncio.Future[Completion]]]] = defaultdict(list)
+        self._busy = asyncio.Lock()
+
+    async def address(self) -> str:
+        """A name for verl's load balancer; nothing listens there."""
+        return f"{ray.util.get_node_ip_address()}:{server_name(self.replica_rank)}"
+
+    async def generate(
+        self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, image_data: Any = None, video_data: Any = None
+    ) -> TokenOutput:
+        """One completion of ``prompt_ids``. Raises ValueError for images, videos and unsupported sampling parameters."""
+        if image_data or video_data:
+            raise ValueError("rollout.name=hf generates from text only, but the request has images or videos")
+        budget = min(self.config.response_length, self.config.prompt_length + self.config.response_length - len(prompt_ids))
+        sampling = Sampling.from_verl(sampling_params, max_tokens=budget, ignore_eos=bool(self.config.ignore_eos))
+        answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        self._waiting[sampling].append((list(prompt_ids), answer))
+        await asyncio.sleep(GATHER_SECONDS)
+        async with self._busy:
+            # Whoever comes first serves all who wait; the others find their answer ready.
+            if not answer.done():
+                await self._serve(sampling)
+        completion = await answer
+        return TokenOutput(
+            token_ids=completion.token_ids,
+            log_probs=completion.log_probs,
+            stop_reason="completed" if completion.ended else "length",
+            num_preempted=0,
+            extra_fields={"global_steps": self.global_steps},
+        )
+
+    async def _serve(self, sampling: Sampling) -> None:
+        """Generate for all requests that wait with the same sampling, at most ``max_num_seqs`` at a time."""
+        waiting = self._waiting.pop(sampling)
+        for start in range(0, len(waiting), self.config.max_num_seqs):
+            batch = waiting[start : start + self.config.max_num_seqs]
+            try:
+                completions = await asyncio.to_thread(self.model.generate, [prompt for prompt, _ in batch], sampling)
+            except Exception as error:  # every waiting request must hear of it, or the trainer waits for ever
+                for _, answer in batch:
+                    if not answer.cancelled():
+                        answer.set_exception(error)
+            else:
+                for (_, answer), completion in zip(batch, completions, strict=True):
+                    if not answer.cancelled():
+                        answer.set_result(completion)
+
+    async def update_weights(self, tensors: dict[str, torch.Tensor], global_steps: int | None, last: bool) -> None:
+        """Take a part of the trainer's weights, never while a generation runs. See TokenModel.load_weights for the errors."""
+        async with self._busy:
+            self.model.load_weights(tensors, last=last)
+            if last:
+                self.global_steps = global_steps
+
+    async def nothing(self, *_: Any, **__: Any) -> None:
+        """Answers verl's calls about GPU memory and profiling. Requests are not aborted: a weight update waits for them."""
+
+    wake_up = sleep = abort_all_requests = resume_generation = clear_kv_cache = nothing
+    release_kv_cache = resume_kv_cache = start_profile = stop_profile = set_global_steps = nothing
+
+
+class CpuReplica(RolloutReplica):
+    """Starts one RolloutServer beside its training worker."""
+
+    async def launch_servers(self) -> None:
+        """Raises ValueError for a layout this backend does not have."""
+        if self.world_size != 1:
+            raise ValueError(f"rollout.name=hf: one process per replica, got {self.world_size}; set tensor_model_parallel_size=1")
+        if self.rollout_mode != RolloutMode.HYBRID:
+            raise ValueError(f"rollout.name=hf shares its process with the trainer (hybrid mode), got {self.rollout_mode}")
+        node_id = await self.workers[0].__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
+        server = (
+            ray.remote(RolloutServer)
+            # No CPU of its own: it works while the trainer waits.
+            .options(num_cpus=0, scheduling_strategy=here, name=server_name(self.replica_rank), max_concurrency=self.max_concurrency)
+            .remote(self.config, self.model_config.path, bool(self.model_config.get("trust_remote_code", False)), self.replica_rank)
+        )
+        self.servers = [server]
+        self._server_handle = server
+        self._server_address = await server.address.remote()
+
+
+class ServerAdapter(BaseRollout):
+    """The training worker's end: sends the weights to the server of the same rank."""
+
+    def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
+        super().__init__(config, model_config, device_mesh)
+        self.replica_rank = replica_rank if replica_rank >= 0 else int(os.environ["RANK"])
+
+    async def resume(self, tags: list[str]) -> None:
+        """Nothing was released."""
+
+    async def release(self) -> None:
+        """The host's memory is not shared with a GPU engine: nothing to release."""
+
+    @torch.no_grad()
+    async def update_weights(
+        self,
+        weights: Generator[tuple[str, torch.Tensor], None, None],
+        wire_format: str = "named_tensors",
+        *,
+        global_steps: int | None = None,
+        peft_config: Any = None,
+        **_: Any,
+    ) -> None:
+        """Send all weights, in buckets. Raises ValueError for deltas and for LoRA adapters that are not merged."""
+        if wire_format != "named_tensors":
+            raise ValueError(f"rollout.name=hf takes whole tensors, not wire_format={wire_format}")
+        if peft_config is not None:
+            raise ValueError("rollout.name=hf takes no LoRA adapters: set actor_rollout_ref.model.lora.merge=True")
+        server = ray.get_actor(server_name(self.replica_rank))
+        bucket: dict[str, torch.Tensor] = {}
+        # Gathering a tensor is a collective: every rank has to walk through all of them, in order.
+        for name, tensor in weights:
+            bucket[name] = tensor.detach().cpu().clone()
+            if sum(part.nbytes for part in bucket.values()) >= BUCKET_BYTES:
+                await server.update_weights.remote(bucket, global_steps, False)
+                bucket = {}
+        await server.update_weights.remote(bucket, global_steps, True)
