@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from .errors import BadInput, Blocked, MvpError
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .paths import JobFolder
+
+    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def say(text: str) -> None:
@@ -108,6 +115,34 @@ def _run_job(args: argparse.Namespace) -> int:
     return run_job.run(paths.JobFolder(Path(args.folder)))
 
 
+def _debug_bundle(args: argparse.Namespace) -> int:
+    from . import debug_bundle, ray_api
+
+    loaded, folder = _job(args.id)
+    bundle = debug_bundle.take(folder, ray_api.of(loaded), args.event)
+    print(bundle)
+    failed, collected = debug_bundle.outcome(bundle)
+    for item, error in failed.items():
+        say(f"{item}: {error}")
+    if not collected:
+        raise Blocked("Ray told nothing: the bundle holds the errors only", hint="./scripts/50_status.sh")
+    return 0
+
+
+def _job(submission_id: str) -> tuple[Cluster, JobFolder]:
+    """The loaded cluster and the folder of one of its jobs. Raises BadInput when there is no such job."""
+    from pathlib import Path
+
+    from . import cluster, job_folder, paths
+
+    if "/" in submission_id or submission_id.startswith("."):
+        raise BadInput(f"'{submission_id}' is not a submission_id", hint="./scripts/50_status.sh lists the jobs")
+    loaded = cluster.from_environment()
+    folder = paths.SharedRoot(Path(loaded.shared_root)).job(submission_id)
+    job_folder.read(folder)
+    return loaded, folder
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mvp_helpers", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
@@ -144,7 +179,9 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--wait", action="store_true", help="follow the job and exit with its outcome")
     verb.add_argument("--no-wait", dest="wait", action="store_false", help="return when Ray has accepted the job (default)")
     verb.add_argument("--timeout", type=float, help="with --wait: give up after so many seconds (exit 4); the job goes on")
-    verb.add_argument("--pending-timeout", type=float, default=120, help="give up when Ray has not started the job after so many seconds")
+    verb.add_argument(
+        "--pending-timeout", type=float, default=120, help="give up when Ray has not started the job after so many seconds"
+    )
     verb.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     verb.set_defaults(action=_submit)
 
@@ -152,7 +189,15 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("folder", help="the job folder")
     verb.set_defaults(action=_run_job)
 
+    _add_debug_bundle(verbs)
     return parser
+
+
+def _add_debug_bundle(verbs: Verbs) -> None:
+    verb = verbs.add_parser("debug-bundle", help="snapshots of Ray's state into the job folder; its path on stdout")
+    verb.add_argument("id", help="a submission_id")
+    verb.add_argument("--event", default="manual", help="the word in the bundle's name (default: manual)")
+    verb.set_defaults(action=_debug_bundle)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -105,10 +105,11 @@ def take(folder: JobFolder, api: RayApi, event: str, *, timeout_s: float = TIMEO
     return _write(folder.debug, f"{re.sub(r'[-:]', '', taken_at)}-{event}", collected, summary)
 
 
-def problems(bundle: Path) -> dict[str, str]:
-    """What a bundle could not collect: item → error."""
+def outcome(bundle: Path) -> tuple[dict[str, str], list[str]]:
+    """What a bundle could not collect (item → error), and the items it holds."""
     items = json.loads((bundle / "bundle.json").read_bytes())["items"]
-    return {name: item["error"] for name, item in items.items() if item["error"]}
+    failed = {name: item["error"] for name, item in items.items() if item["error"]}
+    return failed, [name for name, item in items.items() if item["file"]]
 
 
 def _write(parent: Path, name: str, collected: dict[str, _Answer], summary: dict[str, Any]) -> Path:
