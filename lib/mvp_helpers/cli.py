@@ -57,6 +57,35 @@ def _wait_nodes(args: argparse.Namespace) -> int:
     return 0
 
 
+def _host_facts(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from . import cluster, prereq
+
+    look = prereq.canaries if args.read else prereq.host_facts
+    print(msgspec.json.encode(look(cluster.from_environment(), args.host, args.canary)).decode())
+    return 0
+
+
+def _prereq(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from . import cluster, prereq
+
+    loaded = cluster.from_environment()
+    rounds = [
+        [msgspec.json.decode(line, type=prereq.Facts) for line in part.splitlines() if line.strip()]
+        for part in sys.stdin.read().split("\n\n", 1)
+    ]
+    checks = prereq.decide(loaded, rounds[0], rounds[1], prereq.tool_versions())
+    prereq.remove_canaries(loaded, args.canary)
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(checks), indent=2).decode())
+    else:
+        print(prereq.table(checks))
+    return 0 if all(check.ok for check in checks) else 3
+
+
 def _prepare(args: argparse.Namespace) -> int:
     from pathlib import Path
 
@@ -163,6 +192,17 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("wait-nodes", help="wait until every host's Ray node is alive with its resources")
     verb.add_argument("--now", action="store_true", help="do not wait: print up, partly up or down")
     verb.set_defaults(action=_wait_nodes)
+
+    verb = verbs.add_parser("host-facts", help="what this host is and has, as one line of JSON (for 00)")
+    verb.add_argument("host", help="its name in the cluster file")
+    verb.add_argument("--canary", required=True, help="names the canary files of this check")
+    verb.add_argument("--read", action="store_true", help="second round: whose canaries does this host see?")
+    verb.set_defaults(action=_host_facts)
+
+    verb = verbs.add_parser("prereq", help="decide from the hosts' facts on stdin (for 00)")
+    verb.add_argument("--canary", required=True, help="names the canary files of this check")
+    verb.add_argument("--json", action="store_true")
+    verb.set_defaults(action=_prereq)
 
     verb = verbs.add_parser("prepare", help="data and model under the shared root, made once")
     verb.add_argument("--dry-run", action="store_true", help="only say what would be made")

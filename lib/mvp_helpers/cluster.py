@@ -34,7 +34,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     num_cpus: Count
     num_gpus: Count = 0
-    resources: dict[str, float] = msgspec.field(default_factory=lambda: {"worker_node": 100.0})
+    resources: dict[str, int | float] = msgspec.field(default_factory=lambda: {"worker_node": 100})
     trainer_processes: Annotated[int, msgspec.Meta(ge=1)] = 1
     """Trainer processes on each worker (verl's ``n_gpus_per_node``): one a GPU where there are GPUs."""
 
@@ -55,8 +55,8 @@ class RaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class Entrypoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Resources of the driver: they keep it off the head."""
 
-    resources: dict[str, float] = msgspec.field(default_factory=lambda: {"worker_node": 1.0})
-    num_cpus: float = 1
+    resources: dict[str, int | float] = msgspec.field(default_factory=lambda: {"worker_node": 1})
+    num_cpus: int | float = 1
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

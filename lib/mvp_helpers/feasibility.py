@@ -41,7 +41,7 @@ def check(plan: Plan, nodes: Sequence[Node]) -> None:
         )
 
 
-def _fits(node: Node, resources: dict[str, float]) -> bool:
+def _fits(node: Node, resources: dict[str, int | float]) -> bool:
     return all(node.total(name) >= amount for name, amount in resources.items())
 
 

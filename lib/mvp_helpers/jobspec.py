@@ -28,8 +28,8 @@ class RayTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the driver asks of Ray; the defaults come from the cluster file and keep it on a worker."""
 
-    entrypoint_resources: Annotated[dict[str, float], Described(description='Default {"worker_node": 1}.')] | None = None
-    entrypoint_num_cpus: Annotated[float, Described(ge=0, description="Default 1.")] | None = None
+    entrypoint_resources: Annotated[dict[str, int | float], Described(description='Default {"worker_node": 1}.')] | None = None
+    entrypoint_num_cpus: Annotated[int | float | None, Described(description="Default 1.")] = None
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,6 +65,8 @@ def load(data: bytes, source: str) -> JobSpec:
             hint="letters, digits, '.', '_' and '-', starting with a letter or digit, 63 at most",
         )
     spec = convert(document, JobSpec, source)
+    if (spec.resources.entrypoint_num_cpus or 0) < 0 or any(amount < 0 for amount in (spec.resources.entrypoint_resources or {}).values()):
+        raise BadInput(f"{source}: resources: an amount is negative")
     for name, value in spec.env_vars.items():
         _check_env(name, value, source)
     return spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import json
@@ -33,7 +34,9 @@ def merge(*layers: list[str]) -> list[str]:
     return list(merged.values())
 
 
-def compose(config_dir: Path, config_name: str, overrides: list[str], fingerprint: str, cache: Path) -> dict[str, Any]:
+def compose(
+    config_dir: Path, config_name: str, overrides: list[str], fingerprint: str, cache: Path, remember: bool = True
+) -> dict[str, Any]:
     """The composed config of a snapshot (``fingerprint`` identifies its content), from ``cache`` when seen before.
 
     Raises:
@@ -52,11 +55,10 @@ def compose(config_dir: Path, config_name: str, overrides: list[str], fingerprin
     answer = _ask({"config_dir": str(config_dir), "config_name": config_name, "overrides": overrides})
     if "config" not in answer:
         raise BadInput(_explain(answer, config_name), hint="a key the config does not have yet is added with +key=value")
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        files.write_json(remembered, answer["config"])
-    except OSError:
-        pass  # Only the next check gets slower.
+    if remember:
+        with contextlib.suppress(OSError):  # Only the next check gets slower.
+            cache.mkdir(parents=True, exist_ok=True)
+            files.write_json(remembered, answer["config"])
     config: dict[str, Any] = answer["config"]
     return config
 

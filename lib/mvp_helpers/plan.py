@@ -50,8 +50,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     data_files: dict[str, str]
     reward_fn_path: str | None
     address: str
-    entrypoint_resources: dict[str, float]
-    entrypoint_num_cpus: float
+    entrypoint_resources: dict[str, int | float]
+    entrypoint_num_cpus: int | float
     entrypoint: list[str]
     nnodes: int
     processes_per_node: int
@@ -60,7 +60,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     total_epochs: int | None
     total_training_steps: int | None
     argv: list[str]
-    overrides: list[str]
     imports: list[str]
     env_vars: dict[str, str]
     stop_wait_s: int
@@ -68,6 +67,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def world_size(self) -> int:
         return self.nnodes * self.processes_per_node
+
+    @property
+    def overrides(self) -> list[str]:
+        """The trainer's Hydra overrides: what follows ``python3 -m <module>``."""
+        return self.argv[3:] if self.argv[1:2] == ["-m"] else []
 
     @property
     def folder(self) -> JobFolder:
@@ -94,9 +98,9 @@ def new_id(workload: str) -> str:
     return f"{workload}-{stamp}-{secrets.token_hex(2)}"
 
 
-def make(spec: JobSpec, cluster: Cluster, source: str) -> Plan:
-    """Plan one submission of ``spec`` on ``cluster``; reads the shared root and the code snapshot's config, writes nothing but the
-    memory of accepted overrides.
+def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True) -> Plan:
+    """Plan one submission of ``spec`` on ``cluster``; reads the shared root and the code snapshot's config, writes nothing
+    but (with ``remember``) the memory of accepted overrides.
 
     Raises:
         BadInput: anything wrong with the spec: unknown workload, missing or truncated inputs, a snapshot without marker, an override
@@ -142,7 +146,7 @@ def make(spec: JobSpec, cluster: Cluster, source: str) -> Plan:
     config: dict[str, Any] = {}
     if workload.hydra and code:
         config_dir = code.path / workload.hydra.config_dir
-        config = overrides.compose(config_dir, workload.hydra.config_name, merged(anywhere), code.content, shared.override_cache)
+        config = overrides.compose(config_dir, workload.hydra.config_name, merged(anywhere), code.content, shared.override_cache, remember)
     nnodes = int(_config_value(config, "trainer.nnodes") or (1 if not workload.hydra else values["nnodes"]))
     processes = int(_config_value(config, "trainer.n_gpus_per_node") or (1 if not workload.hydra else values["processes_per_worker"]))
     _check_batches(workload, config, nnodes * processes)
@@ -173,14 +177,13 @@ def make(spec: JobSpec, cluster: Cluster, source: str) -> Plan:
         total_epochs=_config_value(config, "trainer.total_epochs"),
         total_training_steps=_config_value(config, "trainer.total_training_steps"),
         argv=_trainer_argv(workload, final, cluster, values),
-        overrides=final,
         imports=workload.imports,
         env_vars=_environment(spec, cluster, workload, device, values, code, source),
         stop_wait_s=cluster.stop_wait_s,
     )
 
 
-def _first(value: float | None, default: float) -> float:
+def _first(value: int | float | None, default: int | float) -> int | float:
     return default if value is None else value
 
 

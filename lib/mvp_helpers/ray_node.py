@@ -1,8 +1,8 @@
 """The life of one Ray node, on the host it runs on: started, found healthy, repaired, stopped.
 
 ``ray start --block`` runs in a session of its own. It and all its descendants carry ``MVP_RAY_INSTANCE=<instance>``, a random
-value that is also the node's name in Ray's node table: what is ours can be proved, process by process and row by row; nothing else
-is touched. Nothing here imports Ray: that alone would cost 0.4 s a call.
+value that is also the node's name in Ray's node table: what is ours can be proved, process by process and row by row, and nothing
+else is touched. Nothing here imports Ray: that alone would cost 0.4 s a call.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
         if host.role == "worker" and not _answers(cluster.head.ip, cluster.ray.port):
             raise Blocked(f"{name}: no head answers at {cluster.gcs_address}", hint="./scripts/20_start_head.sh")
         old = paths.read()
-        if old and old.runs() and _wait_for_row(cluster, old):
+        if old and old.runs() and _has_raylet(old) and _wait_for_row(cluster, old):
             return "already running"
         if old:
             _say(f"{name}: its Ray node is dead or half dead: ending what is left of it")
@@ -300,6 +300,11 @@ def _ask(cluster: Cluster, question: Callable[[ray_api.RayApi], T]) -> T | None:
         return question(ray_api.of(cluster))
     except (MvpError, OSError, http.client.HTTPException):
         return None
+
+
+def _has_raylet(record: Record) -> bool:
+    """``ray start --block`` outlives its raylet by a second, the head's node table by more than ten."""
+    return any(processes.command(pid).partition(" ")[0].endswith("/raylet") for pid in processes.holding(INSTANCE, record.instance))
 
 
 def _row(cluster: Cluster, record: Record) -> bool | None:

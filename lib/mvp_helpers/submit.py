@@ -29,9 +29,9 @@ LOOKUP_S = 4.0
 Say = Callable[[str], None]
 
 
-def prepare(data: bytes, source: str, cluster: Cluster) -> Plan:
+def prepare(data: bytes, source: str, cluster: Cluster, *, remember: bool = False) -> Plan:
     """The plan for the bytes of a JobSpec. Raises BadInput (see ``jobspec.load`` and ``plan.make``)."""
-    return plan.make(jobspec.load(data, source), cluster, source)
+    return plan.make(jobspec.load(data, source), cluster, source, remember=remember)
 
 
 def submit(data: bytes, source: str, cluster: Cluster, say: Say) -> tuple[Plan, RayApi]:
@@ -42,7 +42,7 @@ def submit(data: bytes, source: str, cluster: Cluster, say: Say) -> tuple[Plan, 
         Blocked: the cluster is not up, has no worker, or Ray refused; the job folder (if claimed) says NOT_SUBMITTED and why.
         TimedOut: ``ray job submit`` gave no answer in 60 s and Ray does not know the job.
     """
-    the_plan = prepare(data, source, cluster)
+    the_plan = prepare(data, source, cluster, remember=True)
     if the_plan.folder.path.exists():
         raise BadInput(f"submission_id '{the_plan.submission_id}' is already used: {the_plan.folder.path}", hint=ID_HINT)
     api = RayApi(the_plan.address, ray_api.read_token(cluster))
