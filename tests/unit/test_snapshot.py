@@ -77,7 +77,9 @@ def test_a_snapshot_holds_the_package_its_metadata_a_marker_and_a_manifest(check
 def test_python_imports_verl_and_the_marker_from_the_snapshot(checkout: Path, shared: SharedRoot) -> None:
     made = take(checkout, shared)
     script = "import verl, mvp_marker; print(verl.__file__, mvp_marker.MARKER)"
-    answer = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": str(made.path)}, capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", script], env={"PYTHONPATH": str(made.path)}, capture_output=True, text=True, check=True
+    )
     assert answer.stdout.split() == [str(made.path / "verl" / "__init__.py"), made.code_id]
 
 
