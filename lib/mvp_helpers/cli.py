@@ -158,6 +158,31 @@ def _debug_bundle(args: argparse.Namespace) -> int:
     return 0
 
 
+def _verify(args: argparse.Namespace) -> int:
+    import json
+    import shutil
+
+    from . import job_folder, ray_api, reconcile, verify
+
+    jobs = []
+    for submission_id in dict.fromkeys(args.ids):
+        loaded, folder = _job(submission_id)
+        result = job_folder.read(folder)
+        if not result.ended:
+            result = reconcile.settle(folder, result, ray_api.of(loaded))
+        jobs.append((folder, result))
+    reports = verify.verify(jobs)
+    if args.json:
+        print(
+            json.dumps({"passed": all(report.passed for report in reports), "jobs": [report.to_builtins() for report in reports]})
+        )
+    else:
+        width = shutil.get_terminal_size((160, 24)).columns
+        print("\n".join(verify.table(report, width) for report in reports))
+        print(verify.counts(reports))
+    return 0 if all(report.passed for report in reports) else 1
+
+
 def _job(submission_id: str) -> tuple[Cluster, JobFolder]:
     """The loaded cluster and the folder of one of its jobs. Raises BadInput when there is no such job."""
     from pathlib import Path
@@ -229,8 +254,16 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("folder", help="the job folder")
     verb.set_defaults(action=_run_job)
 
+    _add_verify(verbs)
     _add_debug_bundle(verbs)
     return parser
+
+
+def _add_verify(verbs: Verbs) -> None:
+    verb = verbs.add_parser("verify", help="prove from the evidence in job folders that the jobs ran as they should")
+    verb.add_argument("ids", nargs="+", metavar="ID", help="a submission_id")
+    verb.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    verb.set_defaults(action=_verify)
 
 
 def _add_debug_bundle(verbs: Verbs) -> None:
