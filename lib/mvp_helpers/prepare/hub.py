@@ -121,11 +121,9 @@ def _is_whole(path: Path, published: RepoSibling) -> bool:
     """Compare with the hash the hub publishes: SHA-256 for large files, git's blob SHA-1 for small ones."""
     try:
         if published.lfs is not None:
-            return files.sha256(path) == published.lfs.sha256
-        if published.blob_id is not None:
-            data = path.read_bytes()
-            return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest() == published.blob_id
-        return path.stat().st_size == published.size
+            return bool(files.sha256(path) == published.lfs.sha256)
+        data = path.read_bytes()
+        return published.blob_id in (None, hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())
     except OSError:
         return False
 
