@@ -304,7 +304,8 @@ def _ask(cluster: Cluster, question: Callable[[ray_api.RayApi], T]) -> T | None:
 
 def _has_raylet(record: Record) -> bool:
     """``ray start --block`` outlives its raylet by a second, the head's node table by more than ten."""
-    return any(processes.command(pid).partition(" ")[0].endswith("/raylet") for pid in processes.holding(INSTANCE, record.instance))
+    ours = processes.holding(INSTANCE, record.instance)
+    return any(processes.command(pid).partition(" ")[0].endswith("/raylet") for pid in ours)
 
 
 def _row(cluster: Cluster, record: Record) -> bool | None:

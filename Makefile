@@ -1,0 +1,51 @@
+# Everything here is a numbered script or a few of them; the scripts have more options (-h).
+# CLUSTER=name chooses the cluster, KEEP=1 keeps the one a regression started.
+
+SHELL := /bin/bash
+VENV := .venv/bin
+SHELL_FILES := $(wildcard scripts/*.sh scripts/lib/*.sh scripts/lib/hosts/*.sh benchmarks/*.sh tests/bats/*.bash tests/bats/*.bats)
+export MVP_CLUSTER := $(or $(CLUSTER),$(MVP_CLUSTER),local)
+
+.DEFAULT_GOAL := help
+.PHONY: help regress-ppo test lint unit bats deps deps-dev prereq up down status bench
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+
+regress-ppo: ## the PPO regression: from nothing to a verdict on two real jobs
+	@scripts/regress.sh ppo
+
+test: deps-dev lint unit bats ## all tests, with what they need installed first
+
+lint: ## shellcheck, shfmt, ruff, mypy --strict
+	$(VENV)/shellcheck $(SHELL_FILES)
+	$(VENV)/shfmt -d $(SHELL_FILES)
+	$(VENV)/ruff check lib tests benchmarks
+	$(VENV)/mypy
+
+unit: ## tests of the Python modules
+	$(VENV)/pytest
+
+bats: ## tests of the scripts, on real Ray clusters of their own
+	$(VENV)/bats tests/bats
+
+deps: ## create .venv with the pinned packages
+	@scripts/12_install_py_deps.sh
+
+deps-dev:
+	@scripts/12_install_py_deps.sh --dev
+
+prereq: ## check this machine and the cluster's hosts
+	@scripts/00_prereq_check.sh
+
+up: ## start the cluster
+	@scripts/01_up.sh
+
+down: ## stop the cluster
+	@scripts/02_down.sh
+
+status: ## cluster and jobs on one screen
+	@scripts/50_status.sh
+
+bench: ## measurements, side by side (minutes)
+	@for script in benchmarks/bench_*.sh; do "$$script" || exit; done

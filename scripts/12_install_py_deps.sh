@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Create .venv and install the pinned Python packages (requirements.lock). On a re-run with nothing changed: "skip: exists".
+#
+# usage: ./scripts/12_install_py_deps.sh [--dev] [--cluster NAME|FILE] [--dry-run]
+#
+#   --dev    also what `make test` needs (requirements-dev.lock)
+#
+# Without an NVIDIA GPU on this machine torch is the CPU build: from where pip is configured to look, or else from
+# MVP_TORCH_INDEX (default https://download.pytorch.org/whl/cpu). MVP_PYTHON names the interpreter to build .venv with
+# (default: the first of python3, python3.12, python3.11, python3.10 that is 3.10 to 3.12). pip's words: .mvp/logs/pip.log
+#
+# examples:
+#   ./scripts/12_install_py_deps.sh
+#   MVP_PYTHON=python3.12 MVP_TORCH_INDEX=https://mirror.example/whl/cpu ./scripts/12_install_py_deps.sh --dev
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/python_env.sh
+source "$SCRIPTS/lib/python_env.sh"
+parse_options '--dev' "$@"
+
+locks=("$PROJECT/requirements.lock")
+! given --dev || locks+=("$PROJECT/requirements-dev.lock")
+installed_already "${locks[@]}" && say "skip: exists: $VENV has what ${locks[*]##*/} say" && exit 0
+
+began=$EPOCHREALTIME
+run make_venv
+run install_torch
+for lock in "${locks[@]}"; do run pip_install "${lock##*/}" -r "$lock"; done
+run note_installed "${locks[@]}"
+[[ -n $DRY_RUN ]] || say "$VENV: ready after $(seconds_since "$began") s"
