@@ -158,6 +158,43 @@ def _debug_bundle(args: argparse.Namespace) -> int:
     return 0
 
 
+def _status(args: argparse.Namespace) -> int:
+    import contextlib
+    import json
+    import shutil
+    import time
+
+    from . import cluster, ray_api, status
+
+    if args.follow:
+        return _follow(args.follow)
+    loaded = cluster.from_environment()
+    api = ray_api.of(loaded, timeout_s=3)
+    terminal = sys.stdout.isatty()
+
+    def show() -> None:
+        found = status.collect(loaded, api, args.limit)
+        text = json.dumps(found)
+        if not args.json:
+            text = status.screen(found, shutil.get_terminal_size((160, 24)).columns, status.wants_colour(terminal))
+        print(("\x1b[H\x1b[2J" if args.watch and terminal else "") + text, flush=True)
+
+    show()
+    with contextlib.suppress(KeyboardInterrupt):
+        while args.watch:
+            time.sleep(2)
+            show()
+    return 0
+
+
+def _follow(submission_id: str) -> int:
+    from . import follow, job_folder, ray_api
+
+    loaded, folder = _job(submission_id)
+    result = follow.follow(folder, ray_api.of(loaded), pending_timeout_s=None, say=say)
+    return job_folder.EXIT_CODES.get(result.state, 1)
+
+
 def _verify(args: argparse.Namespace) -> int:
     import json
     import shutil
@@ -254,9 +291,21 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("folder", help="the job folder")
     verb.set_defaults(action=_run_job)
 
+    _add_status(verbs)
     _add_verify(verbs)
     _add_debug_bundle(verbs)
     return parser
+
+
+def _add_status(verbs: Verbs) -> None:
+    verb = verbs.add_parser("status", help="the cluster and its newest jobs on one screen")
+    verb.add_argument("--json", action="store_true", help="one JSON object (with --watch: one a line)")
+    verb.add_argument("--watch", action="store_true", help="again every 2 seconds, until Ctrl-C")
+    verb.add_argument(
+        "--limit", type=int, default=20, help="so many of the newest jobs, and all that have not ended (default 20)"
+    )
+    verb.add_argument("--follow", metavar="ID", help="follow this job to its end and exit with its outcome")
+    verb.set_defaults(action=_status)
 
 
 def _add_verify(verbs: Verbs) -> None:

@@ -27,7 +27,7 @@ STALL_FACTOR, STALL_S = 5.0, 60.0
 
 
 def follow(
-    folder: JobFolder, api: RayApi | None, *, timeout_s: float | None = None, pending_timeout_s: float = 120.0, say: Say
+    folder: JobFolder, api: RayApi | None, *, timeout_s: float | None = None, pending_timeout_s: float | None = 120.0, say: Say
 ) -> Result:
     """Wait until the job has ended and return its result, whatever the ending.
 
