@@ -32,21 +32,24 @@ def parse(data: bytes, source: str) -> dict[str, Any]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{source} is not UTF-8 text (byte {error.start})") from None
-    document: Any
-    if source.endswith(".json"):
-        try:
-            document = json.loads(text, object_pairs_hook=_no_duplicates)
-        except json.JSONDecodeError as error:
-            raise BadInput(f"{source}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}") from None
-        except ValueError as error:
-            raise BadInput(f"{source}: {error}") from None
-        except RecursionError:
-            raise BadInput(f"{source}: nested too deeply") from None
-    else:
-        document = _parse_yaml(text, source)
+    try:
+        document = _parse(text, source)
+    except RecursionError:
+        raise BadInput(f"{source}: nested too deeply") from None
     if not isinstance(document, dict):
         raise BadInput(f"{source} must hold a mapping of fields, not {_kind(document)}")
     return document
+
+
+def _parse(text: str, source: str) -> Any:
+    if not source.endswith(".json"):
+        return _parse_yaml(text, source)
+    try:
+        return json.loads(text, object_pairs_hook=_no_duplicates)
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{source}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}") from None
+    except ValueError as error:
+        raise BadInput(f"{source}: {error}") from None
 
 
 def _parse_yaml(text: str, source: str) -> Any:
@@ -58,10 +61,10 @@ def _parse_yaml(text: str, source: str) -> Any:
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen = set()
             for key_node, _ in node.value:
-                if (key := getattr(key_node, "value", None)) in seen and key != "<<":
-                    mark = key_node.start_mark
-                    raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' stands twice", mark)
-                seen.add(key if isinstance(key, str) else None)
+                key = str(key_node.value)
+                if key in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' stands twice", key_node.start_mark)
+                seen.add(key)
             return super().construct_mapping(node, deep)
 
     try:

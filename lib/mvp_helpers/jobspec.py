@@ -106,7 +106,10 @@ def override_texts(overrides: dict[str, Any] | list[str], source: str) -> list[s
             if not re.match(r"^(~[^=]+|\+{0,2}[^=\s]+=)", text):
                 raise BadInput(f"{source}: trainer_overrides: {_short(text)} is not key=value")
         return list(overrides)
-    return [f"{key}={_hydra_value(value)}" for key, value in _flatten(overrides, "", source)]
+    try:
+        return [f"{key}={_hydra_value(value)}" for key, value in _flatten(overrides, "", source)]
+    except RecursionError:
+        raise BadInput(f"{source}: trainer_overrides holds itself (a YAML alias)") from None
 
 
 def _flatten(values: dict[str, Any], prefix: str, source: str) -> list[tuple[str, Any]]:

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import files
+from .cluster import PROJECT
 from .errors import BadInput, Blocked
 
 COMPOSE_TIMEOUT_S = 60
@@ -71,6 +73,7 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
             capture_output=True,
             text=True,
             timeout=COMPOSE_TIMEOUT_S,
+            env=os.environ | {"PYTHONPATH": str(PROJECT / "lib")},
         )
     except subprocess.TimeoutExpired:
         raise Blocked(f"composing the Hydra config took more than {COMPOSE_TIMEOUT_S} s") from None

@@ -1,0 +1,49 @@
+"""What the unit tests share: a small shared root with a code snapshot, data and a model, as scripts 30 and 31 would leave them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from toys import ECHO, TRAINER_CONFIG, WORKLOAD, write_model, write_parquet
+
+from mvp_helpers import cluster as cluster_file
+from mvp_helpers import snapshot
+from mvp_helpers.cluster import Cluster
+from mvp_helpers.paths import SharedRoot
+
+@pytest.fixture
+def shared(tmp_path: Path) -> SharedRoot:
+    """A shared root with the snapshot ``codeA`` (a toy verl), a dataset and a model."""
+    root = tmp_path / "shared"
+    code = tmp_path / "src"
+    config = code / "verl" / "trainer" / "config"
+    config.mkdir(parents=True)
+    (code / "verl" / "__init__.py").write_text("__version__ = '0'\n")
+    (config / "toy.yaml").write_text(TRAINER_CONFIG)
+    root.mkdir()
+    snapshot.snapshot(snapshot.Source(path=code), SharedRoot(root), "codeA")
+    data = root / "datasets" / "gsm8k"
+    data.mkdir(parents=True)
+    write_parquet(data / "train.parquet", rows=20)
+    write_model(root / "common" / "models" / "tiny")
+    return SharedRoot(root)
+
+
+@pytest.fixture
+def workloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of workload files of the test's own: ``toy`` (Hydra, as PPO) and ``echo`` (a plain command)."""
+    folder = tmp_path / "workloads"
+    folder.mkdir()
+    (folder / "toy.yaml").write_text(WORKLOAD)
+    (folder / "echo.yaml").write_text(ECHO)
+    monkeypatch.setenv("MVP_WORKLOADS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def cluster(shared: SharedRoot) -> Cluster:
+    """The local cluster's settings over that shared root."""
+    local = cluster_file.load("local")
+    return msgspec.structs.replace(local, shared_root=str(shared.root), state_dir=str(shared.root.parent / "state"))

@@ -1,0 +1,53 @@
+"""Small stand-ins for what is large in real life: a trainer config, workloads, data and a model."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+TRAINER_CONFIG = """
+trainer: {total_epochs: 30, save_freq: -1, total_training_steps: null, nnodes: 1, n_gpus_per_node: 8, default_local_dir: x,
+          resume_mode: auto, device: cuda, project_name: p, logger: [console, wandb]}
+data: {train_batch_size: 8, train_files: null}
+actor: {mini_batch_size: 8, micro_batch_size_per_gpu: 4, use_dynamic_bsz: false, path: null}
+rollout: {n: 1}
+reward: {path: null, name: null}
+"""
+
+WORKLOAD = """
+entry: {module: verl.trainer.main_ppo}
+hydra: {config_dir: verl/trainer/config, config_name: toy}
+imports: [verl]
+data: {train: train.parquet}
+env_vars: {METRICS: "{metrics}"}
+overrides: ["data.train_files={dataset}/train.parquet", "actor.path={model}", "trainer.nnodes={nnodes}",
+            "trainer.n_gpus_per_node={processes_per_worker}", "+queue.on={worker_resource}"]
+defaults: {trainer.total_epochs: 1, trainer.save_freq: 10}
+forced: ["trainer.default_local_dir={checkpoints}", trainer.resume_mode=disable]
+reward: ["reward.path={reward_path}", "reward.name={reward_name}"]
+batch_rules:
+  - {product: [data.train_batch_size, rollout.n], divisible_by: [world_size], unless: actor.use_dynamic_bsz}
+  - {product: [data.train_batch_size], at_least: [actor.mini_batch_size]}
+devices:
+  cpu: {env_vars: {DEVICE_IN_USE: cpu}, overrides: [trainer.device=cpu]}
+"""
+
+ECHO = """
+entry: {command: ["{job_folder}/no-such-command"]}
+"""
+
+
+def write_parquet(path: Path, rows: int) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"prompt": [str(row) for row in range(rows)]}), path)
+
+
+def write_model(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "tokenizer.json").write_text("{}")
+    header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 8)
