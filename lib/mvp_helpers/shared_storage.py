@@ -8,14 +8,12 @@ import os
 import shutil
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from . import files
 from .errors import Blocked, TimedOut
-from .job_folder import now as utc_now
 
 
 @contextlib.contextmanager
@@ -35,7 +33,7 @@ def point_to(link: Path, target: str) -> None:
     with contextlib.suppress(OSError):
         if os.readlink(link) == target:
             return
-    temporary = link.with_name(f".{link.name}.{uuid.uuid4().hex}")
+    temporary = link.with_name(f".{link.name}.{os.urandom(16).hex()}")
     temporary.symlink_to(target)
     try:
         temporary.replace(link)
@@ -68,7 +66,9 @@ def locked(
         TimedOut: someone else still holds it after ``wait_s`` seconds.
         Blocked: the lock cannot be written.
     """
-    me = {**_identity(), "reason": reason, "since": utc_now(), "token": uuid.uuid4().hex}
+    from .job_folder import now as utc_now  # here, because finding an unchanged snapshot should not wait for msgspec
+
+    me = {**_identity(), "reason": reason, "since": utc_now(), "token": os.urandom(16).hex()}
     with writing(path):
         _wait_for(path, me, say, stale_after_s, wait_s, poll_s)
     done = threading.Event()
