@@ -7,6 +7,7 @@ imports Ray, torch or verl. Writes ``precheck.json``; exit code 0 when all is pr
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import socket
 import sys
@@ -50,12 +51,13 @@ def problems(where: str, seen: dict[str, Any], the_plan: Plan) -> list[str]:
     return found
 
 
-def look_on_workers(the_plan: Plan) -> list[dict[str, Any]]:
+def look_on_workers(the_plan: Plan, address: str) -> list[dict[str, Any]]:
     """``look`` in a Ray task on every worker node of the cluster this job runs on; a node's failure is in its ``errors``."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    ray.init(log_to_driver=False, logging_level="ERROR")
+    # Always this address: without one Ray joins whatever cluster it finds, or starts its own.
+    ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     resource = next(iter(the_plan.entrypoint_resources), "")
     workers = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get(resource)]
     task = ray.remote(num_cpus=0, max_retries=0)(look)
@@ -91,12 +93,15 @@ def steps_total(the_plan: Plan) -> int | None:
 def main(folder: JobFolder) -> int:
     """Check, print the two lines people look for, write ``precheck.json``."""
     the_plan = plan.read(folder)
-    workers = look_on_workers(the_plan)
+    address = os.environ.get("RAY_ADDRESS")
+    workers = look_on_workers(the_plan, address) if address else []
     driver = look(the_plan.imports)
     found = problems("driver", driver, the_plan)
     for seen in workers:
         found += problems(f"Ray worker on {seen['ip']}", seen, the_plan)
-    if not workers:
+    if not address:
+        found.append("RAY_ADDRESS is not set: this is not a Ray job")
+    elif not workers:
         found.append(f"no alive Ray node offers {the_plan.entrypoint_resources}")
     steps = steps_total(the_plan)
     if steps == 0:

@@ -6,6 +6,8 @@ import json
 import struct
 from pathlib import Path
 
+from mvp_helpers.plan import Plan
+
 TRAINER_CONFIG = """
 trainer: {total_epochs: 30, save_freq: -1, total_training_steps: null, nnodes: 1, n_gpus_per_node: 8, default_local_dir: x,
           resume_mode: auto, device: cuda, project_name: p, logger: [console, wandb]}
@@ -51,3 +53,37 @@ def write_model(folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{}")
     header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 8)
+
+
+def plan_of(submission_id: str, shared_root: Path = Path("/nowhere"), argv: list[str] | None = None) -> Plan:
+    """A plan of a plain command, as ``plan.make`` would make it."""
+    return Plan(
+        submission_id=submission_id,
+        workload="echo",
+        source="job.json",
+        cluster="local",
+        device="cpu",
+        host_driver="local",
+        shared_root=str(shared_root),
+        job_folder=str(shared_root / "jobs" / submission_id),
+        code_path=None,
+        code_id=None,
+        model=None,
+        dataset=None,
+        data_files={},
+        reward_fn_path=None,
+        address="http://127.0.0.1:9",
+        entrypoint_resources={"worker_node": 1},
+        entrypoint_num_cpus=1,
+        entrypoint=["python3", "-m", "mvp_helpers", "run-job", str(shared_root / "jobs" / submission_id)],
+        nnodes=1,
+        processes_per_node=1,
+        save_freq=None,
+        train_batch_size=None,
+        total_epochs=None,
+        total_training_steps=None,
+        argv=argv or ["true"],
+        imports=[],
+        env_vars={},
+        stop_wait_s=60,
+    )

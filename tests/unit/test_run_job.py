@@ -1,0 +1,188 @@
+"""The job runner: a trainer's whole life, with real processes. No Ray answers here: the evidence must not depend on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from toys import plan_of
+
+from mvp_helpers import job_folder, plan
+from mvp_helpers.cluster import PROJECT
+from mvp_helpers.job_folder import Result
+from mvp_helpers.paths import JobFolder, SharedRoot
+from mvp_helpers.run_job import MetricsTail
+
+ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith("RAY_")}, "PYTHONPATH": str(PROJECT / "lib"), "MVP_HOST": "worker-0"}
+
+
+def job(root: Path, argv: list[str], state: str = "SUBMITTED", **fields: object) -> JobFolder:
+    """A job folder as the submitter leaves it."""
+    the_plan = msgspec.structs.replace(plan_of("job1", root, argv), **fields)
+    folder = job_folder.claim(SharedRoot(root), Result(submission_id="job1", workload="echo", state="CLAIMED"))
+    folder.resolved.write_text(plan.to_yaml(the_plan))
+    job_folder.write(folder, msgspec.structs.replace(job_folder.read(folder), state=state))
+    return folder
+
+
+def start(folder: JobFolder) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "mvp_helpers", "run-job", str(folder.path)],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(folder: JobFolder) -> tuple[int, str, Result]:
+    process = start(folder)
+    out, errors = process.communicate(timeout=30)
+    return process.returncode, out + errors, job_folder.read(folder)
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_trainer_that_ends_well_succeeds_and_its_output_is_kept(tmp_path: Path) -> None:
+    folder = job(tmp_path, python("import os; print('hello', os.getcwd())"))
+    code, out, result = run(folder)
+    assert (code, result.state, result.exit_code) == (0, "SUCCEEDED", 0)
+    assert folder.driver_log.read_text() == f"hello {folder.path}\n" == out
+    assert result.driver_host == "worker-0"
+    assert result.claimed_at <= str(result.started_at) <= str(result.ended_at)
+    assert job_folder.active_ids(SharedRoot(tmp_path)) == []
+    assert {path.name.split("-", 1)[1] for path in folder.debug.iterdir()} == {"started", "succeeded"}
+
+
+def test_arguments_arrive_byte_for_byte(tmp_path: Path) -> None:
+    nasty = ["", "a b", "it's", '"', "$(id)", "`id`", "new\nline", "ü漢", "\\", "*", "-x"]
+    folder = job(tmp_path, [*python("import sys, json; print(json.dumps(sys.argv[1:]))"), *nasty])
+    run(folder)
+    assert json.loads(folder.driver_log.read_text()) == nasty
+
+
+def test_a_failing_trainer_fails_with_its_exit_code_and_last_error(tmp_path: Path) -> None:
+    code, _, result = run(job(tmp_path, python("import sys; print('x\\nValueError: too few', file=sys.stderr); sys.exit(7)")))
+    assert (code, result.state, result.exit_code) == (7, "FAILED", 7)
+    assert result.reason == "the trainer ended with exit code 7: ValueError: too few"
+
+
+def test_a_killed_trainer_fails_with_the_signal(tmp_path: Path) -> None:
+    code, _, result = run(job(tmp_path, python("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")))
+    assert (code, result.state, result.reason) == (137, "FAILED", "the trainer was killed by SIGKILL")
+
+
+def test_a_program_that_is_not_there_fails_with_its_name(tmp_path: Path) -> None:
+    code, _, result = run(job(tmp_path, ["/no/such/program"]))
+    assert (code, result.state) == (127, "FAILED")
+    assert "/no/such/program: No such file or directory" in result.reason
+
+
+def test_steps_and_metrics_are_followed_while_the_trainer_runs(tmp_path: Path) -> None:
+    lines = [json.dumps({"step": step, "data": {"loss": 1 / step}}) for step in (1, 2, 3)]
+    folder = job(tmp_path, python(f"print({chr(10).join(lines)!r}, file=open('metrics.jsonl', 'w'))"))
+    _, _, result = run(folder)
+    assert (result.steps_done, result.last_metrics) == (3, {"loss": 1 / 3})
+
+
+def test_a_stop_reaches_the_trainer_and_the_state_is_stopped(tmp_path: Path) -> None:
+    code = "import signal, sys, time; signal.signal(15, lambda *_: (print('saved', flush=True), sys.exit(0))); print('up', flush=True); time.sleep(60)"
+    folder = job(tmp_path, python(code))
+    process = start(folder)
+    wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
+    process.send_signal(signal.SIGTERM)
+    process.wait(20)
+    result = job_folder.read(folder)
+    assert (result.state, result.exit_code) == ("STOPPED", 0)
+    assert "saved" in folder.driver_log.read_text(), "the trainer was not given the time to save"
+
+
+def test_a_trainer_that_ignores_the_stop_is_killed_in_time(tmp_path: Path) -> None:
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    folder = job(tmp_path, python(code), stop_wait_s=2)
+    process = start(folder)
+    wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
+    process.send_signal(signal.SIGTERM)
+    process.wait(20)
+    assert (job_folder.read(folder).state, job_folder.read(folder).exit_code) == ("STOPPED", 137)
+
+
+def test_a_trainer_does_not_outlive_a_killed_runner(tmp_path: Path) -> None:
+    folder = job(tmp_path, python("import time; time.sleep(60)"))
+    process = start(folder)
+    wait_for(lambda: job_folder.read(folder).trainer_pid, "the trainer")
+    pid = job_folder.read(folder).trainer_pid
+    assert pid and alive(pid)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not alive(pid), "the end of the trainer")
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUCCEEDED", "FAILED", "NOT_SUBMITTED"])
+def test_a_folder_that_was_run_is_not_run_again(tmp_path: Path, state: str) -> None:
+    folder = job(tmp_path, ["touch", "again"], state)
+    before = folder.result.read_bytes()
+    code, out, _ = run(folder)
+    assert code == 2
+    assert "was already run" in out
+    assert folder.result.read_bytes() == before and not (folder.path / "again").exists()
+
+
+def test_the_runner_waits_until_the_submitter_has_had_its_word(tmp_path: Path) -> None:
+    folder = job(tmp_path, ["true"], "CLAIMED")
+
+    def submitter() -> None:
+        time.sleep(1)
+        job_folder.write(folder, msgspec.structs.replace(job_folder.read(folder), state="SUBMITTED", submitted_at=job_folder.now()))
+
+    thread = threading.Thread(target=submitter)
+    thread.start()
+    _, _, result = run(folder)
+    thread.join()
+    assert result.state == "SUCCEEDED"
+    assert result.submitted_at and result.submitted_at <= str(result.started_at)
+
+
+def test_a_failed_precheck_blocks_and_the_trainer_never_starts(tmp_path: Path) -> None:
+    folder = job(tmp_path, ["touch", "trained"], imports=["no_such_module"])
+    code, _, result = run(folder)
+    assert (code, result.state, result.exit_code) == (3, "BLOCKED", 3)
+    assert "driver: cannot import no_such_module" in result.reason and "not a Ray job" in result.reason
+    assert not (folder.path / "trained").exists()
+
+
+def test_a_line_still_being_written_waits_for_the_next_look(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    tail = MetricsTail(path)
+    assert tail.newest() is None
+    path.write_text('{"step": 1, "data": {}}\n{"step": 2, "da')
+    assert (tail.newest() or {})["step"] == 1
+    assert tail.newest() is None
+    with path.open("a") as stream:
+        stream.write('ta": {}}\nnot json\n')
+    assert (tail.newest() or {})["step"] == 2
