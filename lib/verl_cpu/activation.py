@@ -13,7 +13,7 @@ def activate() -> None:
     """Register the CPU platform and arm the patches.
 
     Raises:
-        PluginError: see the package's docstring. Nothing has been registered or patched then.
+        PluginError: see the package's docstring. Nothing has been patched then.
     """
     import torch
 
@@ -26,7 +26,7 @@ def activate() -> None:
     try:
         from verl.plugin.platform import PlatformRegistry, get_platform
     except ImportError as error:
-        raise PluginError(f"this verl has no platform registry ({error}); verl_cpu needs verl 0.9.1 or a version like it") from error
+        raise PluginError(f"this verl has no platform registry ({error}); verl_cpu is made for verl 0.9.1") from error
 
     from . import patches
     from .platform import PlatformCPU
@@ -39,6 +39,6 @@ def activate() -> None:
             f"verl already runs on '{platform.device_name}' in this process: import verl_cpu before using verl, "
             "or let verl import it (VERL_USE_EXTERNAL_MODULES=verl_cpu)"
         )
-    # FSDP engines are registered for cuda and npu only; this variable is verl's own override of the lookup (workers/engine/base.py).
+    # FSDP engines are registered for cuda and npu only; this is verl's own override of the lookup (workers/engine/base.py).
     os.environ.setdefault("VERL_ENGINE_DEVICE", "cuda")
     patches.arm()

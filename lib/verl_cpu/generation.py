@@ -1,4 +1,4 @@
-"""Token-in, token-out generation with ``transformers`` on a CPU, and replacing the model's weights between two generations. Knows no Ray."""
+"""Token-in, token-out generation with ``transformers``, with weights that come from the trainer. Knows no Ray."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sampling:
         """From a request's sampling parameters; ``max_tokens`` and ``ignore_eos`` hold where the request does not say.
 
         Raises:
-            ValueError: a parameter that would change the result is not supported; dropping it would train on other data than asked for.
+            ValueError: a parameter that would change the result is not supported; without it, training would see other data.
         """
         rest = {name: value for name, value in params.items() if value is not None and name not in _IGNORED}
         known = {
@@ -44,7 +44,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Completion:
-    """One answer: its tokens, the log-probability of each under the distribution it was drawn from, and whether it ended by itself."""
+    """One answer: its tokens, each one's log-probability (natural logarithm) where it was drawn, whether it ended by itself."""
 
     token_ids: list[int]
     log_probs: list[float]
@@ -110,7 +110,7 @@ class TokenModel:
         )
         output = self.model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
         tokens = output.sequences[:, width:]
-        # Scores are what was drawn from: after temperature and truncation, as verl's default logprobs_mode=processed_logprobs asks for.
+        # Scores are what was drawn from, after temperature and truncation: verl's default logprobs_mode=processed_logprobs.
         scores = torch.stack([score.float().log_softmax(-1) for score in output.scores], dim=1)
         log_probs = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
         return [_completion(row, row_probs, eos_ids) for row, row_probs in zip(tokens.tolist(), log_probs.tolist(), strict=True)]
@@ -120,14 +120,16 @@ class TokenModel:
         """Copy a part of the weights in; ``last`` ends the update.
 
         Raises:
-            ValueError: a tensor the model does not have or of another shape, or, at the end, one that never came: the rollout would go
-                on with weights that are not the trainer's.
+            ValueError: a tensor the model does not have or of another shape, or, at the end, one that never came: the rollout
+                would go on with weights that are not the trainer's.
         """
         own = self.model.state_dict()
         unexpected = sorted(set(tensors) - set(own))
         misshapen = sorted(name for name in set(tensors) & set(own) if tensors[name].shape != own[name].shape)
         if unexpected or misshapen:
-            raise ValueError(f"weights from the trainer do not fit the rollout model: unexpected {unexpected}, misshapen {misshapen}")
+            raise ValueError(
+                f"the trainer's weights do not fit the rollout model: unexpected {unexpected}, misshapen {misshapen}"
+            )
         self.has_weights = False
         for name, tensor in tensors.items():
             own[name].copy_(tensor)

@@ -1,4 +1,4 @@
-"""Runs something right after a module is imported, so that a patch neither pays for importing verl's modules early nor comes too late."""
+"""Runs something right after a module is imported: a patch neither imports verl's modules early nor comes too late."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The places where verl 0.9.1 has no option, registry or override for a CPU, each with its check.
 
-A patch is applied right after verl imports the module it concerns. It first checks that verl still has what it works around (symbol,
-parameters, a distinctive piece of source); if not, it raises PatchError and that import fails, in the driver and in every Ray worker.
+A patch is applied right after verl imports the module it concerns. It first checks that verl still has what it works around
+(symbol, parameters, a distinctive piece of source); if not, it raises PatchError and that import fails, in the driver as in Ray
+workers.
 ``python -m verl_cpu`` checks all of them at once.
 """
 
@@ -69,8 +70,8 @@ def _verl_version() -> str:
 
 
 def _gloo_by_default(module: ModuleType) -> None:
-    # verl/utils/distributed.py:89 asks torch for "cpu:gloo,<device>:<backend>", and torch refuses a device named twice. Only the default
-    # changes, on the function itself: other modules hold references to it. (verl/utils/distributed.py:63, for torchrun, is not used here.)
+    # verl/utils/distributed.py:89 asks torch for "cpu:gloo,<device>:<backend>", and torch refuses a device named twice. Only the
+    # default changes, on the function itself: other modules hold references to it. (Line 63 is the same for torchrun, unused.)
     function = module.initialize_global_process_group_ray
     parameters = inspect.signature(function).parameters.values()
     defaults = {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}
@@ -78,8 +79,8 @@ def _gloo_by_default(module: ModuleType) -> None:
 
 
 def _critic_attention(module: ModuleType) -> None:
-    # verl/utils/model.py:649 loads the critic with flash_attention_2 whatever critic.model.override_config says, and shows the missing
-    # package as "not a value head model".
+    # verl/utils/model.py:649 loads the critic with flash_attention_2 whatever critic.model.override_config says, and shows the
+    # missing package as "not a value head model".
     def load_valuehead_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
         """Load a token classification model with one label as the critic, with the attention its config asks for."""
         from transformers import AutoModelForTokenClassification
@@ -97,7 +98,7 @@ def _critic_attention(module: ModuleType) -> None:
 
 
 def _count_platform_resource(module: ModuleType) -> None:
-    # verl/single_controller/ray/base.py:230 counts only "GPU" and "NPU", although the bundles it then asks for name the platform's resource.
+    # verl/single_controller/ray/base.py:230 counts only "GPU" and "NPU", although its bundles ask for the platform's resource.
     def _check_resource_available(self: Any) -> None:
         import ray
         from verl.plugin.platform import get_platform
@@ -106,14 +107,14 @@ def _count_platform_resource(module: ModuleType) -> None:
         nodes = ray._private.state.available_resources_per_node().values()
         free = sum(node.get(resource, 0) for node in nodes)
         if free < self.get_n_gpus():
-            raise ValueError(f"{self.get_n_gpus()} processes need one Ray {resource} each, but only {free:g} are free in this cluster")
+            raise ValueError(f"{self.get_n_gpus()} processes need one Ray {resource} each, but only {free:g} are free")
 
     module.ResourcePoolManager._check_resource_available = _check_resource_available
 
 
 def _unpinned_offload(module: ModuleType) -> None:
-    # verl/workers/engine/fsdp/transformer_impl.py:462 forces CPUOffloadPolicy(pin_memory=True) on the reference policy; pinning needs an
-    # accelerator. Only the name in verl's module changes, torch's class stays.
+    # verl/workers/engine/fsdp/transformer_impl.py:462 forces CPUOffloadPolicy(pin_memory=True) on the reference policy; pinning
+    # needs an accelerator. Only the name in verl's module changes, torch's class stays.
     pinned = module.CPUOffloadPolicy
 
     def unpinned(pin_memory: bool = False) -> Any:
@@ -123,8 +124,8 @@ def _unpinned_offload(module: ModuleType) -> None:
 
 
 def _poll_faster(module: ModuleType) -> None:
-    # verl/trainer/ppo/v1/replay_buffer.py:144 sleeps two seconds between looks at finished rollouts and no config key reaches it: the
-    # whole step of a small CPU run would be that sleep. (A custom sampler could set it, but verl then drops algorithm.filter_groups.)
+    # verl/trainer/ppo/v1/replay_buffer.py:144 sleeps two seconds between looks at finished rollouts and no config key reaches it:
+    # most of a small CPU run would be that sleep. (A custom sampler could set it, but verl then drops algorithm.filter_groups.)
     function = module.ReplayBuffer.__init__
     parameters = inspect.signature(function).parameters.values()
     defaults = {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}

@@ -34,8 +34,9 @@ def _device_module() -> types.ModuleType:
 
     module = types.ModuleType("verl_cpu.device")
     module.__dict__.update({name: value for name, value in vars(torch.cpu).items() if not name.startswith("__")})
-    module.__dict__.update(dict.fromkeys(("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"), resident))
-    # Seeding is torch.manual_seed's business, which verl calls as well; a CPU has no cache to empty and no memory fraction to set.
+    held = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved")
+    module.__dict__.update(dict.fromkeys(held, resident))
+    # Seeding is torch.manual_seed's business, which verl calls as well; a CPU has no cache to empty.
     idle = ("empty_cache", "ipc_collect", "reset_peak_memory_stats", "set_per_process_memory_fraction")
     module.__dict__.update(dict.fromkeys((*idle, "manual_seed", "manual_seed_all", "set_device"), nothing))
     module.__dict__.update(mem_get_info=free_and_total, get_rng_state=rng_state, set_rng_state=set_rng_state)

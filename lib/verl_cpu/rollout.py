@@ -1,7 +1,8 @@
 """verl's rollout backend for a CPU, ``actor_rollout_ref.rollout.name=hf``.
 
-verl 0.9.1 generates through a server per replica: an actor that answers requests (``RolloutServer``), started by ``CpuReplica``, and fed
-with new weights by a ``ServerAdapter`` in the training worker of the same rank. Weights travel as full tensors through Ray's object store.
+verl 0.9.1 generates through a server per replica: an actor that answers requests (``RolloutServer``), started by ``CpuReplica``
+and fed with new weights by a ``ServerAdapter`` in the training worker of the same rank. Weights travel as full tensors through
+Ray's object store.
 """
 
 from __future__ import annotations
@@ -52,7 +53,12 @@ class RolloutServer:
         return f"{ray.util.get_node_ip_address()}:{server_name(self.replica_rank)}"
 
     async def generate(
-        self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, image_data: Any = None, video_data: Any = None
+        self,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        request_id: str,
+        image_data: Any = None,
+        video_data: Any = None,
     ) -> TokenOutput:
         """One completion of ``prompt_ids``. Raises ValueError for images, videos and unsupported sampling parameters."""
         if image_data or video_data:
@@ -116,12 +122,11 @@ class CpuReplica(RolloutReplica):
             raise ValueError(f"rollout.name=hf shares its process with the trainer (hybrid mode), got {self.rollout_mode}")
         node_id = await self.workers[0].__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
-        server = (
-            ray.remote(RolloutServer)
-            # No CPU of its own: it works while the trainer waits.
-            .options(num_cpus=0, scheduling_strategy=here, name=server_name(self.replica_rank), max_concurrency=self.max_concurrency)
-            .remote(self.config, self.model_config.path, bool(self.model_config.get("trust_remote_code", False)), self.replica_rank)
-        )
+        # No CPU of its own: it works while the trainer waits.
+        options = {"num_cpus": 0, "scheduling_strategy": here, "max_concurrency": self.max_concurrency}
+        actor = ray.remote(RolloutServer).options(name=server_name(self.replica_rank), **options)
+        trust_remote_code = bool(self.model_config.get("trust_remote_code", False))
+        server = actor.remote(self.config, self.model_config.path, trust_remote_code, self.replica_rank)
         self.servers = [server]
         self._server_handle = server
         self._server_address = await server.address.remote()
