@@ -1,7 +1,7 @@
 """One screen: the cluster as Ray sees it, and the newest jobs as their folders tell.
 
-However many jobs there are, only the newest and the active ones are opened, and Ray is asked about those only that have not ended,
-one id each, all at once.
+However many jobs there are, only the newest and the active ones are opened, and Ray is asked only about those that have not
+ended, one id each, all at once.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ ERROR_LINE = re.compile(r"^(?:\(.*?\) *)?((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error
 def collect(cluster: Cluster, api: RayApi, limit: int) -> dict[str, Any]:
     """``{"cluster": {...}, "jobs": [...]}``: plain values, as printed by ``--json``.
 
-    ``limit`` is the number of newest jobs; active ones come in addition. Never raises for a Ray that does not answer: ``cluster.up``
-    is False then and ``cluster.problem`` says why.
+    ``limit`` is the number of newest jobs; active ones come in addition. Never raises for a Ray that does not answer:
+    ``cluster.up`` is False then and ``cluster.problem`` says why.
     """
     shared = SharedRoot(Path(cluster.shared_root))
     newest = job_folder.newest_ids(shared, limit)
@@ -237,4 +237,4 @@ def _cut(line: str, width: int) -> str:
 
 def wants_colour(is_terminal: bool) -> bool:
     """Colour only for a person (https://no-color.org)."""
-    return is_terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
