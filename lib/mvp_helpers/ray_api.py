@@ -157,5 +157,6 @@ def environment(cluster: Cluster) -> dict[str, str]:
     """Variables that make Ray's own processes and commands use this cluster's token; never the token itself."""
     base = {"RAY_USAGE_STATS_ENABLED": "0"}
     if cluster.ray.auth == "none":
-        return base
+        # Said explicitly: Ray switches token authentication on by itself where it finds a token in the user's home.
+        return base | {"RAY_AUTH_MODE": "disabled"}
     return base | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(Path(os.path.abspath(cluster.token_file)))}

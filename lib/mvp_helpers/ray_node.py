@@ -43,6 +43,8 @@ SOCKET_PATH_BYTES = 107
 """A unix socket's longest path on Linux."""
 LONGEST_SOCKET = len("/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")
 TERM_WAIT_S = 10.0
+"""For ``ray start`` to end its own processes; it takes 3 s on an idle machine."""
+LEFTOVER_WAIT_S = 5.0
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,7 +289,7 @@ def _end(paths: NodePaths, record: Record) -> None:
     if current and current.instance == record.instance:
         record = current  # with its process id, if it got that far
     processes.end(lambda: [record.pid] if record.runs() else [], TERM_WAIT_S)
-    if left := processes.end(lambda: processes.holding(INSTANCE, record.instance), TERM_WAIT_S):
+    if left := processes.end(lambda: processes.holding(INSTANCE, record.instance), LEFTOVER_WAIT_S):
         raise Failed(f"these processes do not end: {', '.join(f'{pid} ({processes.command(pid)[:60]})' for pid in left)}")
     paths.record.unlink(missing_ok=True)
 

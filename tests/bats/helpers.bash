@@ -1,0 +1,76 @@
+# shellcheck shell=bash
+# What every test file loads: assertions that say what they saw, and a cluster of the test's own (addresses, ports, state).
+
+bats_require_minimum_version 1.5.0
+PROJECT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+PATH=$PROJECT/scripts:$PROJECT/.venv/bin:$PATH
+unset "${!MVP_@}" "${!RAY_@}" CLUSTER KEEP
+# Never the user's own cluster, whatever a test forgets.
+export MVP_CLUSTER=${TEST_CLUSTER:-/nonexistent/make_cluster_file.yaml}
+
+fail() { # <word>...: with what the command under test said
+  printf '%s\n' "$*" "--- exit code ${status-}, stdout:" "${output-}" '--- stderr:' "${stderr-}" >&2
+  return 1
+}
+
+assert_status() { # <exit code>
+  [[ $status == "$1" ]] || fail "exit code $status instead of $1"
+}
+
+assert_output() { # <pattern>: stdout, whole
+  # shellcheck disable=SC2053 # a pattern on purpose
+  [[ $output == $1 ]] || fail "stdout is not: $1"
+}
+
+assert_stderr_has() { # <text>
+  [[ $stderr == *"$1"* ]] || fail "stderr lacks: $1"
+}
+
+wait_until_gone() { # <pid>...: the last of them may still wait to be reaped
+  local _
+  for _ in {1..50}; do
+    kill -0 "$@" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  fail "still there: $(ps -o pid=,args= -p "$(IFS=, && echo "$*")")"
+}
+
+make_cluster_file() { # <name> <third octet of its addresses> <port offset>: its folder is FOLDER
+  # A short folder: the deep ones bats makes are a test of their own.
+  FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/mvp-test.XXXXXX")
+  export FOLDER TEST_CLUSTER=$FOLDER/$1.yaml MVP_CLUSTER=$FOLDER/$1.yaml
+  cat >"$MVP_CLUSTER" <<YAML
+name: $1
+host_driver: local
+shared_root: $FOLDER/private
+state_dir: $FOLDER/state
+device: cpu
+hosts:
+  - {name: head, role: head, ip: 127.0.$2.10}
+  - {name: worker-0, role: worker, ip: 127.0.$2.11}
+  - {name: worker-1, role: worker, ip: 127.0.$2.12}
+worker: {num_cpus: 2, resources: {worker_node: 100}}
+ray:
+  port: $((6400 + $3))
+  dashboard_port: $((8300 + $3))
+  client_port: $((10100 + $3))
+  agent_port: $((8400 + $3))
+  object_store_mb: 100
+YAML
+}
+
+instances() { # <cluster name>: "pid instance" of every process that a node of that cluster started
+  local file mark
+  for file in /proc/[0-9]*/environ; do
+    mark=$(tr '\0' '\n' 2>/dev/null <"$file" | grep "^MVP_RAY_INSTANCE=$1\.") || continue
+    printf '%s %s\n' "${file//[!0-9]/}" "${mark#*=}"
+  done
+}
+
+ask_ray() { # <address> <path> [<curl argument>...]: body of a REST call
+  python - "$@" <<'PY'
+import sys, urllib.request
+request = urllib.request.Request(sys.argv[1] + sys.argv[2], headers=dict(arg.split(": ") for arg in sys.argv[3:]))
+print(urllib.request.urlopen(request, timeout=10).read().decode())
+PY
+}
