@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 VENV := .venv/bin
-SHELL_FILES := $(wildcard scripts/*.sh scripts/lib/*.sh scripts/lib/hosts/*.sh benchmarks/*.sh tests/bats/*.bash tests/bats/*.bats)
+SHELL_FILES := $(wildcard scripts/*.sh scripts/lib/*.sh scripts/lib/hosts/*.sh benchmarks/*.sh benchmarks/lib/*.sh tests/bats/*.bash tests/bats/*.bats)
 export MVP_CLUSTER := $(or $(CLUSTER),$(MVP_CLUSTER),local)
 
 .DEFAULT_GOAL := help
