@@ -174,7 +174,11 @@ def test_a_damaged_folder_is_made_anew(shared: SharedRoot, template: Path, harm:
 
 def test_another_recipe_makes_only_what_depends_on_it(shared: SharedRoot) -> None:
     more = msgspec.structs.replace(SETTINGS, generated=msgspec.structs.replace(SETTINGS.generated, train_rows=25))
-    assert made(shared, more) == dict.fromkeys(ITEMS[:2], "the settings changed: train_rows")
+    items = prepare.prepare(more, shared, quiet)
+    assert [(item.name, item.reason) for item in items] == [
+        *((name, "the settings changed: train_rows") for name in ITEMS[:2]),
+        (ITEMS[2], ""),
+    ]
 
 
 def test_a_folder_that_was_not_made_here_is_kept_under_another_name(shared: SharedRoot) -> None:
@@ -321,10 +325,12 @@ def test_a_holder_on_another_host_loses_the_lock_when_its_heartbeat_stands_still
 
 def test_a_holder_on_another_host_that_still_beats_keeps_the_lock(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
-    with locked(path, "working", quiet, stale_after_s=0.4):
+    with locked(path, "working", quiet, stale_after_s=1):
         elsewhere(path)
-        with pytest.raises(TimedOut), locked(path, "x", quiet, stale_after_s=0.4, wait_s=1.2, poll_s=0.05):
+        said: list[str] = []
+        with pytest.raises(TimedOut), locked(path, "x", said.append, stale_after_s=1, wait_s=2, poll_s=0.05):
             pass
+        assert len(said) == 1, "a heartbeat is no news"
 
 
 def test_only_one_of_many_takes_a_dead_lock_over(tmp_path: Path) -> None:
@@ -442,6 +448,12 @@ def test_a_file_that_arrives_altered_is_never_used(server: fake_hub.FakeHub, emp
     with pytest.raises(Blocked, match=r"do not match their hashes, such as config\.json"):
         made(empty, HUB)
     assert not (empty.models / "tiny").exists()
+
+
+def test_a_download_that_ends_early_blocks_instead_of_blaming_the_disk(server: fake_hub.FakeHub, empty: SharedRoot) -> None:
+    server.shortened.add("config.json")
+    with pytest.raises(Blocked, match="cannot fetch org/tiny from http://127"):
+        made(empty, HUB)
 
 
 @pytest.mark.parametrize("revision", ["", "main", "v1.0", "c" * 39, "C" * 40])

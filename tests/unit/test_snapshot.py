@@ -110,11 +110,14 @@ def test_an_unchanged_source_is_found_again_and_not_read(
 
 def test_a_file_hashed_right_after_it_changed_is_read_again(checkout: Path, shared: SharedRoot) -> None:
     take(checkout, shared)
-    file = checkout / "verl" / "__init__.py"
-    before = file.stat()
-    file.write_text("WHO = 'checkouX'\n")  # same size
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert take(checkout, shared).created, "a same-size edit within the clock's grain went unnoticed"
+    (index,) = (shared.verl_code / ".sources").iterdir()
+    known = json.loads(index.read_text())
+    known["files"]["verl/__init__.py"][-1] = "0" * 64  # what an edit within the clock's grain leaves: same look, another content
+    index.write_text(json.dumps(known))
+    assert not take(checkout, shared).created
+    known["taken_ns"] += 3_000_000_000  # had the file been old by then, its hash would be believed
+    index.write_text(json.dumps(known))
+    assert take(checkout, shared, dry_run=True).created
 
 
 def test_an_edit_that_keeps_size_and_mtime_is_noticed_by_its_ctime(
@@ -350,6 +353,13 @@ def test_check_refuses_a_renamed_snapshot(checkout: Path, shared: SharedRoot) ->
         check(shared.verl_code / "codeC")
 
 
+def test_check_refuses_a_manifest_of_another_snapshot(checkout: Path, shared: SharedRoot) -> None:
+    made, other = take(checkout, shared, "codeA"), take(checkout, shared, "codeB")
+    writable(made.path / "mvp_manifest.json").write_bytes((other.path / "mvp_manifest.json").read_bytes())
+    with pytest.raises(BadInput, match="is not the snapshot it claims to be"):
+        check(made.path)
+
+
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "{}"])
 def test_check_refuses_a_missing_or_damaged_manifest(checkout: Path, shared: SharedRoot, text: str | None) -> None:
     made = take(checkout, shared, "codeA")
@@ -381,6 +391,14 @@ def test_a_checkout_records_commit_origin_and_changed_files(checkout: Path, shar
     made = take(checkout, shared)
     assert made.source["git"]["dirty"] and made.source["git"]["changed"] == ["verl/__init__.py", "verl/new.py"]
     assert "secret" not in (made.path / "mvp_manifest.json").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_a_checkout_of_another_user_still_tells_its_commit(checkout: Path, shared: SharedRoot) -> None:
+    head = commit(checkout)
+    for path in (checkout, checkout / ".git"):
+        os.chown(path, 12345, 12345)
+    assert take(checkout, shared).source["git"]["commit"] == head
 
 
 def test_provenance_that_git_cannot_tell_is_said_to_be_unknown(checkout: Path, shared: SharedRoot) -> None:
