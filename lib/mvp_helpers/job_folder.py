@@ -74,17 +74,24 @@ def claim(shared: SharedRoot, result: Result) -> JobFolder:
                 (draft / name.name).mkdir()
             result.claimed_at = now()
             files.write_bytes(draft / folder.result.name, _encode(result))
-            draft.rename(folder.path)
+            _rename(draft, folder)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
         (shared.active_jobs / result.submission_id).touch()
         (shared.job_index / f"{result.claimed_at.replace(':', '')}_{result.submission_id}").touch()
     except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise BadInput(f"submission_id '{result.submission_id}' is already used: {folder.path}", hint=ID_HINT) from None
         raise Blocked(f"cannot write the job folder {folder.path}: {error.strerror}", hint="./scripts/00_prereq_check.sh") from error
     return folder
+
+
+def _rename(draft: Path, folder: JobFolder) -> None:
+    try:
+        draft.rename(folder.path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise BadInput(f"submission_id '{folder.submission_id}' is already used: {folder.path}", hint=ID_HINT) from None
 
 
 def _encode(result: Result) -> bytes:
