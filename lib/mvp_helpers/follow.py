@@ -81,6 +81,7 @@ class _Watch:
         self._began = time.monotonic()
         self._last_step_at: float | None = None
         self._stall_said = False
+        self._note = ""
         self._said_phase, self._said_at = "", 0.0
         try:
             self._prechecked = bool(plan.read(folder).imports)
@@ -92,10 +93,12 @@ class _Watch:
         while not (result := job_folder.read(self.folder)).ended:
             now = time.monotonic()
             if now - asked_at >= ASK_RAY_S:
-                result = reconcile.settle(self.folder, result, self.api)
+                settled = reconcile.settle(self.folder, result, self.api)
                 asked_at = time.monotonic()
-                if result.ended:
+                if settled.ended:
+                    result = settled
                     break
+                self._note = settled.reason
             if self.metrics.refresh():
                 self._last_step_at, self._stall_said = now, False
             self._show(result, now)
@@ -125,7 +128,7 @@ class _Watch:
         phase, usual = self._phase(result), self.metrics.usual_step_s()
         silent_s = now - (self._last_step_at or now)
         stalled = usual is not None and silent_s > max(STALL_S, STALL_FACTOR * usual)
-        words = [phase, f"elapsed {clock(now - self._began)}"]
+        words = [phase, f"elapsed {clock(elapsed_s(result) or now - self._began)}"]
         if usual is not None:
             if result.steps_total and (left := result.steps_total - self.metrics.last) > 0:
                 words.append(f"ETA {clock(max(0.0, left * usual - silent_s))}")
@@ -134,8 +137,8 @@ class _Watch:
             words.append(f"{number[0]} {number[1]:.4g}")
         if stalled:
             words.append(f"no step for {clock(silent_s)}")
-        elif result.reason:
-            words.append(result.reason.splitlines()[0])
+        elif self._note:
+            words.append(self._note.splitlines()[0])
         text = f"{self.folder.submission_id}: {', '.join(words)}"
         if stalled and not self._stall_said:
             self._stall_said = True

@@ -70,6 +70,8 @@ def decide(state: State, seen: Seen, submitter: Submitter, claimed_age_s: float)
     if seen.status == "SUCCEEDED":
         # Success is the runner's to claim, with its evidence: an entrypoint that ended well without a result is none.
         return Verdict("FAILED", "Ray says SUCCEEDED but the job runner left no result")
+    if seen.status == "RUNNING":
+        return Verdict(None, "" if state == "RUNNING" else "Ray says RUNNING")
     return Verdict(None, f"Ray says {seen.status}" + (f": {message}" if message else ""))
 
 
@@ -95,7 +97,7 @@ def settle(folder: JobFolder, result: Result, api: RayApi | None, *, grace_s: fl
             seen = Seen(False, message=str(error))
     verdict = decide(result.state, seen, _submitter(folder), _age_s(result.claimed_at))
     if verdict.ending is None:
-        return msgspec.structs.replace(result, reason=verdict.reason)
+        return msgspec.structs.replace(result, reason=verdict.reason or result.reason)
     # The runner may be about to write an ending of its own, which tells more than Ray can.
     try:
         before = job_folder.read(folder)
@@ -154,6 +156,10 @@ def _age_s(claimed_at: str) -> float:
     return time.time() - seconds_of(claimed_at) if claimed_at else 0.0
 
 
-def _short(text: str) -> str:
-    text = text.strip()
-    return text if len(text) <= REASON_LENGTH else f"… {text[-REASON_LENGTH:]}"
+def _short(message: str) -> str:
+    """One line: of the log that Ray appends to a failed entrypoint's message, only the end (the rest is in logs/driver.log)."""
+    what, appended, log = message.partition(", last available logs")
+    if appended:
+        what += f": {log.strip().splitlines()[-1].strip()}"
+    what = " ".join(what.split())
+    return what if len(what) <= REASON_LENGTH else f"…{what[-REASON_LENGTH:]}"

@@ -54,12 +54,21 @@ def test_every_combination_has_the_one_true_decision(state: State, seen: str, su
             "silent": Verdict(None, "as the job folder says; refused"),
             "unknown": Verdict("FAILED", GONE),
             "pending": Verdict(None, "Ray says PENDING: waiting"),
-            "running": Verdict(None, "Ray says RUNNING"),
+            "running": Verdict(None, "" if state == "RUNNING" else "Ray says RUNNING"),
             "stopped": Verdict("STOPPED", "stopped"),
             "failed": Verdict("FAILED", "boom"),
             "succeeded": Verdict("FAILED", "Ray says SUCCEEDED but the job runner left no result"),
         }[seen]
     assert verdict == expected
+
+
+def test_of_the_log_that_ray_appends_only_the_end_is_kept() -> None:
+    message = (
+        "Job entrypoint command failed with exit code 137, last available logs (truncated to 20,000 chars):\nfirst\nKilled\n"
+    )
+    assert decide("RUNNING", Seen(True, "FAILED", message), "alive", 1).reason == (
+        "Job entrypoint command failed with exit code 137: Killed"
+    )
 
 
 def test_a_long_message_of_ray_keeps_its_end() -> None:
