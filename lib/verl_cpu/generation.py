@@ -123,6 +123,7 @@ class TokenModel:
             ValueError: a tensor the model does not have or of another shape, or, at the end, one that never came: the rollout
                 would go on with weights that are not the trainer's.
         """
+        self.has_weights = False
         own = self.model.state_dict()
         unexpected = sorted(set(tensors) - set(own))
         misshapen = sorted(name for name in set(tensors) & set(own) if tensors[name].shape != own[name].shape)
@@ -130,7 +131,6 @@ class TokenModel:
             raise ValueError(
                 f"the trainer's weights do not fit the rollout model: unexpected {unexpected}, misshapen {misshapen}"
             )
-        self.has_weights = False
         for name, tensor in tensors.items():
             own[name].copy_(tensor)
         self._received |= set(tensors)

@@ -234,6 +234,9 @@ def test_weights_that_do_not_fit_are_an_error_and_stop_generation(model_folder: 
         rollout.generate([[5]], one)
     rollout.load_weights({name: weights[name] for name in names[3:]}, last=True)
     assert rollout.generate([[5]], one)
+    rollout.load_weights({name: weights[name] for name in names[:3]}, last=False)
+    with pytest.raises(RuntimeError, match="before the trainer sent its weights whole"):
+        rollout.generate([[5]], one)
 
 
 def test_tied_weights_are_sent_once(model_folder: Path, tmp_path: Path) -> None:
