@@ -160,6 +160,6 @@ def _short(message: str) -> str:
     """One line: of the log that Ray appends to a failed entrypoint's message, only the end (the rest is in logs/driver.log)."""
     what, appended, log = message.partition(", last available logs")
     if appended:
-        what += f": {log.strip().splitlines()[-1].strip()}"
+        what += ": " + log.strip().rpartition("\n")[2]
     what = " ".join(what.split())
     return what if len(what) <= REASON_LENGTH else f"…{what[-REASON_LENGTH:]}"
