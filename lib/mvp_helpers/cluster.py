@@ -148,6 +148,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return "\n".join(lines) + "\nexport MVP_CLUSTER_JSON\n"
 
 
+SAFE_PATH = re.compile(r"[\w./+@%:~-]+")
+"""Paths that stand in Hydra overrides and in Ray's entrypoint."""
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -207,6 +209,11 @@ def load(name_or_file: str) -> Cluster:
         raise BadInput(f"{path}: the head must be the first of the hosts")
     if missing := [name for name in cluster.entrypoint.resources if name not in cluster.worker.resources]:
         raise BadInput(f"{path}: entrypoint.resources asks for '{missing[0]}', which worker.resources does not offer")
+    if not SAFE_PATH.fullmatch(str(PROJECT / cluster.shared_root)):
+        raise BadInput(
+            f"{path}: shared_root {str(PROJECT / cluster.shared_root)!r} holds a character that a shell or Hydra would split",
+            hint="MVP_SHARED_ROOT=/a/plain/path",
+        )
     absolute = {"shared_root": str(PROJECT / cluster.shared_root)}
     if cluster.state_dir:
         absolute["state_dir"] = str(PROJECT / cluster.state_dir)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import struct
 from pathlib import Path
 
+from .cluster import SAFE_PATH
 from .errors import BadInput
-
-SAFE_PATH = re.compile(r"[\w./+@%:~-]+")
 
 
 def resolve(value: str, field: str, shared_root: Path, source: str) -> Path:

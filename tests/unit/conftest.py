@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -47,3 +49,9 @@ def cluster(shared: SharedRoot) -> Cluster:
     """The local cluster's settings over that shared root."""
     local = cluster_file.load("local")
     return msgspec.structs.replace(local, shared_root=str(shared.root), state_dir=str(shared.root.parent / "state"))
+
+
+@pytest.fixture
+def replace() -> Callable[..., Any]:
+    """``msgspec.structs.replace``, untyped: a copy with some fields changed."""
+    return msgspec.structs.replace
