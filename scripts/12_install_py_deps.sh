@@ -24,6 +24,8 @@ installed_already "${locks[@]}" && say "skip: exists: $VENV has what ${locks[*]#
 began=$EPOCHREALTIME
 run make_venv
 run install_torch
-for lock in "${locks[@]}"; do run pip_install "${lock##*/}" -r "$lock"; done
-run note_installed "${locks[@]}"
+for count in $(seq "${#locks[@]}"); do
+  run pip_install "$(basename "${locks[count - 1]}")" -r "${locks[count - 1]}"
+  run note_installed "${locks[@]:0:count}"
+done
 [[ -n $DRY_RUN ]] || say "$VENV: ready after $(seconds_since "$began") s"

@@ -12,7 +12,7 @@
 #   CLUSTER=dev KEEP=1 ./scripts/regress.sh ppo
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 began=$EPOCHREALTIME
-export MVP_CLUSTER=${MVP_CLUSTER:-${CLUSTER:-local}}
+export MVP_CLUSTER=${CLUSTER:-${MVP_CLUSTER:-local}}
 parse_options 'WORKLOAD' "$@"
 spec=$PROJECT/templates/${ARGS[0]}.json
 [[ -f $spec ]] || die 2 "no JobSpec for '${ARGS[0]}': $spec does not exist" "./scripts/${0##*/} ppo"

@@ -56,3 +56,12 @@ start_worker() { # <host>
 stop_node() { # <host>
   run helper_on "$1" stop-node "$1" >/dev/null
 }
+
+submit_spec() { # <JobSpec file> [--wait | --no-wait] [--timeout S] [--pending-timeout S]: see 43_submit_jobspec.sh
+  local spec=$1
+  shift
+  [[ -e $spec ]] || die 2 "no such file: $spec" 'templates/ppo.json is the one to start from'
+  [[ -f $spec && -r $spec ]] || die 2 "cannot read $spec as a file"
+  # shellcheck disable=SC2094 # the name is only for messages
+  helper_on "$HEAD" -i submit --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run} <"$spec"
+}

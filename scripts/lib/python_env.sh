@@ -30,6 +30,7 @@ suits() { # <python>: between 3.10 and 3.12, for which every package has wheels
 
 make_venv() {
   local python
+  rm -f "$VENV"/.mvp-installed-* # from here on it is not complete
   if "$VENV/bin/python" -V >/dev/null 2>&1; then
     suits "$VENV/bin/python" || die 3 "$VENV was made with $("$VENV/bin/python" -V); 3.10 to 3.12 is needed" "rm -r $VENV"
     return

@@ -108,7 +108,6 @@ bare_project() { # a checkout without .venv, and a python3 without any package
 
 @test "host_exec hands every argument over byte for byte, gives no stdin unless asked, and returns the exit code" {
   make_cluster_file exec 1 90
-  # shellcheck disable=SC2016
   script 'parse_options "" "$@"; load_cluster
     weird=("" "a  b" '\''$(touch hacked) `id` "q"'\'' $'\''new\nline'\'' "ünï*")
     code="import os, sys; sys.stdout.buffer.write(b\"|\".join(map(os.fsencode, sys.argv[1:]))); print(sys.stdin.read(), end=\"\")"
@@ -125,7 +124,6 @@ bare_project() { # a checkout without .venv, and a python3 without any package
 
 @test "on_each names the hosts that failed and passes TERM on to what they run" {
   make_cluster_file each 1 90
-  # shellcheck disable=SC2016
   script 'parse_options "" "$@"; load_cluster
     flaky() { host_exec "$1" -- sh -c "[ $1 = worker-0 ] || exit 3"; }
     slow() { host_exec "$1" -- sh -c "echo \$\$ >pid.$1; exec sleep 300"; }

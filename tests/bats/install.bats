@@ -1,0 +1,79 @@
+#!/usr/bin/env bats
+# Script 12 in a project of its own, with an interpreter and a pip that only pretend.
+
+load helpers
+
+setup() {
+  cd "$BATS_TEST_TMPDIR" || return
+  cp -r "$PROJECT/scripts" "$PROJECT"/requirements*.lock .
+  mkdir -p .venv/bin bin
+  cat >.venv/bin/python <<'SH'
+#!/bin/bash
+# PIP_FAILS: a pattern; a pip command line that matches it fails.
+case "$1 $2" in
+  -V*) echo Python 3.11.7 ;;
+  '-m pip')
+    echo "$*" >>pip.calls
+    [[ -z $PIP_FAILS || $* != $PIP_FAILS ]] || { echo 'ERROR: no such wheel' && exit 1; }
+    ;;
+  -c*) [[ $2 != *importlib* ]] ;;
+esac
+SH
+  chmod +x .venv/bin/python
+  export PIP_FAILS=''
+}
+
+install() {
+  run --separate-stderr ./scripts/12_install_py_deps.sh "$@"
+}
+
+@test "the pinned packages are installed once; then: skip: exists" {
+  install --dev
+  assert_status 0
+  grep -q -- '-r .*/requirements.lock' pip.calls && grep -q -- '-r .*/requirements-dev.lock' pip.calls || fail "pip: $(<pip.calls)"
+  : >pip.calls
+  install --dev
+  assert_stderr_has 'skip: exists'
+  install
+  assert_stderr_has 'skip: exists'
+  [[ ! -s pip.calls ]] || fail "pip was called: $(<pip.calls)"
+  echo 'extra==1' >>requirements.lock
+  install
+  grep -q -- '-r .*/requirements.lock' pip.calls || fail 'a changed lock was not installed'
+}
+
+@test "a failed install is blocked, shows pip's last words, and is taken up again" {
+  PIP_FAILS='*requirements.lock' install
+  assert_status 3
+  assert_stderr_has 'ERROR: no such wheel'
+  assert_stderr_has 'pip could not install requirements.lock'
+  [[ -z $(ls .venv/.mvp-installed-* 2>/dev/null) ]] || fail 'it left a stamp'
+  install
+  assert_status 0
+  [[ $stderr != *skip* ]] || fail 'skipped'
+}
+
+@test "without a GPU torch is the CPU build, from MVP_TORCH_INDEX where the configured places lack it" {
+  [[ ! -e /dev/nvidia0 ]] || skip 'this machine has a GPU'
+  install
+  grep -q 'torch==[0-9.]*+cpu' pip.calls || fail "pip: $(<pip.calls)"
+  [[ $(<pip.calls) != *index-url* ]] || fail 'the other index was asked although nothing was missing'
+  rm .venv/.mvp-installed-* pip.calls
+  PIP_FAILS='*no-deps torch*' MVP_TORCH_INDEX=https://mirror.example/cpu install
+  grep -q -- '--index-url https://mirror.example/cpu torch==[0-9.]*+cpu' pip.calls || fail "pip: $(<pip.calls)"
+}
+
+@test "with a GPU torch is the plain build" {
+  printf '#!/bin/sh\necho GPU 0\n' >bin/nvidia-smi && chmod +x bin/nvidia-smi
+  PATH=$PWD/bin:$PATH install
+  grep -q 'torch==[0-9.]*$' pip.calls || fail "pip: $(<pip.calls)"
+}
+
+@test "a Python that is too old or too new is refused before anything is made" {
+  rm -r .venv
+  printf '#!/bin/sh\n[ "$1" != -V ] || echo Python 3.9.18\nexit 1\n' >bin/python3.9 && chmod +x bin/python3.9
+  MVP_PYTHON=$PWD/bin/python3.9 install
+  assert_status 3
+  assert_stderr_has "no Python from 3.10 to 3.12 ($PWD/bin/python3.9 is Python 3.9.18)"
+  [[ ! -e .venv ]] || fail 'it made .venv'
+}
