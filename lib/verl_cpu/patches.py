@@ -69,13 +69,16 @@ def _verl_version() -> str:
     return str(getattr(verl, "__version__", "(unknown version)"))
 
 
+def _set_default(function: Any, name: str, value: object) -> None:
+    """Change a parameter's default on the function itself, so that it holds for everyone who has a reference to it."""
+    positional = [p for p in inspect.signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    function.__defaults__ = tuple(value if p.name == name else p.default for p in positional if p.default is not p.empty)
+
+
 def _gloo_by_default(module: ModuleType) -> None:
-    # verl/utils/distributed.py:89 asks torch for "cpu:gloo,<device>:<backend>", and torch refuses a device named twice. Only the
-    # default changes, on the function itself: other modules hold references to it. (Line 63 is the same for torchrun, unused.)
-    function = module.initialize_global_process_group_ray
-    parameters = inspect.signature(function).parameters.values()
-    defaults = {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}
-    function.__defaults__ = tuple((defaults | {"backend": "gloo"}).values())
+    # verl/utils/distributed.py:89 asks torch for "cpu:gloo,<device>:<backend>", and torch refuses a device named twice.
+    # (Line 63 is the same for torchrun, unused here.)
+    _set_default(module.initialize_global_process_group_ray, "backend", "gloo")
 
 
 def _critic_attention(module: ModuleType) -> None:
@@ -126,14 +129,11 @@ def _unpinned_offload(module: ModuleType) -> None:
 def _poll_faster(module: ModuleType) -> None:
     # verl/trainer/ppo/v1/replay_buffer.py:144 sleeps two seconds between looks at finished rollouts and no config key reaches it:
     # most of a small CPU run would be that sleep. (A custom sampler could set it, but verl then drops algorithm.filter_groups.)
-    function = module.ReplayBuffer.__init__
-    parameters = inspect.signature(function).parameters.values()
-    defaults = {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}
-    function.__defaults__ = tuple((defaults | {"poll_interval": POLL_SECONDS}).values())
+    _set_default(module.ReplayBuffer.__init__, "poll_interval", POLL_SECONDS)
 
 
 def _rollout_class(module: ModuleType) -> None:
-    # verl/workers/rollout/base.py:72: the registry of rollout classes has no public way in.
+    # verl/workers/rollout/base.py:89: the registry of rollout classes has no public way in.
     module._ROLLOUT_REGISTRY[("hf", "async")] = "verl_cpu.rollout.ServerAdapter"
 
 
@@ -198,7 +198,7 @@ PATCHES = (
         symbol="get_rollout_class",
         parameters=("rollout_name", "mode"),
         fragment="_ROLLOUT_REGISTRY[(rollout_name, mode)]",
-        where="verl/workers/rollout/base.py:72 (a private registry of rollout classes)",
+        where="verl/workers/rollout/base.py:89 (a private registry of rollout classes)",
         apply=_rollout_class,
     ),
     Patch(
@@ -207,7 +207,7 @@ PATCHES = (
         symbol="RolloutReplicaRegistry.register",
         parameters=("name", "loader"),
         fragment="cls._registry[name] = loader",
-        where="verl/workers/rollout/replica.py:312 (the public registry of rollout servers)",
+        where="verl/workers/rollout/replica.py:318 (the public registry of rollout servers)",
         apply=_rollout_replica,
     ),
 )
