@@ -224,5 +224,7 @@ def from_environment() -> Cluster:
     """The cluster a script resolved, from ``MVP_CLUSTER_JSON``. Raises BadInput when it is not set."""
     text = os.environ.get("MVP_CLUSTER_JSON")
     if not text:
-        raise BadInput("MVP_CLUSTER_JSON is not set", hint='eval "$(python3 -m mvp_helpers cluster NAME)", or use the numbered scripts')
+        raise BadInput(
+            "MVP_CLUSTER_JSON is not set", hint='eval "$(python3 -m mvp_helpers cluster NAME)", or use the numbered scripts'
+        )
     return msgspec.json.decode(text, type=Cluster)

@@ -1,6 +1,7 @@
 """Runs as its own process: composes a snapshot's Hydra config with overrides (0.4 s; verl itself is not imported).
 
-stdin: ``{"config_dir", "config_name", "overrides"}``. stdout: ``{"config"}``, or ``{"errors": [{"override", "key", "why"}], "keys"}``.
+stdin: ``{"config_dir", "config_name", "overrides"}``.
+stdout: ``{"config"}``, or ``{"errors": [{"override", "key", "why"}], "keys"}``.
 Source of the messages it understands: hydra-core 1.3, ``hydra/_internal/config_loader_impl.py``.
 """
 
@@ -91,7 +92,7 @@ def _resolved(config: Any) -> Any:
             try:
                 found[str(key)] = _resolved(config[key])
             except OmegaConfBaseException:
-                found[str(key)] = OmegaConf.to_container(config, resolve=False)[key]  # type: ignore[index,call-overload]
+                found[str(key)] = OmegaConf.to_container(config, resolve=False)[key]
         return found
     if isinstance(config, ListConfig):
         return OmegaConf.to_container(config, resolve=False)

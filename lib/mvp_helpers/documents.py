@@ -78,7 +78,9 @@ def _parse_yaml(text: str, source: str) -> Any:
 
 
 def _kind(value: Any) -> str:
-    return {"NoneType": "nothing", "list": "a list", "str": "a text", "int": "a number"}.get(type(value).__name__, type(value).__name__)
+    return {"NoneType": "nothing", "list": "a list", "str": "a text", "int": "a number"}.get(
+        type(value).__name__, type(value).__name__
+    )
 
 
 def convert(document: Any, kind: type[T], source: str) -> T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -52,5 +51,7 @@ class TimedOut(MvpError):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``" (did you mean 'x'?)"`` for the nearest known word, or an empty string."""
+    import difflib  # 10 ms that only a mistake costs
+
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f" (did you mean '{near[0]}'?)" if near else ""

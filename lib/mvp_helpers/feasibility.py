@@ -26,17 +26,25 @@ def check(plan: Plan, nodes: Sequence[Node]) -> None:
             f"{len(alive) - workers} heads are alive)",
             hint="./scripts/50_status.sh shows the nodes, ./scripts/01_up.sh repairs the cluster",
         )
-    if any(node.is_head and _fits(node, plan.entrypoint_resources) and node.total("CPU") >= plan.entrypoint_num_cpus for node in alive):
-        raise Blocked("the head offers what the driver asks for, so the driver could land on it", hint="start the head without CPUs")
+    if any(
+        node.is_head and _fits(node, plan.entrypoint_resources) and node.total("CPU") >= plan.entrypoint_num_cpus
+        for node in alive
+    ):
+        raise Blocked(
+            "the head offers what the driver asks for, so the driver could land on it", hint="start the head without CPUs"
+        )
     if max(node.total("CPU") for node in fitting) < plan.entrypoint_num_cpus:
-        raise BadInput(f"the driver asks for {plan.entrypoint_num_cpus:g} CPUs; the largest worker has {_largest(fitting, 'CPU')}")
+        raise BadInput(
+            f"the driver asks for {plan.entrypoint_num_cpus:g} CPUs; the largest worker has {_largest(fitting, 'CPU')}"
+        )
     unit = "GPU" if plan.device == "cuda" else "CPU"
     per_node = plan.processes_per_node
     room = sum(int(node.total(unit)) // per_node for node in alive if not node.is_head)
     if room < plan.nnodes:
         raise BadInput(
-            f"the job asks for {plan.nnodes} nodes with {per_node} processes each ({unit} {plan.nnodes * per_node} in all); the "
-            f"cluster's {len(fitting)} workers have room for {room} such nodes (the largest worker has {_largest(fitting, unit)} {unit})",
+            f"the job asks for {plan.nnodes} nodes with {per_node} processes each ({plan.nnodes * per_node} {unit} in all); "
+            f"the cluster's {len(fitting)} workers have room for {room} such nodes "
+            f"(the largest worker has {_largest(fitting, unit)} {unit})",
             hint="change trainer.nnodes or trainer.n_gpus_per_node in trainer_overrides, or choose a larger cluster",
         )
 

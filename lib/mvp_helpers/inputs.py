@@ -21,10 +21,14 @@ def resolve(value: str, field: str, shared_root: Path, source: str) -> Path:
     if not SAFE_PATH.fullmatch(str(path)):
         raise BadInput(f"{source}: {field} {value!r} holds a character that cannot stand in a Hydra override")
     if not path.exists():
-        raise BadInput(f"{source}: {field} does not exist: {path}", hint=MISSING_HINTS.get(field, f"correct {field} in the JobSpec"))
+        raise BadInput(
+            f"{source}: {field} does not exist: {path}", hint=MISSING_HINTS.get(field, f"correct {field} in the JobSpec")
+        )
     real = path.resolve()
     if not real.is_relative_to(shared_root.resolve()):
-        raise BadInput(f"{source}: {field} is outside the shared root {shared_root}: {real}", hint="copy it under the shared root")
+        raise BadInput(
+            f"{source}: {field} is outside the shared root {shared_root}: {real}", hint="copy it under the shared root"
+        )
     return real
 
 

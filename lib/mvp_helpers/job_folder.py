@@ -81,7 +81,9 @@ def claim(shared: SharedRoot, result: Result) -> JobFolder:
         (shared.active_jobs / result.submission_id).touch()
         (shared.job_index / f"{result.claimed_at.replace(':', '')}_{result.submission_id}").touch()
     except OSError as error:
-        raise Blocked(f"cannot write the job folder {folder.path}: {error.strerror}", hint="./scripts/00_prereq_check.sh") from error
+        raise Blocked(
+            f"cannot write the job folder {folder.path}: {error.strerror}", hint="./scripts/00_prereq_check.sh"
+        ) from error
     return folder
 
 
@@ -118,7 +120,9 @@ def read(folder: JobFolder) -> Result:
         return msgspec.json.decode(folder.result.read_bytes(), type=Result)
     except FileNotFoundError:
         what = "has no result.json" if folder.path.is_dir() else "does not exist"
-        raise BadInput(f"job '{folder.submission_id}' {what}: {folder.path}", hint="./scripts/50_status.sh lists the jobs") from None
+        raise BadInput(
+            f"job '{folder.submission_id}' {what}: {folder.path}", hint="./scripts/50_status.sh lists the jobs"
+        ) from None
     except (msgspec.MsgspecError, OSError) as error:
         raise BadInput(f"cannot read {folder.result}: {error}") from error
 

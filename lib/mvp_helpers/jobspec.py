@@ -22,7 +22,9 @@ Described = msgspec.Meta
 class RayTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which Ray dashboard takes the submission, as the head sees it."""
 
-    address: Annotated[str, Described(pattern="^https?://", description="Dashboard address; default: the cluster file's.")] | None = None
+    address: (
+        Annotated[str, Described(pattern="^https?://", description="Dashboard address; default: the cluster file's.")] | None
+    ) = None
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +38,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """What to train. Paths are under the shared root: absolute, ``${SHARED_ROOT}/…``, or relative to it."""
 
     workload: Annotated[str, Described(description="A file in templates/workloads/: ppo, …")]
-    submission_id: Annotated[str, Described(pattern=ID_PATTERN, description="Default: made from workload and time.")] | None = None
+    submission_id: Annotated[str, Described(pattern=ID_PATTERN, description="Default: made from workload and time.")] | None = (
+        None
+    )
     shared_root: Annotated[str, Described(description="Must be the cluster's; leave it out.")] | None = None
     code_path: Annotated[str, Described(description="verl code snapshot made by 31_snapshot_verl_code.sh.")] | None = None
     model: Annotated[str, Described(description="Model folder in Hugging Face format.")] | None = None
@@ -45,7 +49,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ray: RayTarget = RayTarget()
     resources: Resources = Resources()
     trainer_overrides: Annotated[
-        dict[str, Any] | list[str], Described(description="Hydra overrides: a mapping (nested or dotted keys), or key=value texts.")
+        dict[str, Any] | list[str],
+        Described(description="Hydra overrides: a mapping (nested or dotted keys), or key=value texts."),
     ] = {}
     env_vars: Annotated[dict[str, str], Described(description="Environment of the driver and its Ray workers.")] = {}
 
@@ -65,7 +70,9 @@ def load(data: bytes, source: str) -> JobSpec:
             hint="letters, digits, '.', '_' and '-', starting with a letter or digit, 63 at most",
         )
     spec = convert(document, JobSpec, source)
-    if (spec.resources.entrypoint_num_cpus or 0) < 0 or any(amount < 0 for amount in (spec.resources.entrypoint_resources or {}).values()):
+    if (spec.resources.entrypoint_num_cpus or 0) < 0 or any(
+        amount < 0 for amount in (spec.resources.entrypoint_resources or {}).values()
+    ):
         raise BadInput(f"{source}: resources: an amount is negative")
     for name, value in spec.env_vars.items():
         _check_env(name, value, source)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import json
 import os
@@ -53,7 +52,9 @@ def compose(
     except (OSError, ValueError):
         pass
     if not (config_dir / f"{config_name}.yaml").is_file():
-        raise BadInput(f"the code snapshot has no config {config_dir / config_name}.yaml", hint="choose another code_path, or workload")
+        raise BadInput(
+            f"the code snapshot has no config {config_dir / config_name}.yaml", hint="choose another code_path, or workload"
+        )
     answer = _ask({"config_dir": str(config_dir), "config_name": config_name, "overrides": overrides})
     if "config" not in answer:
         raise BadInput(_explain(answer, config_name), hint="a key the config does not have yet is added with +key=value")
@@ -98,6 +99,8 @@ def _explain(answer: dict[str, Any], config_name: str) -> str:
 
 def nearest_key(key: str, known: list[str]) -> str:
     """The known dotted key that is most like ``key``: by its whole text, or by its last part anywhere in the config."""
+    import difflib
+
     if near := difflib.get_close_matches(key, known, n=1, cutoff=0.75):
         return near[0]
     last = key.rsplit(".", 1)[-1]

@@ -103,8 +103,8 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
     but (with ``remember``) the memory of accepted overrides.
 
     Raises:
-        BadInput: anything wrong with the spec: unknown workload, missing or truncated inputs, a snapshot without marker, an override
-            the snapshot's config does not accept, batch sizes that do not divide.
+        BadInput: anything wrong with the spec: unknown workload, missing or truncated inputs, a snapshot without marker, an
+            override the snapshot's config does not accept, batch sizes that do not divide.
     """
     workload = workloads.load(spec.workload)
     if spec.shared_root and Path(spec.shared_root) != Path(cluster.shared_root):
@@ -121,7 +121,9 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
 
     code = _resolve_code(spec, workload, shared, source)
     model, dataset, data_files = _resolve_data(spec, workload, shared, source)
-    reward = inputs.resolve(spec.reward_fn_path.split(":")[0], "reward_fn_path", shared.root, source) if spec.reward_fn_path else None
+    reward = (
+        inputs.resolve(spec.reward_fn_path.split(":")[0], "reward_fn_path", shared.root, source) if spec.reward_fn_path else None
+    )
     values = {
         "model": str(model or ""),
         "dataset": str(dataset or ""),
@@ -138,17 +140,29 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
     defaults = [f"{key}={value}" for key, value in workload.defaults.items()]
 
     def merged(values: dict[str, str]) -> list[str]:
-        toolkit = [*workload.overrides, *device.overrides, *cluster.trainer_overrides, *defaults, *(workload.reward if reward else [])]
-        return overrides.merge([_render(text, values) for text in toolkit], own, [_render(text, values) for text in workload.forced])
+        toolkit = [
+            *workload.overrides,
+            *device.overrides,
+            *cluster.trainer_overrides,
+            *defaults,
+            *(workload.reward if reward else []),
+        ]
+        return overrides.merge(
+            [_render(text, values) for text in toolkit], own, [_render(text, values) for text in workload.forced]
+        )
 
     # The job's own folder is left out of the question, or no set of overrides would ever be asked twice.
     anywhere = values | dict.fromkeys(("job_folder", "checkpoints", "metrics"), "JOB_FOLDER")
     config: dict[str, Any] = {}
     if workload.hydra and code:
         config_dir = code.path / workload.hydra.config_dir
-        config = overrides.compose(config_dir, workload.hydra.config_name, merged(anywhere), code.content, shared.override_cache, remember)
+        config = overrides.compose(
+            config_dir, workload.hydra.config_name, merged(anywhere), code.content, shared.override_cache, remember
+        )
     nnodes = int(_config_value(config, "trainer.nnodes") or (1 if not workload.hydra else values["nnodes"]))
-    processes = int(_config_value(config, "trainer.n_gpus_per_node") or (1 if not workload.hydra else values["processes_per_worker"]))
+    processes = int(
+        _config_value(config, "trainer.n_gpus_per_node") or (1 if not workload.hydra else values["processes_per_worker"])
+    )
     _check_batches(workload, config, nnodes * processes)
     final = merged(values)
     return Plan(
@@ -226,7 +240,7 @@ def _resolve_data(
 
 
 def _render(text: str, values: dict[str, str]) -> str:
-    return re.sub(r"\{(%s)\}" % "|".join(PLACEHOLDERS), lambda match: values[match[1]], text)
+    return re.sub(rf"\{{({'|'.join(PLACEHOLDERS)})\}}", lambda match: values[match[1]], text)
 
 
 def _config_value(config: dict[str, Any], key: str) -> Any:
@@ -253,7 +267,9 @@ def _check_batches(workload: Workload, config: dict[str, Any], world_size: int) 
         shown = ", ".join(f"{name}={number}" for name, number in numbers.items())
         product = " * ".join(rule.product)
         if rule.divisible_by and times(rule.product) % times(rule.divisible_by):
-            raise BadInput(f"{product} must be divisible by {' * '.join(rule.divisible_by)} ({shown})", hint="change trainer_overrides")
+            raise BadInput(
+                f"{product} must be divisible by {' * '.join(rule.divisible_by)} ({shown})", hint="change trainer_overrides"
+            )
         if rule.at_least and times(rule.product) < times(rule.at_least):
             raise BadInput(f"{product} must be at least {' * '.join(rule.at_least)} ({shown})", hint="change trainer_overrides")
 
@@ -299,7 +315,6 @@ def to_yaml(plan: Plan) -> str:
     import yaml
 
     return str(yaml.dump(msgspec.to_builtins(plan), sort_keys=False, allow_unicode=True, width=1000))
-
 
 
 def describe(plan: Plan) -> str:

@@ -105,7 +105,9 @@ def main(folder: JobFolder) -> int:
         found.append(f"no alive Ray node offers {the_plan.entrypoint_resources}")
     steps = steps_total(the_plan)
     if steps == 0:
-        found.append(f"{the_plan.data_files['train']} has fewer rows than one batch ({the_plan.train_batch_size}): no step would be made")
+        found.append(
+            f"{the_plan.data_files['train']} has fewer rows than one batch ({the_plan.train_batch_size}): no step would be made"
+        )
     for name in the_plan.imports:
         print(f"MVP_PRECHECK_{name.upper().replace('.', '_')}_FILE={driver['modules'].get(name, 'not importable')}")
     print(f"MVP_PRECHECK_MARKER={driver['marker']}", flush=True)

@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,7 @@ GIB = 1 << 30
 MIN_DISK = 5 * GIB
 """A few checkpoints of a small model and the logs of a session."""
 MIN_MEMORY = 8 * GIB
-"""Three local Ray nodes (2 GiB) and a small PPO run (4–5 GiB)."""
+"""Three local Ray nodes (2 GiB) and a small PPO run (4 to 5 GiB)."""
 MIN_SHM = GIB
 """Ray's object store lives there; with less it falls back to the disk and crawls."""
 MIN_RAY = (2, 41)
@@ -124,11 +123,11 @@ def decide(cluster: Cluster, facts: Iterable[Facts], second: Iterable[Facts], to
         Check(what=f"{tool} here", ok=bool(version), found=version or "not found", todo=f"install {tool}")
         for tool, version in tools.items()
     ]
-    for host in cluster.hosts:
-        if host.name not in known:
-            checks.append(Check(what=f"{host.name} answers", ok=False, found="no answer", todo="its message is above"))
+    for member in cluster.hosts:
+        if member.name not in known:
+            checks.append(Check(what=f"{member.name} answers", ok=False, found="no answer", todo="its message is above"))
             continue
-        checks += _host_checks(cluster, host, known[host.name])
+        checks += _host_checks(cluster, member, known[member.name])
     answered = [known[host.name] for host in cluster.hosts if host.name in known]
     everybody = {host.name for host in answered}
     for host in answered:
@@ -148,7 +147,9 @@ def decide(cluster: Cluster, facts: Iterable[Facts], second: Iterable[Facts], to
     if len(answered) > 1:
         skew = max(host.clock for host in answered) - min(host.clock for host in answered)
         checks.append(
-            Check(what="clocks agree", ok=skew < MAX_CLOCK_SKEW_S, found=f"within {skew:.0f} s", todo="synchronise the clocks (NTP)")
+            Check(
+                what="clocks agree", ok=skew < MAX_CLOCK_SKEW_S, found=f"within {skew:.0f} s", todo="synchronise the clocks (NTP)"
+            )
         )
     return checks
 
@@ -163,23 +164,41 @@ def _host_checks(cluster: Cluster, host: Host, facts: Facts) -> list[Check]:
     checks = [
         check("Python >= 3.10", python >= (3, 10), facts.python, f"MVP_PYTHON=/path/to/python3.12 {install}"),
         check(f"Ray >= {'.'.join(map(str, MIN_RAY))}", ray >= MIN_RAY, facts.ray or "not installed", install),
-        check("shared root can be written", not facts.shared_root_problem, facts.shared_root_problem or cluster.shared_root, MAKE_ROOM),
-        check("free disk", facts.disk_free >= MIN_DISK, f"{_gib(facts.disk_free)} ({_gib(MIN_DISK)} wanted)", "free some disk space"),
+        check(
+            "shared root can be written",
+            not facts.shared_root_problem,
+            facts.shared_root_problem or cluster.shared_root,
+            MAKE_ROOM,
+        ),
+        check(
+            "free disk", facts.disk_free >= MIN_DISK, f"{_gib(facts.disk_free)} ({_gib(MIN_DISK)} wanted)", "free some disk space"
+        ),
         check(
             "memory",
             facts.memory_total >= MIN_MEMORY,
             f"{_gib(facts.memory_available)} of {_gib(facts.memory_total)} available ({_gib(MIN_MEMORY)} in all wanted)",
             "a machine with more memory",
         ),
-        check("/dev/shm", facts.shm_free >= MIN_SHM, f"{_gib(facts.shm_free)} free ({_gib(MIN_SHM)} wanted)", "enlarge /dev/shm (docker: shm_size)"),
-        check("ports", not facts.port_problem, facts.port_problem or ("held by this cluster" if facts.node_runs else "free"), PORTS),
+        check(
+            "/dev/shm",
+            facts.shm_free >= MIN_SHM,
+            f"{_gib(facts.shm_free)} free ({_gib(MIN_SHM)} wanted)",
+            "enlarge /dev/shm (docker: shm_size)",
+        ),
+        check(
+            "ports", not facts.port_problem, facts.port_problem or ("held by this cluster" if facts.node_runs else "free"), PORTS
+        ),
     ]
     if host.role == "head":
         checks.append(check("verl code", not facts.code_problem, facts.code_problem or f"verl {facts.verl}", install))
     elif cluster.device == "cuda":
         wanted = cluster.worker.num_gpus
         found = f"{len(facts.gpus)} ({', '.join(sorted(set(facts.gpus)))})" if facts.gpus else "none"
-        checks.append(check(f"GPUs ({wanted} wanted)", len(facts.gpus) >= wanted, found, "worker.num_gpus in the cluster file, or the driver"))
+        checks.append(
+            check(
+                f"GPUs ({wanted} wanted)", len(facts.gpus) >= wanted, found, "worker.num_gpus in the cluster file, or the driver"
+            )
+        )
     return checks
 
 
@@ -191,7 +210,11 @@ def _equal(what: str, hosts: list[Facts], value: Callable[[Facts], str], todo: s
     versions: dict[str, list[str]] = {}
     for host in hosts:
         versions.setdefault(value(host) or "none", []).append(host.name)
-    found = next(iter(versions), "no host answered") if len(versions) < 2 else "; ".join(f"{v} on {', '.join(n)}" for v, n in versions.items())
+    found = (
+        next(iter(versions), "no host answered")
+        if len(versions) < 2
+        else "; ".join(f"{v} on {', '.join(n)}" for v, n in versions.items())
+    )
     return Check(what=f"same {what} on all hosts", ok=len(versions) == 1, found=found, todo=todo)
 
 

@@ -38,16 +38,18 @@ def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -
         "ray": ray_version,
         "python": platform.python_version(),
         "image": os.environ.get("MVP_IMAGE"),
-        "hosts": [
-            {"name": host.name, "role": host.role, "ip": host.ip, "node_id": by_ip.get(host.ip)} for host in cluster.hosts
-        ],
+        "hosts": [{"name": host.name, "role": host.role, "ip": host.ip, "node_id": by_ip.get(host.ip)} for host in cluster.hosts],
     }
 
 
 def _input(folder: Path) -> dict[str, Any]:
     """Which data or model it was: the hash of the manifest that script 30 wrote (null for a folder made elsewhere)."""
     about = manifest.read(folder)
-    known = {"identity": files.sha256(manifest.place(folder)), "made_at": about.made_at} if about else {"identity": None, "made_at": None}
+    known = (
+        {"identity": files.sha256(manifest.place(folder)), "made_at": about.made_at}
+        if about
+        else {"identity": None, "made_at": None}
+    )
     return {"path": str(folder), **known}
 
 

@@ -1,4 +1,4 @@
-"""The only module that talks to a running Ray: its dashboard's REST calls, 10–25 ms each where Ray's own commands take 0.7 s."""
+"""The only module that talks to a running Ray: its dashboard's REST calls, 10 to 25 ms (Ray's own commands: 0.7 s)."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Runner:
         return code
 
     def _spawn(self, argv: list[str]) -> int:
-        """Run ``argv`` in the job folder, its output to the driver log and our stdout; returns its exit code, 128+n for a signal."""
+        """Run ``argv`` in the job folder, its output to driver log and stdout; returns its exit code, 128+n for a signal."""
         try:
             self.child = subprocess.Popen(
                 argv,
@@ -142,9 +142,9 @@ class Runner:
             lines = (tail + chunk).split(b"\n")
             tail = lines.pop()[-4096:]
             for line in lines:
-                if b"Error" in line or b"Exception" in line:
-                    if match := ERROR_LINE.match(line.decode(errors="replace").strip()):
-                        self.last_error_line = match[1][:500]
+                likely = b"Error" in line or b"Exception" in line
+                if likely and (match := ERROR_LINE.match(line.decode(errors="replace").strip())):
+                    self.last_error_line = match[1][:500]
 
     def _on_stop(self, number: int, _frame: Any) -> None:
         if self.stop_requested_at is None:

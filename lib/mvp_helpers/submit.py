@@ -1,4 +1,7 @@
-"""Submits one JobSpec from the head: plan, feasibility, job folder, ``ray job submit``. A failure at any point leaves the truth."""
+"""Submits one JobSpec from the head: plan, feasibility, job folder, ``ray job submit``.
+
+A failure at any point leaves the truth in the job folder.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Hydra(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class BatchRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``product`` of config values must divide by (or be at least) the product of others.
 
-    Names are dotted config keys or ``world_size`` (trainer processes of the job). ``unless`` names a boolean key that lifts the rule.
+    Names are dotted config keys or ``world_size`` (trainer processes of the job). ``unless`` names a boolean key that lifts it.
     """
 
     product: Annotated[list[str], msgspec.Meta(min_length=1)]

@@ -1,4 +1,4 @@
-"""What the unit tests share: a small shared root with a code snapshot, data and a model, as scripts 30 and 31 would leave them."""
+"""What the unit tests share: a small shared root with a code snapshot, data and a model, as scripts 30 and 31 leave them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from mvp_helpers import cluster as cluster_file
 from mvp_helpers import snapshot
 from mvp_helpers.cluster import Cluster
 from mvp_helpers.paths import SharedRoot
+
 
 @pytest.fixture
 def shared(tmp_path: Path) -> SharedRoot:

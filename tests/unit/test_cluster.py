@@ -73,7 +73,7 @@ def test_an_unknown_cluster_is_named_with_the_nearest_known_one() -> None:
 
 
 def test_the_shell_gets_every_value_byte_for_byte(tmp_path: Path) -> None:
-    loaded = cluster.load(write(tmp_path, env_vars={"A": "it's \"$(id)\"\n`x`"}))
+    loaded = cluster.load(write(tmp_path, env_vars={"A": 'it\'s "$(id)"\n`x`'}))
     script = loaded.to_shell() + 'printf "%s|%s|%s" "${HOSTS[*]}" "${HOST_IPS[*]}" "$MVP_CLUSTER_JSON"'
     out = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
     assert out == f"h w|127.0.0.2 127.0.0.3|{loaded.to_json()}"

@@ -34,7 +34,9 @@ def test_two_nodes_may_share_a_large_worker() -> None:
     feasibility.check(job(nnodes=2, processes_per_node=4), [HEAD, WORKERS[0]])
 
 
-@pytest.mark.parametrize("nodes", [[], [HEAD], [HEAD, node("w0", alive=False, CPU=8, worker_node=100)], [HEAD, node("w0", CPU=8)]])
+@pytest.mark.parametrize(
+    "nodes", [[], [HEAD], [HEAD, node("w0", alive=False, CPU=8, worker_node=100)], [HEAD, node("w0", CPU=8)]]
+)
 def test_without_a_worker_that_takes_the_driver_it_is_blocked(nodes: list[Node]) -> None:
     with pytest.raises(Blocked, match="no worker is alive that can take the driver"):
         feasibility.check(job(), nodes)

@@ -86,7 +86,9 @@ def test_a_failed_write_keeps_the_old_result(root: SharedRoot, monkeypatch: pyte
     assert not list(folder.path.glob(".result*")), "a temporary file was left"
 
 
-@pytest.mark.parametrize(("content", "message"), [(None, "does not exist"), ("", "cannot read"), ('{"state": "ODD"}', "cannot read")])
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "does not exist"), ("", "cannot read"), ('{"state": "ODD"}', "cannot read")]
+)
 def test_a_missing_or_damaged_result_is_named(tmp_path: Path, content: str | None, message: str) -> None:
     folder = JobFolder(tmp_path / "job1")
     if content is not None:

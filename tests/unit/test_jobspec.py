@@ -84,8 +84,41 @@ def test_an_override_that_holds_itself_is_refused() -> None:
 
 
 VALUES: list[Any] = [
-    *("plain", "it's", "back\\slash", "end\\", "x\\'y", "new\nline", "trailing\\\n", "üñí 漢字", "$(rm -rf /)", "`id`", '"q"', "a,b"),
-    *("{x}", "[1]", "1e5", "12", "true", "null", "", " lead", "trail ", "a=b", "tab\t", "\\\\'", "'", "a: b", "#x", "!y", "*", "(", "a;b"),
+    *(
+        "plain",
+        "it's",
+        "back\\slash",
+        "end\\",
+        "x\\'y",
+        "new\nline",
+        "trailing\\\n",
+        "üñí 漢字",
+        "$(rm -rf /)",
+        "`id`",
+        '"q"',
+        "a,b",
+    ),
+    *(
+        "{x}",
+        "[1]",
+        "1e5",
+        "12",
+        "true",
+        "null",
+        "",
+        " lead",
+        "trail ",
+        "a=b",
+        "tab\t",
+        "\\\\'",
+        "'",
+        "a: b",
+        "#x",
+        "!y",
+        "*",
+        "(",
+        "a;b",
+    ),
     *(1, -2, 0.5, True, False, None, ["a'b", 1, None], ["x,y", []]),
 ]
 

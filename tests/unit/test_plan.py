@@ -49,7 +49,9 @@ def test_the_job_runs_in_its_own_folder_and_resumes_nothing(cluster: Cluster, sh
     assert "trainer.resume_mode=disable" in made.overrides
 
 
-@pytest.mark.parametrize("override", [{"trainer.resume_mode": "auto"}, {"trainer": {"default_local_dir": "/elsewhere"}}, ["trainer.resume_mode=auto"]])
+@pytest.mark.parametrize(
+    "override", [{"trainer.resume_mode": "auto"}, {"trainer": {"default_local_dir": "/elsewhere"}}, ["trainer.resume_mode=auto"]]
+)
 def test_what_keeps_a_job_in_its_folder_cannot_be_overridden(cluster: Cluster, override: Any) -> None:
     assert "cannot be changed" in refused(cluster, trainer_overrides=override)
 
@@ -77,7 +79,11 @@ def test_device_settings_come_from_the_cluster_and_the_specs_own_win(cluster: Cl
     made = make(cluster)
     assert "trainer.device=cpu" in made.overrides and made.env_vars["DEVICE_IN_USE"] == "cpu"
     own = make(cluster, trainer_overrides={"trainer.device": "tpu"}, env_vars={"DEVICE_IN_USE": "me"})
-    assert "trainer.device=tpu" in own.overrides and "trainer.device=cpu" not in own.overrides and own.env_vars["DEVICE_IN_USE"] == "me"
+    assert (
+        "trainer.device=tpu" in own.overrides
+        and "trainer.device=cpu" not in own.overrides
+        and own.env_vars["DEVICE_IN_USE"] == "me"
+    )
 
 
 def test_the_defaults_are_one_epoch_and_a_checkpoint_every_ten_steps(cluster: Cluster) -> None:
@@ -92,7 +98,7 @@ def test_nodes_and_processes_come_from_the_cluster_unless_overridden(cluster: Cl
 
 
 def test_the_submit_line_is_exact_and_survives_a_shell(cluster: Cluster) -> None:
-    nasty = "it's \"$(x)\"\n`y` ü"
+    nasty = 'it\'s "$(x)"\n`y` ü'
     made = make(cluster, env_vars={"A": nasty}, resources={"entrypoint_num_cpus": 2})
     argv = shlex.split(shlex.join(made.submit_argv()))
     assert argv[:3] == ["ray", "job", "submit"]
@@ -130,7 +136,10 @@ def test_the_plan_is_read_back_as_it_was_written(cluster: Cluster, shared: Share
         ({"dataset": "common/models/tiny"}, "lacks train.parquet"),
         ({"reward_fn_path": "user/code/none.py"}, "reward_fn_path does not exist"),
         ({"trainer_overrides": {"trainer.devicee": 1}}, "did you mean 'trainer.device'?"),
-        ({"trainer_overrides": {"data.train_batch_size": 9}}, "data.train_batch_size * rollout.n must be divisible by world_size"),
+        (
+            {"trainer_overrides": {"data.train_batch_size": 9}},
+            "data.train_batch_size * rollout.n must be divisible by world_size",
+        ),
         ({"trainer_overrides": {"data.train_batch_size": 4}}, "data.train_batch_size must be at least actor.mini_batch_size"),
     ],
 )

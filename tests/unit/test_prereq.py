@@ -27,7 +27,9 @@ def host(name: str, **changes: object) -> Facts:
     return Facts(name=name, **good | changes)  # type: ignore[arg-type]
 
 
-def failed(cluster: Cluster, facts: list[Facts], sees: dict[str, list[str]] | None = None, tools: dict[str, str] = TOOLS) -> list[str]:
+def failed(
+    cluster: Cluster, facts: list[Facts], sees: dict[str, list[str]] | None = None, tools: dict[str, str] = TOOLS
+) -> list[str]:
     names = [fact.name for fact in facts]
     second = [Facts(name=name, sees=(sees or {}).get(name, names)) for name in names]
     return [check.what for check in prereq.decide(cluster, facts, second, tools) if not check.ok]

@@ -22,7 +22,11 @@ from mvp_helpers.job_folder import Result
 from mvp_helpers.paths import JobFolder, SharedRoot
 from mvp_helpers.run_job import MetricsTail
 
-ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith("RAY_")}, "PYTHONPATH": str(PROJECT / "lib"), "MVP_HOST": "worker-0"}
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
+    "PYTHONPATH": str(PROJECT / "lib"),
+    "MVP_HOST": "worker-0",
+}
 
 
 def job(root: Path, argv: list[str], state: str = "SUBMITTED", **fields: object) -> JobFolder:
@@ -111,7 +115,8 @@ def test_steps_and_metrics_are_followed_while_the_trainer_runs(tmp_path: Path) -
 
 
 def test_a_stop_reaches_the_trainer_and_the_state_is_stopped(tmp_path: Path) -> None:
-    code = "import signal, sys, time; signal.signal(15, lambda *_: (print('saved', flush=True), sys.exit(0))); print('up', flush=True); time.sleep(60)"
+    on_stop = "lambda *_: (print('saved', flush=True), sys.exit(0))"
+    code = f"import signal, sys, time; signal.signal(15, {on_stop}); print('up', flush=True); time.sleep(60)"
     folder = job(tmp_path, python(code))
     process = start(folder)
     wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
@@ -158,7 +163,9 @@ def test_the_runner_waits_until_the_submitter_has_had_its_word(tmp_path: Path) -
 
     def submitter() -> None:
         time.sleep(1)
-        job_folder.write(folder, msgspec.structs.replace(job_folder.read(folder), state="SUBMITTED", submitted_at=job_folder.now()))
+        job_folder.write(
+            folder, msgspec.structs.replace(job_folder.read(folder), state="SUBMITTED", submitted_at=job_folder.now())
+        )
 
     thread = threading.Thread(target=submitter)
     thread.start()
