@@ -45,6 +45,7 @@ LONGEST_SOCKET = len("/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma
 TERM_WAIT_S = 10.0
 """For ``ray start`` to end its own processes; it takes 3 s on an idle machine."""
 LEFTOVER_WAIT_S = 5.0
+PORT_WAIT_S = 3.0
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,7 +185,7 @@ def check_ports(cluster: Cluster, host: Host) -> None:
     """Raises Blocked when a port this node needs is taken, or its address is not this host's."""
     for ip, port, field, variable in ports(cluster, host):
         try:
-            if processes.can_listen(ip, port):
+            if _becomes_free(ip, port):
                 continue
         except OSError as error:
             raise Blocked(
@@ -195,6 +196,14 @@ def check_ports(cluster: Cluster, host: Host) -> None:
             f"{host.name}: port {port} is taken {processes.holder(ip, port)}",
             hint=f"{variable}=<free port> ./scripts/01_up.sh moves it ({field} in the cluster file)",
         )
+
+
+def _becomes_free(ip: str, port: int) -> bool:
+    """A process that was killed a moment ago may still be letting go of its port."""
+    deadline = time.monotonic() + PORT_WAIT_S
+    while not (free := processes.can_listen(ip, port)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return free
 
 
 def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
