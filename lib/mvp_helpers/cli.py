@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,8 @@ def _host_facts(args: argparse.Namespace) -> int:
     from . import cluster, prereq
 
     look = prereq.canaries if args.read else prereq.host_facts
-    print(msgspec.json.encode(look(cluster.from_environment(), args.host, args.canary)).decode())
+    # One write a host: all hosts' lines go into one pipe at the same time.
+    os.write(1, msgspec.json.encode(look(cluster.from_environment(), args.host, args.canary)) + b"\n")
     return 0
 
 
