@@ -24,4 +24,4 @@ run hosts_up
 facts=$(on_each host_facts "${HOSTS[@]}")
 seen=$(on_each host_canaries "${HOSTS[@]}")
 [[ -z $DRY_RUN ]] || exit 0
-"$PYTHON" -m mvp_helpers prereq --canary "$token" "${OPTS[@]}" < <(printf '%s\n\n%s\n' "$facts" "$seen")
+"$PYTHON" -m mvp_helpers prereq --canary "$token" "${OPTS[@]}" < <(printf '%s\n\n%s\n' "$facts" "$seen") || exit
