@@ -10,8 +10,8 @@ setup() {
 }
 
 docker_says() { # <what docker ps prints>
-  printf '%s\n' "$1" >ps
-  printf '#!/bin/sh\n[ "$1" != ps ] || exec cat %q\necho "$*" >>%q\n' "$PWD/ps" "$PWD/docker.calls" >bin/docker
+  printf '%s\n' "$1" >listing
+  printf '#!/bin/sh\n[ "$1" != ps ] || exec cat %q\necho "$*" >>%q\n' "$PWD/listing" "$PWD/docker.calls" >bin/docker
   chmod +x bin/docker
 }
 
