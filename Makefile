@@ -27,7 +27,7 @@ unit: ## tests of the Python modules
 	$(VENV)/pytest
 
 bats: ## tests of the scripts, on real Ray clusters of their own
-	$(VENV)/bats tests/bats
+	$(VENV)/bats --pretty --timing tests/bats
 
 deps: ## create .venv with the pinned packages
 	@scripts/12_install_py_deps.sh
