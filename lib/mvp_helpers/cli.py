@@ -197,6 +197,18 @@ def _follow(submission_id: str) -> int:
     return job_folder.EXIT_CODES.get(result.state, 1)
 
 
+def _logs(args: argparse.Namespace) -> int:
+    from . import job_folder, logs, ray_api, times
+
+    since = times.since(args.since) if args.since else None
+    loaded, folder = _job(args.id)
+    if not args.follow:
+        logs.show(folder, since, say)
+        return 0
+    result = logs.follow(folder, ray_api.of(loaded), since, say)
+    return job_folder.EXIT_CODES.get(result.state, 1)
+
+
 def _verify(args: argparse.Namespace) -> int:
     import json
     import shutil
@@ -294,6 +306,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.set_defaults(action=_run_job)
 
     _add_status(verbs)
+    _add_logs(verbs)
     _add_verify(verbs)
     _add_debug_bundle(verbs)
     return parser
@@ -308,6 +321,14 @@ def _add_status(verbs: Verbs) -> None:
     )
     verb.add_argument("--follow", metavar="ID", help="follow this job to its end and exit with its outcome")
     verb.set_defaults(action=_status)
+
+
+def _add_logs(verbs: Verbs) -> None:
+    verb = verbs.add_parser("logs", help="a job's log, from its folder, on stdout")
+    verb.add_argument("id", help="a submission_id")
+    verb.add_argument("-f", "--follow", action="store_true", help="as it grows, to the job's end; exit with its outcome")
+    verb.add_argument("--since", metavar="WHEN", help="only what was logged since: 10m, 2h, or 2026-01-31T23:59 (UTC)")
+    verb.set_defaults(action=_logs)
 
 
 def _add_verify(verbs: Verbs) -> None:

@@ -45,6 +45,13 @@ def write_json(path: Path, value: Any, mode: int = 0o644) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", mode)
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte to an open file, a pipe or a terminal. Raises OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 def sha256(path: Path) -> str:
     """Hex digest of a file's content, read in 1 MiB pieces."""
     digest = hashlib.sha256()

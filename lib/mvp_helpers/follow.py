@@ -6,12 +6,16 @@ import os
 import re
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TextIO
 
+import msgspec
+
 from . import job_folder, metrics, plan, reconcile
-from .errors import BadInput, MvpError, TimedOut
+from .errors import BadInput, Blocked, MvpError, TimedOut
 from .job_folder import Result
 from .paths import JobFolder
 from .ray_api import RayApi
@@ -24,6 +28,8 @@ POLL_S = (0.1, 1.0)
 ASK_RAY_S = 3.0
 PLAIN_LINE_S = 10.0
 STALL_FACTOR, STALL_S = 5.0, 60.0
+SILENT_S = 60.0
+"""A runner gives a sign of life every 10 s; the rest is what a network file system may keep from us."""
 
 
 def follow(
@@ -37,23 +43,26 @@ def follow(
     Raises:
         TimedOut: a limit passed; says what Ray says about a job that does not start.
         BadInput: the job folder is gone.
+        Blocked: nobody can tell whether the job has ended (see ``Watch.look``).
         KeyboardInterrupt: Ctrl-C, after saying that the job goes on.
     """
-    watch = _Watch(folder, api, say)
-    try:
-        result = watch.until_ended(timeout_s, pending_timeout_s)
-    except KeyboardInterrupt:
-        watch.line.clear()
-        say(f"no longer following; the job goes on: {how_to_follow(folder)}")
-        raise
-    finally:
-        watch.line.clear()
-    say(summary(folder, result, watch.metrics))
+    with Watch(folder, api, say) as watch:
+        while not (result := watch.look()).ended:
+            waited = watch.waited_s
+            if pending_timeout_s is not None and waited > pending_timeout_s and result.state != "RUNNING":
+                raise TimedOut(watch.why_pending(result), hint=watch.ways_on())
+            if timeout_s is not None and waited > timeout_s:
+                still = f"job '{folder.submission_id}' goes on ({watch.phase(result)}) after {clock(waited)}"
+                raise TimedOut(still, hint=watch.ways_on())
+            # The pause grows with the wait: a short job is noticed at once, a long one costs nothing.
+            pause = min(POLL_S[1], max(POLL_S[0], waited / 20))
+            time.sleep(pause if timeout_s is None else max(0.0, min(pause, timeout_s - waited + 0.01)))
+        watch.sum_up(result)
     return result
 
 
 def how_to_follow(folder: JobFolder) -> str:
-    return f"./scripts/50_status.sh --follow {folder.submission_id}"
+    return f"./scripts/51_logs.sh {folder.submission_id} -f"
 
 
 def summary(folder: JobFolder, result: Result, steps: metrics.Metrics) -> str:
@@ -71,50 +80,94 @@ def summary(folder: JobFolder, result: Result, steps: metrics.Metrics) -> str:
     return f"{': '.join([head, ', '.join(facts)] if facts else [head])}; {folder.path}"
 
 
-class _Watch:
-    """What is known about one job while it is followed."""
+class Watch:
+    """Looks at one job again and again, for somebody who waits: phases, progress, stalls, and its end whoever tells it.
+
+    As a context manager it clears its live line, and after a Ctrl-C says that the job goes on.
+    """
 
     def __init__(self, folder: JobFolder, api: RayApi | None, say: Say) -> None:
         self.folder, self.api, self._say = folder, api, say
         self.metrics = metrics.Metrics(folder.metrics)
         self.line = _LiveLine(sys.stderr)
         self._began = time.monotonic()
+        self._asked_at = self._began
+        self._asking: threading.Thread | None = None
+        self._settled: Result | None = None
         self._last_step_at: float | None = None
         self._stall_said = False
         self._note = ""
         self._said_phase, self._said_at = "", 0.0
+        self._runner_sign, self._sign_at = (0, 0.0), self._began
         try:
             self._prechecked = bool(plan.read(folder).imports)
         except BadInput:
             self._prechecked = True
 
-    def until_ended(self, timeout_s: float | None, pending_timeout_s: float | None) -> Result:
-        asked_at = self._began
-        while not (result := job_folder.read(self.folder)).ended:
-            now = time.monotonic()
-            if now - asked_at >= ASK_RAY_S:
-                settled = reconcile.settle(self.folder, result, self.api)
-                asked_at = time.monotonic()
-                if settled.ended:
-                    result = settled
-                    break
-                self._note = settled.reason
-            if self.metrics.refresh():
-                self._last_step_at, self._stall_said = now, False
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.line.clear()
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._say(f"no longer following; the job goes on: {how_to_follow(self.folder)}")
+
+    @property
+    def waited_s(self) -> float:
+        return time.monotonic() - self._began
+
+    def look(self) -> Result:
+        """The job as it is now, shown to the person who waits. Never waits for Ray.
+
+        Raises:
+            BadInput: the job folder is gone.
+            Blocked: nobody can tell whether the job has ended: Ray does not answer, the runner gives no sign of life.
+        """
+        result, now = job_folder.read(self.folder), time.monotonic()
+        if not result.ended:
+            result = self._ask_ray(result, now)
+        if self.metrics.refresh():
+            self._last_step_at, self._stall_said = now, False
+        if not result.ended:
             self._show(result, now)
-            waited = now - self._began
-            if pending_timeout_s is not None and waited > pending_timeout_s and result.state != "RUNNING":
-                raise TimedOut(self._why_pending(result, waited), hint=self._ways_on())
-            if timeout_s is not None and waited > timeout_s:
-                still = f"job '{self.folder.submission_id}' goes on ({self._phase(result)}) after {clock(waited)}"
-                raise TimedOut(still, hint=self._ways_on())
-            # The pause grows with the wait: a short job is noticed at once, a long one costs nothing.
-            pause = min(POLL_S[1], max(POLL_S[0], waited / 20))
-            time.sleep(pause if timeout_s is None else max(0.0, min(pause, timeout_s - waited + 0.01)))
-        self.metrics.refresh()
         return result
 
-    def _phase(self, result: Result) -> str:
+    def _ask_ray(self, result: Result, now: float) -> Result:
+        """What Ray knows better than the folder, asked in the background: a Ray that hangs must not hold up a log."""
+        if self._asking is None:
+            if now - self._asked_at >= ASK_RAY_S:
+                self._asking = threading.Thread(target=self._settle, args=(result,), daemon=True)
+                self._asking.start()
+            return result
+        if self._asking.is_alive():
+            return result
+        self._asking, self._asked_at = None, now
+        settled = self._settled or result
+        if settled.ended:
+            return settled
+        self._note = settled.reason
+        if (sign := _last_change(self.folder.log_times)) != self._runner_sign or not settled.reason.startswith(reconcile.UNKNOWN):
+            self._runner_sign, self._sign_at = sign, now
+        elif now - self._sign_at > SILENT_S:
+            raise Blocked(
+                f"nobody can tell what became of job '{self.folder.submission_id}' (last known: {result.state}): "
+                f"{settled.reason}; its runner has given no sign of life for {clock(now - self._sign_at)}",
+                hint="./scripts/01_up.sh, then ./scripts/50_status.sh",
+            )
+        return result
+
+    def _settle(self, result: Result) -> None:
+        try:
+            self._settled = reconcile.settle(self.folder, result, self.api)
+        except OSError as error:  # An ending that cannot be written now will be found again.
+            self._settled = msgspec.structs.replace(result, reason=str(error))
+
+    def sum_up(self, result: Result) -> None:
+        """The last line, for a job that has ended."""
+        self.line.clear()
+        self._say(summary(self.folder, result, self.metrics))
+
+    def phase(self, result: Result) -> str:
         total = f"/{result.steps_total}" if result.steps_total else ""
         if result.state != "RUNNING":
             return "queued"
@@ -125,7 +178,7 @@ class _Watch:
         return "running"
 
     def _show(self, result: Result, now: float) -> None:
-        phase, usual = self._phase(result), self.metrics.usual_step_s()
+        phase, usual = self.phase(result), self.metrics.usual_step_s()
         silent_s = now - (self._last_step_at or now)
         stalled = usual is not None and silent_s > max(STALL_S, STALL_FACTOR * usual)
         words = [phase, f"elapsed {clock(elapsed_s(result) or now - self._began)}"]
@@ -151,8 +204,8 @@ class _Watch:
             self._said_phase, self._said_at = kind, now
             self._say(text)
 
-    def _why_pending(self, result: Result, waited: float) -> str:
-        told = [f"job '{self.folder.submission_id}' has not started after {clock(waited)}"]
+    def why_pending(self, result: Result) -> str:
+        told = [f"job '{self.folder.submission_id}' has not started after {clock(self.waited_s)}"]
         settled = reconcile.settle(self.folder, result, self.api)
         if settled.reason:
             told.append(settled.reason)
@@ -162,7 +215,7 @@ class _Watch:
             told.append(f"no free node for {', '.join(missing)}")
         return "; ".join(told)
 
-    def _ways_on(self) -> str:
+    def ways_on(self) -> str:
         return f"{how_to_follow(self.folder)}; or give it up: ./scripts/52_stop.sh {self.folder.submission_id}"
 
 
@@ -176,6 +229,15 @@ def unmet_demands(api: RayApi | None) -> list[str]:
         return []
     _, _, demands = text.partition("Demands:")
     return re.findall(r"^ *(\{.*\}.*)$", demands, re.MULTILINE)
+
+
+def _last_change(path: Path) -> tuple[int, float]:
+    """Size and modification time of a file; compared only with each other, as clocks differ."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return 0, 0.0
+    return facts.st_size, facts.st_mtime
 
 
 class _LiveLine:

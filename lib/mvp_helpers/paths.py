@@ -98,6 +98,11 @@ class JobFolder:
         return self.logs / "driver.log"
 
     @property
+    def log_times(self) -> Path:
+        """When the driver log grew (see ``log_times.py``); it grows as long as the job runner lives."""
+        return self.logs / "driver.times"
+
+    @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 

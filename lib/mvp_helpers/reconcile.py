@@ -28,6 +28,8 @@ LOST_CLAIM_S = 60.0
 ORPHAN_CLAIM_S = 15.0
 """The same when the submitter is known to be gone: its `ray job submit` may outlive it for a moment."""
 REASON_LENGTH = 1_000
+UNKNOWN = "as the job folder says"
+"""How the note begins when Ray cannot be asked."""
 
 Submitter = Literal["alive", "gone", "unknown"]
 
@@ -55,7 +57,7 @@ def decide(state: State, seen: Seen, submitter: Submitter, claimed_age_s: float)
     if state in job_folder.TERMINAL:
         return Verdict(None)
     if not seen.answered:
-        return Verdict(None, f"as the job folder says; {seen.message}")
+        return Verdict(None, f"{UNKNOWN}; {seen.message}")
     if seen.status is None:
         if state != "CLAIMED":
             return Verdict("FAILED", "the Ray cluster that ran it is gone")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import re
@@ -20,7 +21,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from . import debug_bundle, job_folder, plan, ray_api
+from . import debug_bundle, files, job_folder, log_times, plan, ray_api
 from .errors import BadInput, MvpError
 from .job_folder import Result, now
 from .paths import JobFolder
@@ -30,6 +31,9 @@ HAND_OVER_S = 10.0
 """How long a CLAIMED job folder is the submitter's before the runner takes it over (the submitter must have died)."""
 POLL_S = 0.5
 PR_SET_PDEATHSIG = 1
+PIPE_BYTES = 1 << 20
+"""How much a trainer can print before it waits for us; the most that Linux grants to anybody."""
+ERROR_WORDS = (b"Error", b"Exception")
 ERROR_LINE = re.compile(r"^(?:\(.*?\) *)?((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
 
 
@@ -70,10 +74,16 @@ class Runner:
         start.start()
         with self.folder.driver_log.open("ab", buffering=0) as log:
             self.log = log
+            # A daemon: a disk that hangs must not hold up the last word.
+            ended = threading.Event()
+            times = threading.Thread(target=log_times.keep, args=(self.folder.log_times, log, ended), daemon=True)
+            times.start()
             try:
                 code = self._precheck_and_train()
             except OSError as error:
                 self.result.state, self.result.reason, code = "FAILED", f"the job runner: {error}", 1
+            ended.set()
+            times.join(timeout=5)
         start.join()
         # Before the last word: who waits for the end finds all evidence in place.
         self._bundle(self.result.state.lower())
@@ -119,6 +129,8 @@ class Runner:
         self.result.trainer_pid = self.child.pid
         self._save()
         assert self.child.stdout
+        with contextlib.suppress(OSError):  # Without it a fast trainer only waits more often.
+            fcntl.fcntl(self.child.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         pump = threading.Thread(target=self._pump, args=(self.child.stdout,))
         pump.start()
         while self.child.poll() is None:
@@ -135,16 +147,22 @@ class Runner:
     def _pump(self, stream: IO[bytes]) -> None:
         """Copy the child's output; a full disk loses lines, not the trainer."""
         tail = b""
-        while chunk := os.read(stream.fileno(), 1 << 16):
+        while chunk := os.read(stream.fileno(), PIPE_BYTES):
             for sink in (self.log.fileno(), 1):
                 with contextlib.suppress(OSError):
-                    _write_all(sink, chunk)
-            lines = (tail + chunk).split(b"\n")
-            tail = lines.pop()[-4096:]
-            for line in lines:
-                likely = b"Error" in line or b"Exception" in line
-                if likely and (match := ERROR_LINE.match(line.decode(errors="replace").strip())):
-                    self.last_error_line = match[1][:500]
+                    files.write_all(sink, chunk)
+            lines, newline, rest = (tail + chunk).rpartition(b"\n")
+            tail = rest[-4096:]
+            # Whole chunks are looked through first: taking a fast log apart costs more than copying it.
+            if newline and any(word in lines for word in ERROR_WORDS):
+                self._note_error(lines)
+
+    def _note_error(self, lines: bytes) -> None:
+        for line in reversed(lines.split(b"\n")):
+            likely = any(word in line for word in ERROR_WORDS)
+            if likely and (match := ERROR_LINE.match(line.decode(errors="replace").strip())):
+                self.last_error_line = match[1][:500]
+                return
 
     def _on_stop(self, number: int, _frame: Any) -> None:
         if self.stop_requested_at is None:
@@ -226,12 +244,6 @@ class MetricsTail:
 def _die_with_parent() -> None:
     """In the child: SIGKILL when the job runner is killed, or the trainer would train on unseen. Source: prctl(2)."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def run(folder: JobFolder) -> int:

@@ -1,16 +1,31 @@
-"""Moments (UTC, ISO 8601, as in ``result.json``) and spans (seconds), and how people read them."""
+"""Moments (UTC, ISO 8601, as in ``result.json``) and spans (seconds), and how people read and write them."""
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 import time
 
+from .errors import BadInput
 from .job_folder import Result
+
+UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds_of(moment: str) -> float:
     """Unix time of an ISO 8601 moment. Raises ValueError for anything else."""
     return dt.datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+
+
+def since(text: str) -> float:
+    """Unix time of ``10m`` (so long ago: s, m, h, d) or of a moment in UTC (``2026-01-31T23:59``). Raises BadInput."""
+    if match := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text):
+        return time.time() - float(match[1]) * UNITS_S[match[2]]
+    try:
+        moment = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise BadInput(f"'{text}' is neither a span nor a moment", hint="10m, 1.5h, or 2026-01-31T23:59:59 (UTC)") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.timezone.utc)).timestamp()
 
 
 def moment_of(seconds: float) -> str:

@@ -117,7 +117,7 @@ def test_a_job_that_does_not_start_says_what_ray_lacks_and_stays_as_it_is(folder
     assert "has not started after" in caught.value.what
     assert "Ray says PENDING: It may be waiting for resources" in caught.value.what
     assert f"no free node for {UNPLACED}" in caught.value.what
-    assert "50_status.sh --follow a" in caught.value.hint and "52_stop.sh a" in caught.value.hint
+    assert "51_logs.sh a -f" in caught.value.hint and "52_stop.sh a" in caught.value.hint
     assert folder.result.read_bytes() == before
 
 
@@ -133,7 +133,7 @@ def test_a_timeout_leaves_the_job_running(folder: JobFolder, ray: FakeRay) -> No
     add_steps(folder, 4)
     with pytest.raises(TimedOut, match=r"goes on \(step 4/9\)") as caught:
         follow.follow(folder, ray.api(), timeout_s=0.05, say=Said().append)
-    assert caught.value.exit_code == 4 and "--follow a" in caught.value.hint
+    assert caught.value.exit_code == 4 and "51_logs.sh a -f" in caught.value.hint
     assert job_folder.read(folder).state == "RUNNING"
 
 
@@ -145,7 +145,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_so(folder: JobFolder, ray: FakeR
     said = Said()
     with pytest.raises(KeyboardInterrupt):
         follow.follow(folder, ray.api(), say=said.append)
-    assert said[-1] == "no longer following; the job goes on: ./scripts/50_status.sh --follow a"
+    assert said[-1] == "no longer following; the job goes on: ./scripts/51_logs.sh a -f"
 
 
 def test_a_trainer_that_stalls_is_noted_once(folder: JobFolder, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
