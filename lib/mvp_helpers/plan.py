@@ -7,7 +7,7 @@ import re
 import secrets
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +18,13 @@ from .jobspec import JobSpec, override_texts
 from .paths import JobFolder, SharedRoot
 from .workloads import Workload
 
+SECRETS_FILE = "MVP_SECRETS_FILE"
+"""Tells a job's processes where the values of its secrets lie."""
+SETUP_HOOK = "mvp_helpers.job_secrets.setup_worker"
+
+Via = Literal["cli", "sdk"]
+VIAS: tuple[Via, ...] = ("cli", "sdk")
+
 PLACEHOLDERS = (
     "model",
     "dataset",
@@ -27,6 +34,7 @@ PLACEHOLDERS = (
     "nnodes",
     "processes_per_worker",
     "worker_resource",
+    "device",
     "reward_path",
     "reward_name",
 )
@@ -80,11 +88,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def runtime_env(self) -> dict[str, Any]:
         return {"env_vars": self.env_vars}
 
-    def submit_argv(self) -> list[str]:
-        """The exact ``ray job submit`` command."""
+    def submit_argv(self, via: Via = "cli") -> list[str]:
+        """The exact command that hands the job to Ray: ``ray job submit``, or the same through Ray's Python SDK."""
         encode = msgspec.json.encode
         return [
             *("ray", "job", "submit", "--address", self.address, "--submission-id", self.submission_id),
+        command = ("ray", "job", "submit") if via == "cli" else (self.entrypoint[0], "-m", "mvp_helpers.sdk_submit")
             *("--entrypoint-resources", encode(self.entrypoint_resources).decode()),
             *("--entrypoint-num-cpus", f"{self.entrypoint_num_cpus:g}"),
             *("--runtime-env-json", encode(self.runtime_env()).decode()),
@@ -135,6 +144,7 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
         "worker_resource": cluster.worker_resource,
         "reward_path": str(reward or ""),
         "reward_name": (spec.reward_fn_path or "").partition(":")[2] or "compute_score",
+        "device": cluster.device,
     }
     device = workload.devices.get(cluster.device, workloads.DeviceSettings())
     defaults = [f"{key}={value}" for key, value in workload.defaults.items()]
@@ -254,7 +264,9 @@ def _check_batches(workload: Workload, config: dict[str, Any], world_size: int) 
     for rule in workload.batch_rules:
         names = [*rule.product, *rule.divisible_by, *rule.at_least]
         numbers = {name: world_size if name == "world_size" else _config_value(config, name) for name in names}
-        lifted = rule.unless and _config_value(config, rule.unless)
+        lifted = (rule.unless and _config_value(config, rule.unless)) or any(
+            _config_value(config, key) != value for key, value in rule.only_if.items()
+        )
         if lifted or not all(isinstance(number, int) for number in numbers.values()):
             continue
 
@@ -317,9 +329,9 @@ def to_yaml(plan: Plan) -> str:
     return str(yaml.dump(msgspec.to_builtins(plan), sort_keys=False, allow_unicode=True, width=1000))
 
 
-def describe(plan: Plan) -> str:
+def describe(plan: Plan, via: Via = "cli") -> str:
     """The whole plan for a person, as YAML: ids, folders, runtime_env, and the final command line."""
     import yaml
 
-    extra = {"runtime_env": plan.runtime_env(), "submit_cmd": shlex.join(plan.submit_argv())}
+    extra = {"runtime_env": plan.runtime_env(), "submit_cmd": shlex.join(plan.submit_argv(via))}
     return to_yaml(plan) + str(yaml.dump(extra, sort_keys=False, allow_unicode=True, width=100_000))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,7 @@ from . import job_folder, metrics, plan
 from .errors import MvpError
 from .job_folder import Result
 from .paths import JobFolder
-from .plan import Plan
+from .plan import VIAS, Plan
 from .times import seconds_of
 
 CLOCK_TOLERANCE_S = 5.0
@@ -108,6 +109,13 @@ class Job:
         found = [row for name in ("jobs.json", "job.json") for file in self._in_bundles(name) for row in self._rows(file)]
         return [row for row in found if row.get("submission_id") == self.folder.submission_id]
 
+    @cached_property
+    def processes(self) -> list[dict[str, Any]]:
+        """Rows of the Ray actors that this job's driver started, of all debug bundles, each actor once (its newest row)."""
+        driver = self.ray_records[-1]["job_id"] if self.ray_records else _fail("debug/*/job.json: no record of this job")
+        found = {row["actor_id"]: row for file in self._in_bundles("actors.json") for row in self._rows(file)}
+        return [row for row in found.values() if driver and row["job_id"] == driver]
+
     @property
     def head(self) -> dict[str, Any]:
         return self.hosts("head")[0]
@@ -164,10 +172,10 @@ def submitted_from_head(job: Job, _: Sequence[Job]) -> str:
     row = job.nodes.get(head["node_id"]) or _fail(f"debug/*/nodes.json: no node {_short(head['node_id'])}")
     _need(row["is_head_node"], f"debug/*/nodes.json: node {_short(head['node_id'])} is not Ray's head")
     command = _text(job, job.folder.submit_cmd)
-    wanted = f"ray job submit --address {job.plan.address} --submission-id {job.folder.submission_id} "
-    _need(wanted in command, f"config/submit_cmd.txt has no '{wanted.strip()}'")
+    ways = [shlex.join(job.plan.submit_argv(via)[:7]) for via in VIAS]
+    way = next((way for way in ways if f"{way} " in command), "") or _fail(f"config/submit_cmd.txt has no '{ways[0]}'")
     told = f"provenance.json: submitted_from {source['host']} ({source['ip']}, node {_short(source['node_id'])})"
-    return f"{told}; nodes.json: is_head_node; submit_cmd.txt: ray job submit"
+    return f"{told}; nodes.json: is_head_node; submit_cmd.txt: {way.partition(' --')[0]}"
 
 
 def driver_on_worker(job: Job, _: Sequence[Job]) -> str:
@@ -195,6 +203,22 @@ def driver_on_worker(job: Job, _: Sequence[Job]) -> str:
         return told + ("" if seen <= {ip} else " (decides nothing where nodes share a machine)")
     _need(seen == {ip} or not (seen or job.trains), told)
     return told
+
+
+def trained_on_this_cluster(job: Job, _: Sequence[Job]) -> str:
+    if not job.trains:
+        raise Skip(f"workload '{job.plan.workload}' is no trainer")
+    listed = {node: row for node, row in job.nodes.items() if row["state"] == "ALIVE"}
+    for host in [job.head, *job.hosts("worker")]:
+        _need(host["node_id"] in listed, f"debug/*/nodes.json: no node {_short(host['node_id'])} ({host['name']})")
+    workers = {host["node_id"]: host["name"] for host in job.hosts("worker")}
+    for row in job.processes:
+        _need(row["node_id"] in workers, f"actors.json: {row['class_name']} on node {_short(row['node_id'])}, no worker's")
+    # A trainer that had started a Ray cluster of its own would have left nothing in this one's list.
+    told = f"actors.json: {len(job.processes)} processes of this job's driver"
+    _need(len(job.processes) >= job.plan.world_size, f"{told}, expected {job.plan.world_size} or more")
+    used = sorted({workers[row["node_id"]] for row in job.processes})
+    return f"{told} on {', '.join(used)}, nodes of the cluster it was submitted to (nodes.json: {len(listed)} nodes alive)"
 
 
 def own_folder(job: Job, _: Sequence[Job]) -> str:
@@ -356,6 +380,7 @@ CHECKS: dict[str, Callable[[Job, Sequence[Job]], str]] = {
     "succeeded": ended_well,
     "submitted from the head": submitted_from_head,
     "driver on a worker": driver_on_worker,
+    "trained on this cluster": trained_on_this_cluster,
     "own folder": own_folder,
     "nothing older in it": nothing_older,
     "nothing resumed": nothing_resumed,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
+from . import overrides
 from .cluster import PROJECT
 from .documents import convert, parse
 from .errors import BadInput, did_you_mean
@@ -30,13 +31,15 @@ class Hydra(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class BatchRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``product`` of config values must divide by (or be at least) the product of others.
 
-    Names are dotted config keys or ``world_size`` (trainer processes of the job). ``unless`` names a boolean key that lifts it.
+    Names are dotted config keys or ``world_size`` (trainer processes of the job). ``unless`` names a boolean key that lifts it;
+    ``only_if`` the values that keys must have for it to hold.
     """
 
     product: Annotated[list[str], msgspec.Meta(min_length=1)]
     divisible_by: list[str] = []
     at_least: list[str] = []
     unless: str | None = None
+    only_if: dict[str, Any] = {}
 
 
 class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,7 +53,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One workload file. Values may hold placeholders such as ``{model}``: see ``plan.PLACEHOLDERS``."""
 
     name: str = ""
-    entry: Entry
+    extends: str | None = None
+    """Another workload that this one changes: see ``_extend``."""
+    entry: Entry = Entry()
     hydra: Hydra | None = None
     imports: list[str] = []
     """Modules that must come from ``code_path``, in the driver and in Ray workers."""
@@ -79,16 +84,50 @@ def folders() -> list[Path]:
 
 
 def load(name: str) -> Workload:
-    """The workload of that name.
+    """The workload of that name, with what it extends.
 
     Raises:
-        BadInput: unknown workload (with the nearest known one), or a mistake in its file.
+        BadInput: unknown workload (with the nearest known one), or a mistake in its file or in one that it extends.
     """
+    workload = _load(name, [])
+    if bool(workload.entry.module) == bool(workload.entry.command):
+        raise BadInput(f"workload '{name}': entry needs either a module or a command")
+    return msgspec.structs.replace(workload, name=name)
+
+
+def _load(name: str, below: list[str]) -> Workload:
+    if name in below:
+        raise BadInput(f"the workload '{name}' extends itself: {' -> '.join([*below, name])}")
     known = {file.stem: file for folder in reversed(folders()) for file in folder.glob("*.yaml")}
     if name not in known:
-        raise BadInput(f"unknown workload '{name}'{did_you_mean(name, known)}", hint=f"workload: {' | '.join(sorted(known))}")
+        asked = f" (extended by '{below[-1]}')" if below else ""
+        raise BadInput(
+            f"unknown workload '{name}'{asked}{did_you_mean(name, known)}", hint=f"workload: {' | '.join(sorted(known))}"
+        )
     path = known[name]
-    workload = convert(parse(path.read_bytes(), str(path)), Workload, str(path))
-    if bool(workload.entry.module) == bool(workload.entry.command):
-        raise BadInput(f"{path}: entry needs either a module or a command")
-    return msgspec.structs.replace(workload, name=name)
+    own = convert(parse(path.read_bytes(), str(path)), Workload, str(path))
+    return _extend(_load(own.extends, [*below, name]), own) if own.extends else own
+
+
+def _extend(base: Workload, own: Workload) -> Workload:
+    """``base`` with what ``own`` says: override lists merge key by key, mappings name by name, batch rules add up, the rest is
+    replaced where ``own`` gives it. (Settings of a device still win over general ones.)"""
+    devices = {**base.devices, **own.devices}
+    for device in base.devices.keys() & own.devices.keys():
+        one, other = base.devices[device], own.devices[device]
+        devices[device] = DeviceSettings(
+            env_vars={**one.env_vars, **other.env_vars}, overrides=overrides.merge(one.overrides, other.overrides)
+        )
+    return Workload(
+        entry=own.entry if own.entry != Entry() else base.entry,
+        hydra=own.hydra or base.hydra,
+        imports=own.imports or base.imports,
+        data={**base.data, **own.data},
+        env_vars={**base.env_vars, **own.env_vars},
+        overrides=overrides.merge(base.overrides, own.overrides),
+        defaults={**base.defaults, **own.defaults},
+        forced=overrides.merge(base.forced, own.forced),
+        reward=overrides.merge(base.reward, own.reward),
+        batch_rules=[*base.batch_rules, *own.batch_rules],
+        devices=devices,
+    )

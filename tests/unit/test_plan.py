@@ -151,6 +151,22 @@ def test_a_batch_rule_can_be_lifted_by_its_switch(cluster: Cluster) -> None:
     make(cluster, trainer_overrides={"data.train_batch_size": 9, "actor.use_dynamic_bsz": True})
 
 
+def test_a_batch_rule_can_hold_for_some_settings_only(cluster: Cluster, workloads: Path) -> None:
+    rule = "{product: [data.train_batch_size], divisible_by: [rollout.n], only_if: {trainer.device: tpu}}"
+    (workloads / "some.yaml").write_text(f"extends: toy\nbatch_rules: [{rule}]\n")
+    make(cluster, workload="some", trainer_overrides={"rollout.n": 3})
+    assert "must be divisible by rollout.n" in refused(
+        cluster, workload="some", trainer_overrides={"rollout.n": 3, "trainer.device": "tpu"}
+    )
+
+
+def test_both_ways_to_submit_carry_the_same_options(cluster: Cluster) -> None:
+    made = make(cluster)
+    command, sdk = made.submit_argv(), made.submit_argv("sdk")
+    assert (command[:3], sdk[:3]) == (["ray", "job", "submit"], ["python3", "-m", "mvp_helpers.sdk_submit"])
+    assert command[3:] == sdk[3:]
+
+
 def test_a_reward_function_is_wired_and_named(cluster: Cluster, shared: SharedRoot) -> None:
     shared.user_code.mkdir(parents=True)
     (shared.user_code / "r.py").write_text("")

@@ -22,6 +22,7 @@ from mvp_helpers.plan import Plan
 from mvp_helpers.times import moment_of
 
 STEPS, SAVE_FREQ = 25, 10
+JOB_ID = "03000000"
 INPUTS_MADE_AT = "2026-01-01T00:00:00.000Z"
 
 Doctor = Callable[[JobFolder], Any]
@@ -70,7 +71,11 @@ def write_bundle(folder: JobFolder, event: str, at: int, driver_ip: str = "127.0
     driver = {"id": "1", "node_ip_address": driver_ip, "pid": "1"}
     (bundle / "ray_status.txt").write_text(STATUS_TEXT)
     (bundle / "nodes.json").write_text(json.dumps(node_rows()))
-    (bundle / "jobs.json").write_text(json.dumps([job_record(folder.submission_id, "RUNNING", driver_info=driver)]))
+    record = job_record(folder.submission_id, "RUNNING", driver_info=driver, job_id=JOB_ID)
+    (bundle / "jobs.json").write_text(json.dumps([record]))
+    places = [("a", JOB_ID, WORKER_0_ID), ("b", JOB_ID, WORKER_1_ID), ("c", "01000000", HEAD_ID)]
+    actors = [{"actor_id": name, "class_name": "Trainer", "job_id": owner, "node_id": node} for name, owner, node in places]
+    (bundle / "actors.json").write_text(json.dumps(actors))
     return bundle
 
 
@@ -139,6 +144,11 @@ def change_plan(folder: JobFolder, **changes: Any) -> None:
 def change_bundles(folder: JobFolder, name: str, *keys: str | int, value: Any) -> None:
     for path in folder.debug.glob(f"*/{name}"):
         change_json(path, *keys, value=value)
+
+
+def change_rows(folder: JobFolder, name: str, change: Callable[[list[Any]], list[Any]]) -> None:
+    for path in folder.debug.glob(f"*/{name}"):
+        path.write_text(json.dumps(change(json.loads(path.read_bytes()))))
 
 
 def change_text(path: Path, old: str, new: str) -> None:
@@ -275,10 +285,28 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
         "Ray's driver_node_id",
     ),
     (
-        "Ray recorded nothing",
-        lambda f: change_bundles(f, "jobs.json", 0, "submission_id", value="x"),
-        "driver on a worker",
-        "driver_node_id none",
+        "trained elsewhere",
+        lambda f: change_rows(f, "actors.json", lambda rows: [row for row in rows if row["job_id"] != JOB_ID]),
+        "trained on this cluster",
+        "0 processes of this job's driver, expected 2 or more",
+    ),
+    (
+        "a process on the head",
+        lambda f: change_bundles(f, "actors.json", 0, "node_id", value=HEAD_ID),
+        "trained on this cluster",
+        "Trainer on node",
+    ),
+    (
+        "another driver's processes",
+        lambda f: change_bundles(f, "actors.json", 0, "job_id", value="09000000"),
+        "trained on this cluster",
+        "1 processes of this job's driver, expected 2",
+    ),
+    (
+        "a worker that is not on the node list",
+        lambda f: change_bundles(f, "nodes.json", 2, "state", value="DEAD"),
+        "trained on this cluster",
+        "(worker-1)",
     ),
     (
         "driver's address on hosts of their own",
@@ -440,6 +468,13 @@ def test_a_resumed_run_fails_where_it_shows(pair: tuple[JobFolder, JobFolder]) -
     assert failed == ["nothing resumed", "metrics"]
 
 
+def test_a_job_that_ray_never_recorded_has_no_place(pair: tuple[JobFolder, JobFolder]) -> None:
+    change_bundles(pair[1], "jobs.json", 0, "submission_id", value="x")
+    failed = {name: told for name, (verdict, told) in verdicts(*pair)[1].items() if verdict == "Fail"}
+    assert list(failed) == ["driver on a worker", "trained on this cluster"]
+    assert "driver_node_id none" in failed["driver on a worker"]
+
+
 def test_without_its_plan_nothing_that_needs_it_passes(pair: tuple[JobFolder, JobFolder]) -> None:
     pair[1].resolved.unlink()
     second = verdicts(*pair)[1]
@@ -475,7 +510,8 @@ def test_a_plain_command_skips_what_only_a_trainer_has(pair: tuple[JobFolder, Jo
     change_json(folder.provenance, "inputs", value={})
     folder.metrics.unlink()
     skipped = {name: told for name, (verdict, told) in verdicts(folder)[0].items() if verdict == "Skipped"}
-    assert list(skipped) == ["nothing resumed", "data and model reused", "checkpoints", "code from code_path", "metrics"]
+    trainer_only = ["trained on this cluster", "nothing resumed"]
+    assert list(skipped) == [*trainer_only, "data and model reused", "checkpoints", "code from code_path", "metrics"]
     assert all(skipped.values())
 
 
@@ -497,7 +533,7 @@ def test_the_command_exits_0_only_when_nothing_failed(
 ) -> None:
     assert run(tmp_path, monkeypatch, "first", "second") == 0
     text = capsys.readouterr().out
-    assert text.endswith("2 jobs: 21 Pass, 0 Fail, 1 Skipped\n")
+    assert text.endswith("2 jobs: 23 Pass, 0 Fail, 1 Skipped\n")
     assert f"second  {pair[1].path}" in text and "✓ Pass     metrics" in text
 
     pair[1].precheck.unlink()

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Submit one epoch of GRPO, PPO's entry without a critic (templates/grpo.json); the job id alone on stdout.
+#
+# usage: ./scripts/41_submit_grpo_epoch1.sh [--wait | --no-wait] [--timeout SECONDS] [--cluster NAME|FILE] [--dry-run]
+#
+# The same as ./scripts/43_submit_jobspec.sh templates/grpo.json: see its --help for the options. For a KL loss to the reference
+# policy, submit a copy with "actor_rollout_ref.actor.use_kl_loss": true among its trainer_overrides.
+#
+# examples:
+#   ./scripts/41_submit_grpo_epoch1.sh --wait
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+parse_options '--wait --no-wait --timeout= --pending-timeout=' "$@"
+load_cluster
+submit_spec "$PROJECT/templates/grpo.json" "${OPTS[@]}"

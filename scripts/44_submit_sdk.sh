@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Submit a JobSpec (YAML or JSON) from the head through Ray's Python SDK instead of `ray job submit`; the job id alone on stdout.
+#
+# usage: ./scripts/44_submit_sdk.sh SPEC.yaml [--wait | --no-wait] [--timeout SECONDS] [--cluster NAME|FILE] [--dry-run]
+#
+# The same checks, the same job folder, the same request to Ray as with ./scripts/43_submit_jobspec.sh: see its --help for the options,
+# and docs/sdk-submission.md for how the two relate.
+#
+# examples:
+#   ./scripts/44_submit_sdk.sh templates/ppo.yaml --wait
+#   ./scripts/44_submit_sdk.sh templates/sft.yaml --cluster templates/ray/local.yaml
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+parse_options '--wait --no-wait --timeout= --pending-timeout= SPEC' "$@"
+load_cluster
+submit_spec "${ARGS[0]}" --via sdk "${OPTS[@]}"
