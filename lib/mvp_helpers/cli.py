@@ -120,15 +120,15 @@ def _snapshot(args: argparse.Namespace) -> int:
 
 
 def _submit(args: argparse.Namespace) -> int:
-    from . import cluster, job_folder, plan, submit
+    from . import cluster, job_folder, job_secrets, plan, submit
 
     loaded = cluster.from_environment()
-    data = sys.stdin.buffer.read()
+    environment, data = job_secrets.unpack(sys.stdin.buffer.read(), args.packed)
     if args.dry_run:
-        the_plan = submit.prepare(data, args.spec_name, loaded)
-        print(plan.describe(the_plan), end="")
+        the_plan, _ = submit.prepare(data, args.spec_name, loaded, environment)
+        print(plan.describe(the_plan, args.via), end="")
         return 0
-    the_plan, api = submit.submit(data, args.spec_name, loaded, say)
+    the_plan, api = submit.submit(data, args.spec_name, loaded, say, environment, via=args.via)
     print(the_plan.submission_id, flush=True)
     if not args.wait:
         return 0
@@ -136,6 +136,13 @@ def _submit(args: argparse.Namespace) -> int:
 
     result = follow.follow(the_plan.folder, api, timeout_s=args.timeout, pending_timeout_s=args.pending_timeout, say=say)
     return job_folder.EXIT_CODES.get(result.state, 1)
+
+
+def _pack_spec(args: argparse.Namespace) -> int:
+    from . import job_secrets
+
+    sys.stdout.buffer.write(job_secrets.pack(sys.stdin.buffer.read(), args.spec_name))
+    return 0
 
 
 def _run_job(args: argparse.Namespace) -> int:
@@ -315,9 +322,17 @@ def _parser() -> argparse.ArgumentParser:
 def _add_status(verbs: Verbs) -> None:
     verb = verbs.add_parser("status", help="the cluster and its newest jobs on one screen")
     verb.add_argument("--json", action="store_true", help="one JSON object (with --watch: one a line)")
+    verb.add_argument(
+        "--via", choices=("cli", "sdk"), default="cli", help="hand over by ray job submit (default), or Ray's Python SDK"
+    )
+    verb.add_argument("--packed", action="store_true", help="stdin is what pack-spec wrote")
     verb.add_argument("--watch", action="store_true", help="again every 2 seconds, until Ctrl-C")
     verb.add_argument(
         "--limit", type=int, default=20, help="so many of the newest jobs, and all that have not ended (default 20)"
+    verb = verbs.add_parser("pack-spec", help="a JobSpec from stdin with the secrets it names from this environment, for submit")
+    verb.add_argument("--spec-name", required=True, help="the file's name: its ending says JSON or YAML")
+    verb.set_defaults(action=_pack_spec)
+
     )
     verb.add_argument("--follow", metavar="ID", help="follow this job to its end and exit with its outcome")
     verb.set_defaults(action=_status)

@@ -26,7 +26,9 @@ TIMEOUT_S = 10.0
 """The longest a bundle waits for Ray: a long job list may come too late without costing the rest."""
 
 STATE_KINDS = ("nodes", "actors", "placement_groups")
-_SECRET_KEYS = frozenset({"runtime_env", "runtime_env_info", "serialized_runtime_env", "env_vars", "metadata"})
+_SECRET_KEYS = frozenset(
+    {"runtime_env", "runtime_env_info", "serialized_runtime_env", "env_vars", "metadata", "serialized_exception"}
+)
 _OTHERS_KEYS = frozenset(
     {"type", "job_id", "submission_id", "status", "error_type", "start_time", "end_time", "driver_node_id", "driver_info"}
 )

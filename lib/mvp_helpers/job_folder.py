@@ -101,10 +101,11 @@ def _encode(result: Result) -> bytes:
 
 
 def write(folder: JobFolder, result: Result) -> None:
-    """Replace ``result.json`` atomically and keep the list of active jobs in step with it."""
+    """Replace ``result.json`` atomically and keep the list of active jobs in step with it; an ended job's secrets are removed."""
     files.write_bytes(folder.result, _encode(result))
     active = folder.path.parent / ".active" / folder.submission_id
     if result.ended:
+        folder.secrets.unlink(missing_ok=True)
         active.unlink(missing_ok=True)
     elif not active.exists():
         active.touch()

@@ -13,7 +13,14 @@ from .errors import BadInput
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-RESERVED_ENV = ("RAY_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR", "PYTHONSAFEPATH", "VERL_FILE_LOGGER_PATH")
+RESERVED_ENV = (
+    "RAY_ADDRESS",
+    "RAY_JOB_CONFIG_JSON_ENV_VAR",
+    "RAY_JOB_STOP_WAIT_TIME_S",
+    "PYTHONSAFEPATH",
+    "VERL_FILE_LOGGER_PATH",
+)
+LOOKS_SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|API_?KEY)(_|$)(?!.*(FILE|PATH|DIR)$)", re.IGNORECASE)
 EXPANDED_BY_RAY = re.compile(r"\$(\w+|\{[^}]*\})")
 
 Described = msgspec.Meta
@@ -52,7 +59,18 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         dict[str, Any] | list[str],
         Described(description="Hydra overrides: a mapping (nested or dotted keys), or key=value texts."),
     ] = {}
+    stop_wait_s: Annotated[
+        Annotated[int, Described(ge=3)] | None,
+        Described(description="Seconds the trainer gets from SIGTERM to SIGKILL at a stop; default: the cluster file's."),
+    ] = None
     env_vars: Annotated[dict[str, str], Described(description="Environment of the driver and its Ray workers.")] = {}
+    secrets: Annotated[
+        list[str],
+        Described(
+            description="Names of environment variables whose values nobody may see: taken from the submitter's environment, or "
+            "from ${SHARED_ROOT}/user/secrets/NAME (mode 0600)."
+        ),
+    ] = []
 
 
 def load(data: bytes, source: str) -> JobSpec:
@@ -76,6 +94,8 @@ def load(data: bytes, source: str) -> JobSpec:
         raise BadInput(f"{source}: resources: an amount is negative")
     for name, value in spec.env_vars.items():
         _check_env(name, value, source)
+    for at, name in enumerate(spec.secrets):
+        _check_secret(at, name, spec, source)
     return spec
 
 
@@ -88,6 +108,11 @@ def _check_env(name: str, value: str, source: str) -> None:
         raise BadInput(f"{source}: env_vars: {_short(name)} is not a name for an environment variable")
     if name in RESERVED_ENV or name.startswith("MVP_"):
         raise BadInput(f"{source}: env_vars.{name} is set by the toolkit and cannot be changed")
+    if LOOKS_SECRET.search(name) and len(value) >= 8:  # shorter: a number or a switch
+        raise BadInput(
+            f"{source}: env_vars.{name} looks like a secret, and everyone who may ask Ray about the job sees env_vars",
+            hint=f'"secrets": ["{name}"] takes the value from your environment',
+        )
     if "\0" in value:
         raise BadInput(f"{source}: env_vars.{name} holds a NUL byte, which no environment variable can hold")
     if name != "PYTHONPATH" and (found := EXPANDED_BY_RAY.search(value)):
@@ -95,6 +120,17 @@ def _check_env(name: str, value: str, source: str) -> None:
             f"{source}: env_vars.{name}: Ray would replace '{found[0]}' by a variable of the worker's own environment",
             hint="write the value itself",
         )
+
+
+def _check_secret(at: int, name: str, spec: JobSpec, source: str) -> None:
+    if not ENV_NAME.fullmatch(name):  # and is not shown: it may be a value
+        raise BadInput(f"{source}: secrets[{at}] is not a name for an environment variable", hint="names only, never a value")
+    if name in RESERVED_ENV or name.startswith(("MVP_", "RAY_", "PYTHON", "LD_")) or name == "PATH":
+        raise BadInput(f"{source}: secrets: {name} changes how the job itself runs and cannot be a secret")
+    if name in spec.env_vars:
+        raise BadInput(f"{source}: {name} stands in env_vars and in secrets", hint="leave it in secrets only")
+    if spec.secrets.count(name) > 1:
+        raise BadInput(f"{source}: secrets: {name} stands there twice")
 
 
 def schema_json() -> str:

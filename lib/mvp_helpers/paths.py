@@ -54,6 +54,11 @@ class SharedRoot:
     def user_code(self) -> Path:
         return self.root / "user" / "code"
 
+    @property
+    def user_secrets(self) -> Path:
+        """One file (0600) a secret, named as the environment variable it becomes."""
+        return self.root / "user" / "secrets"
+
 
 @dataclass(frozen=True)
 class JobFolder:
@@ -64,6 +69,11 @@ class JobFolder:
     @property
     def submission_id(self) -> str:
         return self.path.name
+
+    @property
+    def secrets(self) -> Path:
+        """The values of the job's secrets while it lives; outside its folder, which is there to be shown around."""
+        return SharedRoot(self.path.parents[1]).user_secrets / ".jobs" / self.submission_id
 
     @property
     def config(self) -> Path:

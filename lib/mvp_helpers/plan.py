@@ -25,6 +25,9 @@ SETUP_HOOK = "mvp_helpers.job_secrets.setup_worker"
 Via = Literal["cli", "sdk"]
 VIAS: tuple[Via, ...] = ("cli", "sdk")
 
+JOB_FOLDER = "MVP_JOB_FOLDER"
+"""In the environment of every process of a job, wherever Ray starts it: what tells its processes from those of others."""
+
 PLACEHOLDERS = (
     "model",
     "dataset",
@@ -70,6 +73,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     argv: list[str]
     imports: list[str]
     env_vars: dict[str, str]
+    secrets: list[str] = []
+    """Names only; see ``job_secrets``."""
     stop_wait_s: int
 
     @property
@@ -86,14 +91,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return JobFolder(Path(self.job_folder))
 
     def runtime_env(self) -> dict[str, Any]:
-        return {"env_vars": self.env_vars}
+        return {"env_vars": self.env_vars} | ({"worker_process_setup_hook": SETUP_HOOK} if self.secrets else {})
 
     def submit_argv(self, via: Via = "cli") -> list[str]:
         """The exact command that hands the job to Ray: ``ray job submit``, or the same through Ray's Python SDK."""
         encode = msgspec.json.encode
-        return [
-            *("ray", "job", "submit", "--address", self.address, "--submission-id", self.submission_id),
         command = ("ray", "job", "submit") if via == "cli" else (self.entrypoint[0], "-m", "mvp_helpers.sdk_submit")
+        return [
+            *(*command, "--address", self.address, "--submission-id", self.submission_id),
             *("--entrypoint-resources", encode(self.entrypoint_resources).decode()),
             *("--entrypoint-num-cpus", f"{self.entrypoint_num_cpus:g}"),
             *("--runtime-env-json", encode(self.runtime_env()).decode()),
@@ -142,9 +147,9 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
         "nnodes": str(len(cluster.workers)),
         "processes_per_worker": str(cluster.worker.trainer_processes),
         "worker_resource": cluster.worker_resource,
+        "device": cluster.device,
         "reward_path": str(reward or ""),
         "reward_name": (spec.reward_fn_path or "").partition(":")[2] or "compute_score",
-        "device": cluster.device,
     }
     device = workload.devices.get(cluster.device, workloads.DeviceSettings())
     defaults = [f"{key}={value}" for key, value in workload.defaults.items()]
@@ -202,8 +207,11 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
         total_training_steps=_config_value(config, "trainer.total_training_steps"),
         argv=_trainer_argv(workload, final, cluster, values),
         imports=workload.imports,
-        env_vars=_environment(spec, cluster, workload, device, values, code, source),
-        stop_wait_s=cluster.stop_wait_s,
+        env_vars=_environment(spec, cluster, workload, device, values, code, source)
+        # Ray's timeline would keep what tasks raise, in full.
+        | ({SECRETS_FILE: str(folder.secrets), "RAY_enable_timeline": "0"} if spec.secrets else {}),
+        secrets=spec.secrets,
+        stop_wait_s=spec.stop_wait_s or cluster.stop_wait_s,
     )
 
 
@@ -308,8 +316,9 @@ def _environment(
         # Without it the working directory (or a driver script's folder) stands before PYTHONPATH and can shadow the snapshot.
         "PYTHONSAFEPATH": "1",
         "PYTHONUNBUFFERED": "1",
-        "RAY_JOB_STOP_WAIT_TIME_S": str(cluster.stop_wait_s),
         **merged,
+        "RAY_JOB_STOP_WAIT_TIME_S": str(spec.stop_wait_s or cluster.stop_wait_s),
+        JOB_FOLDER: values["job_folder"],
     }
 
 

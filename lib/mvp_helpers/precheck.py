@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from . import files, plan
+from . import files, job_secrets, plan
 from .paths import JobFolder
 from .plan import Plan
 
@@ -112,7 +112,8 @@ def main(folder: JobFolder) -> int:
         print(f"MVP_PRECHECK_{name.upper().replace('.', '_')}_FILE={driver['modules'].get(name, 'not importable')}")
     print(f"MVP_PRECHECK_MARKER={driver['marker']}", flush=True)
     report = {"ok": not found, "problems": found, "driver": driver, "ray_workers": workers, "steps_total": steps}
-    files.write_json(folder.precheck, report)
+    # An import that fails may quote what it found in its environment.
+    files.write_json(folder.precheck, job_secrets.mask(folder).value(report))
     for problem in found:
         print(f"MVP_PRECHECK_PROBLEM={problem}", flush=True)
     return 3 if found else 0

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from . import debug_bundle, files, job_folder, log_times, plan, ray_api
+from . import debug_bundle, files, job_folder, job_secrets, log_times, plan, ray_api
 from .errors import BadInput, MvpError
 from .job_folder import Result, now
 from .paths import JobFolder
@@ -49,6 +49,8 @@ class Runner:
         self.stop_requested_at: float | None = None
         self.last_error_line = ""
         self._metrics = MetricsTail(folder.metrics)
+        self.secrets = job_secrets.read(folder.secrets)
+        self._mask = job_secrets.Mask(self.secrets.values())
 
     def _take_over(self) -> Result:
         """Wait until the submitter has had its word, then refuse a folder that was run before."""
@@ -92,6 +94,10 @@ class Runner:
         return code
 
     def _precheck_and_train(self) -> int:
+        if missing := [name for name in self.plan.secrets if name not in self.secrets]:
+            self.result.state = "BLOCKED"
+            self.result.reason = f"the values of the secrets {', '.join(missing)} are not in {self.folder.secrets} on this host"
+            return 3
         if self.plan.imports:
             code = self._spawn([sys.executable, "-m", "mvp_helpers.precheck", str(self.folder.path)])
             if self.stop_requested_at is None and code:
@@ -117,6 +123,7 @@ class Runner:
             self.child = subprocess.Popen(
                 argv,
                 cwd=self.folder.path,
+                env=os.environ | self.secrets,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -147,7 +154,7 @@ class Runner:
     def _pump(self, stream: IO[bytes]) -> None:
         """Copy the child's output; a full disk loses lines, not the trainer."""
         tail = b""
-        while chunk := os.read(stream.fileno(), PIPE_BYTES):
+        for chunk in self._mask.stream(iter(lambda: os.read(stream.fileno(), PIPE_BYTES), b"")):
             for sink in (self.log.fileno(), 1):
                 with contextlib.suppress(OSError):
                     files.write_all(sink, chunk)

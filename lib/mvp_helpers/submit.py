@@ -1,4 +1,4 @@
-"""Submits one JobSpec from the head: plan, feasibility, job folder, ``ray job submit``.
+"""Submits one JobSpec from the head: plan, feasibility, job folder, then ``ray job submit`` or Ray's Python SDK.
 
 A failure at any point leaves the truth in the job folder.
 """
@@ -13,16 +13,16 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import debug_bundle, feasibility, files, job_folder, jobspec, plan, provenance, ray_api
+from . import debug_bundle, feasibility, files, job_folder, job_secrets, jobspec, plan, provenance, ray_api
 from .cluster import Cluster
 from .errors import BadInput, Blocked, MvpError, TimedOut
 from .job_folder import ID_HINT, Result, now
 from .paths import JobFolder, SharedRoot
-from .plan import Plan
+from .plan import Plan, Via
 from .ray_api import RayApi
 
 SUBMIT_TIMEOUT_S = 60
@@ -32,20 +32,34 @@ LOOKUP_S = 4.0
 Say = Callable[[str], None]
 
 
-def prepare(data: bytes, source: str, cluster: Cluster, *, remember: bool = False) -> Plan:
-    """The plan for the bytes of a JobSpec. Raises BadInput (see ``jobspec.load`` and ``plan.make``)."""
-    return plan.make(jobspec.load(data, source), cluster, source, remember=remember)
+def prepare(
+    data: bytes, source: str, cluster: Cluster, environment: Mapping[str, str] = os.environ, *, remember: bool = False
+) -> tuple[Plan, dict[str, str]]:
+    """The plan for the bytes of a JobSpec, and the values of its secrets, from the submitter's ``environment`` first.
+
+    Raises BadInput (see ``jobspec.load``, ``plan.make`` and ``job_secrets.collect``).
+    """
+    the_plan = plan.make(jobspec.load(data, source), cluster, source, remember=remember)
+    return the_plan, job_secrets.collect(the_plan, environment, data)
 
 
-def submit(data: bytes, source: str, cluster: Cluster, say: Say) -> tuple[Plan, RayApi]:
-    """Submit a JobSpec; returns when Ray has accepted the job.
+def submit(
+    data: bytes,
+    source: str,
+    cluster: Cluster,
+    say: Say,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    via: Via = "cli",
+) -> tuple[Plan, RayApi]:
+    """Submit a JobSpec, with its secrets from the submitter's ``environment``; returns when Ray has accepted the job.
 
     Raises:
         BadInput: the spec, or its id is taken, or it can never fit on the cluster.
         Blocked: the cluster is not up, has no worker, or Ray refused; the job folder (if claimed) says NOT_SUBMITTED and why.
-        TimedOut: ``ray job submit`` gave no answer in 60 s and Ray does not know the job.
+        TimedOut: the command gave no answer in 60 s and Ray does not know the job.
     """
-    the_plan = prepare(data, source, cluster, remember=True)
+    the_plan, secrets = prepare(data, source, cluster, environment, remember=True)
     if the_plan.folder.path.exists():
         raise BadInput(f"submission_id '{the_plan.submission_id}' is already used: {the_plan.folder.path}", hint=ID_HINT)
     api = RayApi(the_plan.address, ray_api.read_token(cluster))
@@ -59,12 +73,14 @@ def submit(data: bytes, source: str, cluster: Cluster, say: Say) -> tuple[Plan, 
     with _interruptible():
         folder = job_folder.claim(SharedRoot(Path(the_plan.shared_root)), result)
         try:
-            _write_config(the_plan, data, source, cluster)
+            submit_argv = the_plan.submit_argv(via)
+            _write_config(the_plan, data, source, cluster, submit_argv)
             provenance.write(the_plan, facts)
+            job_secrets.keep(folder, secrets)
             # Ray's command spends its time importing: the snapshot of the cluster is taken meanwhile.
             bundle = threading.Thread(target=debug_bundle.take, args=(folder, api, "submitted"))
             bundle.start()
-            _run_ray_job_submit(the_plan, cluster, api)
+            _ask_ray_to_run(the_plan, submit_argv, cluster, api)
             bundle.join()
         except BaseException as error:
             _tell_failure(folder, result, error)
@@ -89,25 +105,26 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _write_config(the_plan: Plan, data: bytes, source: str, cluster: Cluster) -> None:
+def _write_config(the_plan: Plan, data: bytes, source: str, cluster: Cluster, submit_argv: list[str]) -> None:
     folder = the_plan.folder
     files.write_bytes(folder.job_spec(".json" if source.endswith(".json") else ".yaml"), data)
     files.write_text(folder.resolved, plan.to_yaml(the_plan))
     files.write_json(folder.runtime_env, the_plan.runtime_env())
     exports = [f"export {name}={shlex.quote(value)}" for name, value in ray_api.environment(cluster).items()]
-    files.write_text(folder.submit_cmd, "\n".join([*exports, shlex.join(the_plan.submit_argv())]) + "\n")
+    files.write_text(folder.submit_cmd, "\n".join([*exports, shlex.join(submit_argv)]) + "\n")
 
 
-def _run_ray_job_submit(the_plan: Plan, cluster: Cluster, api: RayApi) -> None:
+def _ask_ray_to_run(the_plan: Plan, argv: list[str], cluster: Cluster, api: RayApi) -> None:
     """Run the exact command; when its answer is unclear, Ray itself is asked before anything is said."""
-    if not shutil.which("ray"):
-        raise Blocked("the command 'ray' is not on the PATH of the head", hint="./scripts/12_install_py_deps.sh")
+    if not shutil.which(argv[0]):
+        raise Blocked(f"the command '{argv[0]}' is not on the PATH of the head", hint="./scripts/12_install_py_deps.sh")
+    name = " ".join(argv[:3])
     # RAY_ADDRESS of the caller's shell would win over --address in some versions.
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | ray_api.environment(cluster)
     try:
         # Its own session: a Ctrl-C on our terminal reaches us alone, and we ask Ray what became of the job.
         run = subprocess.run(
-            the_plan.submit_argv(),
+            argv,
             env=environment,
             capture_output=True,
             text=True,
@@ -117,7 +134,7 @@ def _run_ray_job_submit(the_plan: Plan, cluster: Cluster, api: RayApi) -> None:
         )
     except subprocess.TimeoutExpired:
         if not _ray_has_it(the_plan, api):
-            raise TimedOut(f"'ray job submit' gave no answer in {SUBMIT_TIMEOUT_S} s", hint="./scripts/50_status.sh") from None
+            raise TimedOut(f"'{name}' gave no answer in {SUBMIT_TIMEOUT_S} s", hint="./scripts/50_status.sh") from None
         return
     except KeyboardInterrupt:
         if _ray_has_it(the_plan, api):
@@ -126,7 +143,7 @@ def _run_ray_job_submit(the_plan: Plan, cluster: Cluster, api: RayApi) -> None:
     if run.returncode and not _ray_has_it(the_plan, api):
         lines = [line for line in (run.stderr + run.stdout).splitlines() if line.strip()]
         errors = [line.strip() for line in lines if "Error" in line] or lines
-        raise Blocked(f"'ray job submit' failed: {errors[-1].strip()[:500] if errors else f'exit code {run.returncode}'}")
+        raise Blocked(f"'{name}' failed: {errors[-1].strip()[:500] if errors else f'exit code {run.returncode}'}")
 
 
 class Accepted(KeyboardInterrupt):

@@ -63,5 +63,10 @@ submit_spec() { # <JobSpec file> [--wait | --no-wait] [--timeout S] [--pending-t
   [[ -e $spec ]] || die 2 "no such file: $spec" 'templates/ppo.json is the one to start from'
   [[ -f $spec && -r $spec ]] || die 2 "cannot read $spec as a file"
   # shellcheck disable=SC2094 # the name is only for messages
-  helper_on "$HEAD" -i submit --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run} <"$spec"
+  if grep -q secrets "$spec"; then # their values are in the environment here, and reach the head through stdin only
+    "$PYTHON" -m mvp_helpers pack-spec --spec-name "$spec" <"$spec" |
+      helper_on "$HEAD" -i submit --packed --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run}
+  else
+    helper_on "$HEAD" -i submit --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run} <"$spec"
+  fi
 }

@@ -52,12 +52,43 @@ def test_a_usable_id_is_taken_as_it_is(name: str) -> None:
         ({"env_vars": {"A": "$HOME"}}, "Ray would replace '$HOME'"),
         ({"env_vars": {"RAY_ADDRESS": "x"}}, "is set by the toolkit"),
         ({"env_vars": {"MVP_X": "x"}}, "is set by the toolkit"),
+        ({"env_vars": {"HF_TOKEN": "hf_0123456789"}}, "env_vars.HF_TOKEN looks like a secret"),
+        ({"env_vars": {"wandb_api_key": "0123456789"}}, "env_vars.wandb_api_key looks like a secret"),
+        ({"env_vars": {"AWS_SECRET_ACCESS_KEY": "0123456789"}}, "looks like a secret"),
+        ({"env_vars": {"DB_PASSWORD": "0123456789"}}, "looks like a secret"),
+        ({"secrets": "HF_TOKEN"}, "secrets"),
+        ({"secrets": ["HF_TOKEN", "HF_TOKEN"]}, "HF_TOKEN stands there twice"),
+        ({"secrets": ["A"], "env_vars": {"A": "b"}}, "A stands in env_vars and in secrets"),
+        ({"secrets": ["MVP_X"]}, "cannot be a secret"),
+        ({"secrets": ["RAY_AUTH_TOKEN"]}, "cannot be a secret"),
+        ({"secrets": ["LD_PRELOAD"]}, "cannot be a secret"),
+        ({"secrets": ["PATH"]}, "cannot be a secret"),
     ],
 )
 def test_a_wrong_field_is_refused_with_a_clear_message(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput) as caught:
         load(**fields)
     assert message in caught.value.what
+
+
+def test_a_secrets_value_in_place_of_its_name_is_not_repeated() -> None:
+    for wrong in ("TOKEN=hf_0123456789", "hf-0123456789"):
+        with pytest.raises(BadInput, match=r"secrets\[1\] is not a name") as caught:
+            load(secrets=["A", wrong])
+        assert "0123456789" not in caught.value.show()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TOKENIZERS_PARALLELISM", "false and more"),
+        ("MAX_TOKENS", "10000000"),
+        ("MAX_TOKEN_LEN", "512"),
+        ("TOKEN_FILE", "/private/token"),
+    ],
+)
+def test_a_variable_that_only_sounds_like_a_secret_is_taken(name: str, value: str) -> None:
+    assert load(env_vars={name: value}).env_vars == {name: value}
 
 
 def test_an_empty_file_says_where_to_start() -> None:

@@ -38,18 +38,18 @@ def job(root: Path, argv: list[str], state: str = "SUBMITTED", **fields: object)
     return folder
 
 
-def start(folder: JobFolder) -> subprocess.Popen[str]:
+def start(folder: JobFolder, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "mvp_helpers", "run-job", str(folder.path)],
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def run(folder: JobFolder) -> tuple[int, str, Result]:
-    process = start(folder)
+def run(folder: JobFolder, **environment: str) -> tuple[int, str, Result]:
+    process = start(folder, **environment)
     out, errors = process.communicate(timeout=30)
     return process.returncode, out + errors, job_folder.read(folder)
 
