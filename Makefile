@@ -7,13 +7,22 @@ SHELL_FILES := $(wildcard scripts/*.sh scripts/lib/*.sh scripts/lib/hosts/*.sh b
 export MVP_CLUSTER := $(or $(CLUSTER),$(MVP_CLUSTER),local)
 
 .DEFAULT_GOAL := help
-.PHONY: help regress-ppo test lint unit bats deps deps-dev prereq up down status bench
+.PHONY: help regress-ppo regress-grpo regress-sft regress-all test lint unit bats deps deps-dev prereq up down status bench
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 regress-ppo: ## the PPO regression: from nothing to a verdict on two real jobs
 	@scripts/regress.sh ppo
+
+regress-grpo: ## the same with one GRPO job
+	@scripts/regress.sh grpo
+
+regress-sft: ## the same with one SFT job
+	@scripts/regress.sh sft
+
+regress-all: ## PPO twice, GRPO and SFT on one cluster, and a verdict on every line of the Definition of Done
+	@scripts/regress.sh all
 
 test: deps-dev lint unit bats ## all tests, with what they need installed first
 

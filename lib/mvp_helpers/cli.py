@@ -106,6 +106,8 @@ def _snapshot(args: argparse.Namespace) -> int:
     from . import cluster, paths, snapshot
 
     loaded = cluster.from_environment()
+    if args.list or args.prune:
+        return _stored_snapshots(loaded, args)
     code = loaded.code
     place = args.source or code.path
     if args.source is None and code.source == "package":
@@ -116,6 +118,23 @@ def _snapshot(args: argparse.Namespace) -> int:
         source = snapshot.Source(path=Path(place), clone_from=code.repository or "" if code.source == "git" else "")
     shared = paths.SharedRoot(Path(loaded.shared_root))
     print(snapshot.snapshot(source, shared, args.code_id, dry_run=args.dry_run, say=say).path)
+    return 0
+
+
+def _stored_snapshots(loaded: Cluster, args: argparse.Namespace) -> int:
+    import shutil
+    from pathlib import Path
+
+    from . import paths, snapshot_store
+
+    shared = paths.SharedRoot(Path(loaded.shared_root))
+    if args.list:
+        print(snapshot_store.table(snapshot_store.stored(shared), shutil.get_terminal_size((160, 24)).columns))
+        return 0
+    removed = snapshot_store.prune(shared, say, dry_run=args.dry_run)
+    for code_id in removed:
+        print(code_id)
+    say(f"{'would remove' if args.dry_run else 'removed'} {len(removed)} snapshots that no job folder names")
     return 0
 
 
@@ -196,6 +215,20 @@ def _status(args: argparse.Namespace) -> int:
     return 0
 
 
+def _list(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from . import cluster, job_folder, paths
+
+    shared = paths.SharedRoot(Path(cluster.from_environment().shared_root))
+    for submission_id in job_folder.newest_ids(shared, args.limit):
+        folder = shared.job(submission_id)
+        if folder.path.is_dir():  # a job folder removed by hand leaves its name in the index
+            result = job_folder.read(folder)
+            print(submission_id, result.state, result.workload, result.claimed_at, sep="\t")
+    return 0
+
+
 def _follow(submission_id: str) -> int:
     from . import follow, job_folder, ray_api
 
@@ -216,11 +249,28 @@ def _logs(args: argparse.Namespace) -> int:
     return job_folder.EXIT_CODES.get(result.state, 1)
 
 
+def _stop(args: argparse.Namespace) -> int:
+    from . import ray_api, stop
+
+    jobs = [_job(submission_id) for submission_id in dict.fromkeys(args.ids)]
+    for result in stop.stop([folder for _, folder in jobs], ray_api.of(jobs[0][0]), say):
+        print(result.submission_id, result.state)
+    return 0
+
+
+def _end_leftovers(args: argparse.Namespace) -> int:
+    from . import stop
+
+    for submission_id in dict.fromkeys(args.ids):
+        stop.end_leftovers(_job(submission_id)[1], args.host, say)
+    return 0
+
+
 def _verify(args: argparse.Namespace) -> int:
     import json
     import shutil
 
-    from . import job_folder, ray_api, reconcile, verify
+    from . import done, job_folder, ray_api, reconcile, verify
 
     jobs = []
     for submission_id in dict.fromkeys(args.ids):
@@ -230,14 +280,32 @@ def _verify(args: argparse.Namespace) -> int:
             result = reconcile.settle(folder, result, ray_api.of(loaded))
         jobs.append((folder, result))
     reports = verify.verify(jobs)
+    lines = done.judge(reports) if args.definition_of_done else []
+    passed = all(report.passed for report in reports)
     if args.json:
-        print(
-            json.dumps({"passed": all(report.passed for report in reports), "jobs": [report.to_builtins() for report in reports]})
-        )
+        found = {"passed": passed, "jobs": [report.to_builtins() for report in reports]}
+        if lines:
+            found["definition_of_done"] = [line.to_builtins() for line in lines]
+        print(json.dumps(found))
     else:
         width = shutil.get_terminal_size((160, 24)).columns
         print("\n".join(verify.table(report, width) for report in reports))
         print(verify.counts(reports))
+        if lines:
+            print(verify.rows("Definition of Done", lines, width))
+    return 0 if passed else 1
+
+
+def _verify_versions(args: argparse.Namespace) -> int:
+    import shutil
+
+    from . import job_folder, verify, versions
+
+    folders = [_job(submission_id)[1] for submission_id in args.ids]
+    reports = versions.verdict([verify.Job(folder, job_folder.read(folder)) for folder in folders])
+    width = shutil.get_terminal_size((160, 24)).columns
+    print("\n".join(verify.table(report, width) for report in reports))
+    print(verify.counts(reports))
     return 0 if all(report.passed for report in reports) else 1
 
 
@@ -292,7 +360,10 @@ def _parser() -> argparse.ArgumentParser:
     verb.set_defaults(action=_prepare)
 
     verb = verbs.add_parser("snapshot", help="verl's code under the shared root, made once per content")
-    verb.add_argument("--source", help="a folder that holds verl/ (default: what the cluster file says)")
+    what = verb.add_mutually_exclusive_group()
+    what.add_argument("--source", help="a folder that holds verl/ (default: what the cluster file says)")
+    what.add_argument("--list", action="store_true", help="the snapshots there are, and the jobs that used them")
+    what.add_argument("--prune", action="store_true", help="remove those that no job folder names, but not the current one")
     verb.add_argument("--code-id", help="the snapshot's name (default: made from its content)")
     verb.add_argument("--dry-run", action="store_true", help="only say what would be made")
     verb.set_defaults(action=_snapshot)
@@ -305,16 +376,30 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument(
         "--pending-timeout", type=float, default=120, help="give up when Ray has not started the job after so many seconds"
     )
+    verb.add_argument(
+        "--via", choices=("cli", "sdk"), default="cli", help="hand over by ray job submit (default), or Ray's Python SDK"
+    )
+    verb.add_argument("--packed", action="store_true", help="stdin is what pack-spec wrote")
     verb.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     verb.set_defaults(action=_submit)
+
+    verb = verbs.add_parser("pack-spec", help="a JobSpec from stdin with the secrets it names from this environment, for submit")
+    verb.add_argument("--spec-name", required=True, help="the file's name: its ending says JSON or YAML")
+    verb.set_defaults(action=_pack_spec)
 
     verb = verbs.add_parser("run-job", help="the job runner (Ray starts it on a worker)")
     verb.add_argument("folder", help="the job folder")
     verb.set_defaults(action=_run_job)
 
+    verb = verbs.add_parser("list", help="the newest jobs, newest first: id, state as last written, workload, time of the claim")
+    verb.add_argument("--limit", type=int, default=20, help="so many (default 20)")
+    verb.set_defaults(action=_list)
+
     _add_status(verbs)
     _add_logs(verbs)
+    _add_stop(verbs)
     _add_verify(verbs)
+    _add_verify_versions(verbs)
     _add_debug_bundle(verbs)
     return parser
 
@@ -322,17 +407,9 @@ def _parser() -> argparse.ArgumentParser:
 def _add_status(verbs: Verbs) -> None:
     verb = verbs.add_parser("status", help="the cluster and its newest jobs on one screen")
     verb.add_argument("--json", action="store_true", help="one JSON object (with --watch: one a line)")
-    verb.add_argument(
-        "--via", choices=("cli", "sdk"), default="cli", help="hand over by ray job submit (default), or Ray's Python SDK"
-    )
-    verb.add_argument("--packed", action="store_true", help="stdin is what pack-spec wrote")
     verb.add_argument("--watch", action="store_true", help="again every 2 seconds, until Ctrl-C")
     verb.add_argument(
         "--limit", type=int, default=20, help="so many of the newest jobs, and all that have not ended (default 20)"
-    verb = verbs.add_parser("pack-spec", help="a JobSpec from stdin with the secrets it names from this environment, for submit")
-    verb.add_argument("--spec-name", required=True, help="the file's name: its ending says JSON or YAML")
-    verb.set_defaults(action=_pack_spec)
-
     )
     verb.add_argument("--follow", metavar="ID", help="follow this job to its end and exit with its outcome")
     verb.set_defaults(action=_status)
@@ -346,11 +423,29 @@ def _add_logs(verbs: Verbs) -> None:
     verb.set_defaults(action=_logs)
 
 
+def _add_stop(verbs: Verbs) -> None:
+    verb = verbs.add_parser("stop", help="stop jobs so that a checkpoint can finish; each one's id and state on stdout")
+    verb.add_argument("ids", nargs="+", metavar="ID", help="a submission_id")
+    verb.set_defaults(action=_stop)
+
+    verb = verbs.add_parser("end-leftovers", help="end what ended jobs have left running on this host")
+    verb.add_argument("host", help="its name in the cluster file")
+    verb.add_argument("ids", nargs="+", metavar="ID", help="a submission_id")
+    verb.set_defaults(action=_end_leftovers)
+
+
 def _add_verify(verbs: Verbs) -> None:
     verb = verbs.add_parser("verify", help="prove from the evidence in job folders that the jobs ran as they should")
     verb.add_argument("ids", nargs="+", metavar="ID", help="a submission_id")
     verb.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    verb.add_argument("--definition-of-done", action="store_true", help="also a verdict for each line of the plan's")
     verb.set_defaults(action=_verify)
+
+
+def _add_verify_versions(verbs: Verbs) -> None:
+    verb = verbs.add_parser("verify-versions", help="prove that two jobs of workload versions ran beside each other, each its own code")
+    verb.add_argument("ids", nargs=2, metavar="ID", help="a submission_id")
+    verb.set_defaults(action=_verify_versions)
 
 
 def _add_debug_bundle(verbs: Verbs) -> None:

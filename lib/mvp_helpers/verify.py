@@ -45,12 +45,16 @@ class Check:
     verdict: Literal["Pass", "Fail", "Skipped"]
     evidence: str
 
+    def to_builtins(self) -> dict[str, str]:
+        return {"check": self.name, "verdict": self.verdict, "evidence": self.evidence}
+
 
 @dataclass(frozen=True)
 class Report:
     """All checks of one job."""
 
     folder: JobFolder
+    workload: str
     checks: list[Check]
 
     @property
@@ -58,7 +62,7 @@ class Report:
         return not any(check.verdict == "Fail" for check in self.checks)
 
     def to_builtins(self) -> dict[str, Any]:
-        checks = [{"check": check.name, "verdict": check.verdict, "evidence": check.evidence} for check in self.checks]
+        checks = [check.to_builtins() for check in self.checks]
         return {"id": self.folder.submission_id, "folder": str(self.folder.path), "passed": self.passed, "checks": checks}
 
 
@@ -160,6 +164,12 @@ def ended_well(job: Job, _: Sequence[Job]) -> str:
     told = f"result.json: state {result.state}, exit_code {result.exit_code}"
     _need(result.state == "SUCCEEDED" and result.exit_code == 0, told + (f", {result.reason}" if result.reason else ""))
     return told
+
+
+def running(job: Job, _: Sequence[Job]) -> str:
+    seen = sorted({str(row.get("status")) for row in job.ray_records})
+    _need("RUNNING" in seen, f"debug/*/job.json: Ray never said RUNNING ({', '.join(seen) or 'no record of this job'})")
+    return f"debug/*/job.json: Ray said RUNNING; result.json: started_at {job.result.started_at}"
 
 
 def submitted_from_head(job: Job, _: Sequence[Job]) -> str:
@@ -378,6 +388,7 @@ def metrics_whole(job: Job, _: Sequence[Job]) -> str:
 
 CHECKS: dict[str, Callable[[Job, Sequence[Job]], str]] = {
     "succeeded": ended_well,
+    "running": running,
     "submitted from the head": submitted_from_head,
     "driver on a worker": driver_on_worker,
     "trained on this cluster": trained_on_this_cluster,
@@ -396,7 +407,7 @@ def verify(jobs: Sequence[tuple[JobFolder, Result]]) -> list[Report]:
     """A report for each job, in the order given; ``data and model reused`` compares them in the order of their claims."""
     evidence = [Job(folder, result) for folder, result in jobs]
     in_time = sorted(evidence, key=lambda job: job.result.claimed_at)
-    return [Report(job.folder, _report(job, in_time[: in_time.index(job)])) for job in evidence]
+    return [Report(job.folder, job.result.workload, _report(job, in_time[: in_time.index(job)])) for job in evidence]
 
 
 def _report(job: Job, before: Sequence[Job]) -> list[Check]:
@@ -421,12 +432,17 @@ def _judge(name: str, check: Callable[[Job, Sequence[Job]], str], job: Job, befo
 
 def table(report: Report, width: int) -> str:
     """One report for people, lines of at most ``width`` columns."""
+    return rows(f"{report.folder.submission_id}  {report.folder.path}", report.checks, width)
+
+
+def rows(title: str, checks: Sequence[Check], width: int) -> str:
+    """A title and a row for each check, its evidence folded to lines of at most ``width`` columns."""
     import textwrap
 
     signs = {"Pass": "✓", "Fail": "✗", "Skipped": "–"}
-    longest = max(map(len, CHECKS))
-    lines = [f"{report.folder.submission_id}  {report.folder.path}"]
-    for check in report.checks:
+    longest = max(len(check.name) for check in checks)
+    lines = [title]
+    for check in checks:
         head = f"  {signs[check.verdict]} {check.verdict:<7}  {check.name:<{longest}}  "
         room = max(40, width - len(head))
         first, *rest = textwrap.wrap(check.evidence, room, break_on_hyphens=False) or [""]

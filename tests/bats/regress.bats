@@ -48,6 +48,24 @@ calls() { # the numbers of the scripts, in order
   assert_stderr_has "regression of 'ppo' on cluster 'regress': passed"
 }
 
+@test "all: PPO twice, GRPO and SFT, and the Definition of Done, as JSON when asked" {
+  regress all --json
+  assert_status 0
+  assert_output 'verdict of --json --definition-of-done job-1 job-2 job-3 job-4'
+  [[ $(grep ^43 calls | grep -o '[a-z]*.json' | xargs) == 'ppo.json ppo.json grpo.json sft.json' ]] || fail "$(<calls)"
+}
+
+@test "another workload than ppo is submitted once" {
+  regress sft
+  assert_output 'verdict of job-1'
+}
+
+@test "a workload that failed is not run again, the others are" {
+  FAIL=43=1 regress all
+  assert_status 1
+  [[ $(grep ^43 calls | grep -o '[a-z]*.json' | xargs) == 'ppo.json grpo.json sft.json' ]] || fail "$(<calls)"
+}
+
 @test "a cluster that was up before, wholly or partly, is left up, and KEEP=1 keeps one" {
   STATE=up regress
   STATE='partly up' regress

@@ -285,6 +285,12 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
         "Ray's driver_node_id",
     ),
     (
+        "never running",
+        lambda f: change_bundles(f, "jobs.json", 0, "status", value="PENDING"),
+        "running",
+        "Ray never said RUNNING (PENDING)",
+    ),
+    (
         "trained elsewhere",
         lambda f: change_rows(f, "actors.json", lambda rows: [row for row in rows if row["job_id"] != JOB_ID]),
         "trained on this cluster",
@@ -471,7 +477,7 @@ def test_a_resumed_run_fails_where_it_shows(pair: tuple[JobFolder, JobFolder]) -
 def test_a_job_that_ray_never_recorded_has_no_place(pair: tuple[JobFolder, JobFolder]) -> None:
     change_bundles(pair[1], "jobs.json", 0, "submission_id", value="x")
     failed = {name: told for name, (verdict, told) in verdicts(*pair)[1].items() if verdict == "Fail"}
-    assert list(failed) == ["driver on a worker", "trained on this cluster"]
+    assert list(failed) == ["running", "driver on a worker", "trained on this cluster"]
     assert "driver_node_id none" in failed["driver on a worker"]
 
 
@@ -480,6 +486,7 @@ def test_without_its_plan_nothing_that_needs_it_passes(pair: tuple[JobFolder, Jo
     second = verdicts(*pair)[1]
     assert {name for name, (verdict, _) in second.items() if verdict == "Pass"} == {
         "succeeded",
+        "running",
         "nothing older in it",
         "data and model reused",
         "Ray snapshots",
@@ -533,7 +540,7 @@ def test_the_command_exits_0_only_when_nothing_failed(
 ) -> None:
     assert run(tmp_path, monkeypatch, "first", "second") == 0
     text = capsys.readouterr().out
-    assert text.endswith("2 jobs: 23 Pass, 0 Fail, 1 Skipped\n")
+    assert text.endswith("2 jobs: 25 Pass, 0 Fail, 1 Skipped\n")
     assert f"second  {pair[1].path}" in text and "✓ Pass     metrics" in text
 
     pair[1].precheck.unlink()

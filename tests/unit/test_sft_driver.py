@@ -1,0 +1,60 @@
+"""The SFT driver's own decisions; that they train is shown in tests/bats/workloads.bats."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mvp_helpers import sft_driver
+from mvp_helpers.cluster import PROJECT
+
+
+class Trainer:
+    """As verl's: the workers' device is read while it is made, the driver's own when it fits."""
+
+    def __init__(self, config: Any) -> None:
+        self.workers_device = self.device_name = config.trainer.device
+        self.driver_device = ""
+
+    def fit(self) -> None:
+        self.driver_device = self.device_name
+        made.append(self)
+
+
+made: list[Trainer] = []
+
+
+def test_workers_get_the_clusters_device_and_the_driver_the_configured_one() -> None:
+    made.clear()
+    config = SimpleNamespace(trainer=SimpleNamespace(device="cpu"))
+    sft_driver.fit(SimpleNamespace(SFTTrainer=Trainer), config, "cuda")
+    assert [(trainer.workers_device, trainer.driver_device) for trainer in made] == [("cuda", "cpu")]
+
+
+def test_a_verl_that_keeps_its_device_elsewhere_is_refused_before_it_trains() -> None:
+    class Other(Trainer):
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            del self.device_name
+
+    config = SimpleNamespace(trainer=SimpleNamespace(device="cpu"))
+    with pytest.raises(RuntimeError, match="does not fit this verl"):
+        sft_driver.fit(SimpleNamespace(SFTTrainer=Other), config, "cuda")
+
+
+def test_without_a_cluster_to_join_it_ends_instead_of_starting_one() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "MVP_"))}
+    run = subprocess.run(
+        [sys.executable, "-m", "mvp_helpers.sft_driver"],
+        env=environment | {"PYTHONPATH": str(PROJECT / "lib"), "MVP_WORKERS_DEVICE": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert run.returncode == 1
+    assert run.stderr.startswith("mvp_helpers.sft_driver: RAY_ADDRESS or MVP_WORKERS_DEVICE is not set")
