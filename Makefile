@@ -7,7 +7,7 @@ SHELL_FILES := $(wildcard scripts/*.sh scripts/lib/*.sh scripts/lib/hosts/*.sh b
 export MVP_CLUSTER := $(or $(CLUSTER),$(MVP_CLUSTER),local)
 
 .DEFAULT_GOAL := help
-.PHONY: help regress-ppo regress-grpo regress-sft regress-all test lint unit bats deps deps-dev prereq up down status bench
+.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions test lint unit bats deps deps-dev prereq up down status bench
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -23,6 +23,9 @@ regress-sft: ## the same with one SFT job
 
 regress-all: ## PPO twice, GRPO and SFT on one cluster, and a verdict on every line of the Definition of Done
 	@scripts/regress.sh all
+
+regress-versions: ## two versions of verl's code at work at the same time, each in its own job
+	@scripts/regress_versions.sh
 
 test: deps-dev lint unit bats ## all tests, with what they need installed first
 

@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,10 @@ def problems(where: str, seen: dict[str, Any], the_plan: Plan) -> list[str]:
     return found
 
 
-def look_on_workers(the_plan: Plan, address: str) -> list[dict[str, Any]]:
-    """``look`` in a Ray task on every worker node of the cluster this job runs on; a node's failure is in its ``errors``."""
+def look_on_workers(
+    the_plan: Plan, address: str, look: Callable[[list[str]], dict[str, Any]], modules: list[str]
+) -> list[dict[str, Any]]:
+    """``look(modules)`` in a Ray task on every worker node of this job's cluster; a node's failure is in its ``errors``."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -63,7 +66,7 @@ def look_on_workers(the_plan: Plan, address: str) -> list[dict[str, Any]]:
     task = ray.remote(num_cpus=0, max_retries=0)(look)
     pending = {
         node["NodeID"]: task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(
-            the_plan.imports
+            modules
         )
         for node in workers
     }
@@ -94,7 +97,7 @@ def main(folder: JobFolder) -> int:
     """Check, print the two lines people look for, write ``precheck.json``."""
     the_plan = plan.read(folder)
     address = os.environ.get("RAY_ADDRESS")
-    workers = look_on_workers(the_plan, address) if address else []
+    workers = look_on_workers(the_plan, address, look, the_plan.imports) if address else []
     driver = look(the_plan.imports)
     found = problems("driver", driver, the_plan)
     for seen in workers:

@@ -102,8 +102,8 @@ def snapshot(
 
 def load(path: Path, *, created: bool = False) -> Snapshot:
     """The snapshot in ``path``, as its manifest describes it. Raises BadInput when there is none or it is damaged."""
-    manifest = _manifest(path)
-    return Snapshot(manifest["code_id"], path, created, manifest["content"], manifest["source"])
+    about = read_manifest(path)
+    return Snapshot(about["code_id"], path, created, about["content"], about["source"])
 
 
 def check(code_path: Path) -> Snapshot:
@@ -140,7 +140,7 @@ def damage(path: Path, *, thorough: bool = True) -> list[str]:
 
     Without ``thorough``, a file of unchanged size and modification time is taken as unchanged and not read.
     """
-    recorded = dict(_manifest(path)["files"])
+    recorded = dict(read_manifest(path)["files"])
     bad = []
     for name, place, info in _walk(path, path):
         if name in (MARKER, MANIFEST):
@@ -159,7 +159,7 @@ def _existing(target: Path, wanted: Snapshot, hashes: dict[str, str]) -> Snapsho
     found = load(target)
     hint = "choose another CODE_ID, or leave it out to have one derived from the content"
     if found.content != wanted.content:
-        stored = {name: facts["sha256"] for name, facts in _manifest(target)["files"].items()}
+        stored = {name: facts["sha256"] for name, facts in read_manifest(target)["files"].items()}
         names = sorted({name for name, _ in stored.items() ^ hashes.items()})
         what = f"code_id '{wanted.code_id}' already holds different code"
         raise BadInput(f"{what} ({len(names)} files, such as {(names or ['?'])[0]}): {target}", hint=hint)
@@ -216,7 +216,8 @@ def _stored(shared: SharedRoot) -> dict[str, str]:
         if manifest.parent.name != CURRENT:
             try:
                 found |= {
-                    facts["sha256"]: str(manifest.parent / name) for name, facts in _manifest(manifest.parent)["files"].items()
+                    facts["sha256"]: str(manifest.parent / name)
+                    for name, facts in read_manifest(manifest.parent)["files"].items()
                 }
             except BadInput:
                 continue
@@ -374,7 +375,8 @@ def _marker(code_id: str) -> str:
     return f'MARKER = "{code_id}"\n'
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
+    """What ``mvp_manifest.json`` of a snapshot says. Raises BadInput when it is missing or damaged."""
     try:
         value = json.loads((path / MANIFEST).read_bytes())
         if isinstance(value, dict) and all(key in value for key in ("code_id", "content", "source", "files")):

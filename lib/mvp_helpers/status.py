@@ -185,7 +185,7 @@ def screen(found: dict[str, Any], width: int, colour: bool) -> str:
     what = f"up, {versions}{usage}" if cluster["up"] else f"not up: {cluster['problem']}"
     lines = [_cut(f"cluster {cluster['name']}  {cluster['address']}  {what}", width)]
     hosts = [[h["name"], h["role"], h["ip"], h["state"], _number(h["cpu"]), _number(h["gpu"])] for h in cluster["hosts"]]
-    lines += _columns(["HOST", "ROLE", "ADDRESS", "STATE", "CPU", "GPU"], hosts, width, colour)
+    lines += columns(["HOST", "ROLE", "ADDRESS", "STATE", "CPU", "GPU"], hosts, width, colour)
     lines.append("")
     if not jobs:
         return "\n".join([*lines, f"no jobs in {cluster['shared_root']}/jobs"])
@@ -202,7 +202,7 @@ def screen(found: dict[str, Any], width: int, colour: bool) -> str:
         ]
         for job in jobs
     ]
-    lines += _columns(["JOB", "WORKLOAD", "STATE", "DRIVER", "STEP", "ELAPSED", "METRIC", "LAST ERROR"], rows, width, colour)
+    lines += columns(["JOB", "WORKLOAD", "STATE", "DRIVER", "STEP", "ELAPSED", "METRIC", "LAST ERROR"], rows, width, colour)
     return "\n".join(lines)
 
 
@@ -215,7 +215,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:g}"
 
 
-def _columns(titles: list[str], rows: list[list[str]], width: int, colour: bool) -> list[str]:
+def columns(titles: list[str], rows: list[list[str]], width: int, colour: bool) -> list[str]:
     """Aligned lines; the last column takes what room is left."""
     wide = [max(len(row[at]) for row in [titles, *rows]) for at in range(len(titles))]
     lines = []

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import debug_bundle, feasibility, files, job_folder, job_secrets, jobspec, plan, provenance, ray_api
+from . import debug_bundle, feasibility, files, job_folder, job_secrets, jobspec, plan, provenance, ray_api, snapshot
 from .cluster import Cluster
 from .errors import BadInput, Blocked, MvpError, TimedOut
 from .job_folder import ID_HINT, Result, now
@@ -76,6 +76,8 @@ def submit(
             submit_argv = the_plan.submit_argv(via)
             _write_config(the_plan, data, source, cluster, submit_argv)
             provenance.write(the_plan, facts)
+            if the_plan.code_path:  # named in the job folder it cannot be removed any more: is it still there?
+                snapshot.check(Path(the_plan.code_path))
             job_secrets.keep(folder, secrets)
             # Ray's command spends its time importing: the snapshot of the cluster is taken meanwhile.
             bundle = threading.Thread(target=debug_bundle.take, args=(folder, api, "submitted"))

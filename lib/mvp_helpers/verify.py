@@ -81,11 +81,11 @@ class Job:
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
-        return dict(self._json(self.folder.provenance))
+        return dict(self.read_json(self.folder.provenance))
 
     @cached_property
     def precheck(self) -> dict[str, Any]:
-        return dict(self._json(self.folder.precheck))
+        return dict(self.read_json(self.folder.precheck))
 
     @cached_property
     def metrics(self) -> metrics.Metrics:
@@ -132,10 +132,10 @@ class Job:
         return [bundle / name for bundle in self.bundles if (bundle / name).is_file()]
 
     def _rows(self, path: Path) -> list[dict[str, Any]]:
-        rows = self._json(path)
+        rows = self.read_json(path)
         return rows if isinstance(rows, list) else _fail(f"{self.name_of(path)} is not a list")
 
-    def _json(self, path: Path) -> Any:
+    def read_json(self, path: Path) -> Any:
         try:
             return json.loads(path.read_bytes())
         except FileNotFoundError:
@@ -354,7 +354,7 @@ def code_from_code_path(job: Job, _: Sequence[Job]) -> str:
         _need(process["marker"] == code_id, f"precheck.json: {where}: marker {process['marker']}, but code_id is {code_id}")
     looked, workers = ({str(row["node_id"]) for row in rows} for rows in (seen["ray_workers"], job.hosts("worker")))
     _need(looked >= workers, f"precheck.json: not looked at on {', '.join(_short(node) for node in sorted(workers - looked))}")
-    printed = _printed(job)
+    printed = precheck_lines(job)
     for module in job.plan.imports:
         key = f"MVP_PRECHECK_{module.upper().replace('.', '_')}_FILE"
         _need(printed.get(key) == {seen["driver"]["modules"][module]}, f"logs/driver.log: {key}={_any(printed.get(key))}")
@@ -415,10 +415,10 @@ def _report(job: Job, before: Sequence[Job]) -> list[Check]:
         told = f"the job has not ended: result.json says {job.result.state}"
         first, *rest = CHECKS
         return [Check(first, "Fail", told), *(Check(name, "Skipped", "the job has not ended") for name in rest)]
-    return [_judge(name, check, job, before) for name, check in CHECKS.items()]
+    return [judge(name, check, job, before) for name, check in CHECKS.items()]
 
 
-def _judge(name: str, check: Callable[[Job, Sequence[Job]], str], job: Job, before: Sequence[Job]) -> Check:
+def judge(name: str, check: Callable[[Job, Sequence[Job]], str], job: Job, before: Sequence[Job]) -> Check:
     try:
         return Check(name, "Pass", check(job, before))
     except Fail as fail:
@@ -464,7 +464,7 @@ def _text(job: Job, path: Path) -> str:
         raise Fail(f"{job.name_of(path)}: {error.strerror}") from None
 
 
-def _printed(job: Job) -> dict[str, set[str]]:
+def precheck_lines(job: Job) -> dict[str, set[str]]:
     """Values of the precheck's ``KEY=value`` lines at the beginning of the driver log."""
     try:
         with job.folder.driver_log.open("rb") as stream:
