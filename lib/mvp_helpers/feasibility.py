@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .errors import BadInput, Blocked
 from .plan import Plan
@@ -35,16 +35,16 @@ def check(plan: Plan, nodes: Sequence[Node]) -> None:
         )
     if max(node.total("CPU") for node in fitting) < plan.entrypoint_num_cpus:
         raise BadInput(
-            f"the driver asks for {plan.entrypoint_num_cpus:g} CPUs; the largest worker has {_largest(fitting, 'CPU')}"
+            f"the driver asks for {plan.entrypoint_num_cpus:g} CPUs; the largest worker has {_largest(fitting, 'CPU'):g}"
         )
-    unit = "GPU" if plan.device == "cuda" else "CPU"
     per_node = plan.processes_per_node
-    room = sum(int(node.total(unit)) // per_node for node in alive if not node.is_head)
+    needs = {"CPU": per_node * plan.cpus_per_process} | ({"GPU": per_node} if plan.device == "cuda" else {})
+    room = sum(min(int(node.total(unit)) // amount for unit, amount in needs.items()) for node in alive if not node.is_head)
     if room < plan.nnodes:
         raise BadInput(
-            f"the job asks for {plan.nnodes} nodes with {per_node} processes each ({plan.nnodes * per_node} {unit} in all); "
+            f"the job asks for {plan.nnodes} nodes with {per_node} processes each ({_amounts(needs)} on each node); "
             f"the cluster's {len(fitting)} workers have room for {room} such nodes "
-            f"(the largest worker has {_largest(fitting, unit)} {unit})",
+            f"(the largest worker has {_amounts({unit: _largest(fitting, unit) for unit in needs})})",
             hint="change trainer.nnodes or trainer.n_gpus_per_node in trainer_overrides, or choose a larger cluster",
         )
 
@@ -53,5 +53,9 @@ def _fits(node: Node, resources: dict[str, int | float]) -> bool:
     return all(node.total(name) >= amount for name, amount in resources.items())
 
 
-def _largest(nodes: Sequence[Node], unit: str) -> str:
-    return f"{max(node.total(unit) for node in nodes):g}"
+def _largest(nodes: Sequence[Node], unit: str) -> float:
+    return max(node.total(unit) for node in nodes)
+
+
+def _amounts(amounts: Mapping[str, float]) -> str:
+    return ", ".join(f"{amount:g} {unit}" for unit, amount in amounts.items())

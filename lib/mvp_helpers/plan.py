@@ -66,6 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     entrypoint: list[str]
     nnodes: int
     processes_per_node: int
+    cpus_per_process: int = 1
     save_freq: int | None
     train_batch_size: int | None
     total_epochs: int | None
@@ -201,6 +202,7 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
         entrypoint=[cluster.python, "-m", "mvp_helpers", "run-job", str(folder.path)],
         nnodes=nnodes,
         processes_per_node=processes,
+        cpus_per_process=device.cpus_per_process,
         save_freq=_config_value(config, "trainer.save_freq"),
         train_batch_size=_config_value(config, "data.train_batch_size"),
         total_epochs=_config_value(config, "trainer.total_epochs"),

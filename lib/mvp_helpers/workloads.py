@@ -47,6 +47,8 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     env_vars: dict[str, str] = {}
     overrides: list[str] = []
+    cpus_per_process: int = 1
+    """CPUs that verl asks Ray for with each trainer process, whatever it uses. Too few of them, and Ray waits for ever."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,7 +118,9 @@ def _extend(base: Workload, own: Workload) -> Workload:
     for device in base.devices.keys() & own.devices.keys():
         one, other = base.devices[device], own.devices[device]
         devices[device] = DeviceSettings(
-            env_vars={**one.env_vars, **other.env_vars}, overrides=overrides.merge(one.overrides, other.overrides)
+            env_vars={**one.env_vars, **other.env_vars},
+            overrides=overrides.merge(one.overrides, other.overrides),
+            cpus_per_process=max(one.cpus_per_process, other.cpus_per_process),
         )
     return Workload(
         entry=own.entry if own.entry != Entry() else base.entry,

@@ -34,6 +34,14 @@ def test_two_nodes_may_share_a_large_worker() -> None:
     feasibility.check(job(nnodes=2, processes_per_node=4), [HEAD, WORKERS[0]])
 
 
+def test_gpus_without_the_cpus_that_verl_asks_for_beside_them_are_not_room() -> None:
+    workers = [node("w0", CPU=20, GPU=4, worker_node=100), node("w1", CPU=40, GPU=4, worker_node=100)]
+    four_gpus = job(device="cuda", nnodes=1, processes_per_node=4, cpus_per_process=10)
+    feasibility.check(four_gpus, [HEAD, *workers])
+    with pytest.raises(BadInput, match=r"40 CPU, 4 GPU on each node\); .* room for 1 such nodes .*has 40 CPU, 4 GPU"):
+        feasibility.check(msgspec.structs.replace(four_gpus, nnodes=2), [HEAD, *workers])
+
+
 @pytest.mark.parametrize(
     "nodes", [[], [HEAD], [HEAD, node("w0", alive=False, CPU=8, worker_node=100)], [HEAD, node("w0", CPU=8)]]
 )
@@ -54,6 +62,7 @@ def test_a_head_that_could_take_the_driver_blocks() -> None:
         ({"nnodes": 1, "processes_per_node": 9}, "the largest worker has 8 CPU"),
         ({"entrypoint_num_cpus": 9}, "the driver asks for 9 CPUs; the largest worker has 8"),
         ({"device": "cuda", "nnodes": 1, "processes_per_node": 1}, "have room for 0 such nodes .* 0 GPU"),
+        ({"nnodes": 2, "processes_per_node": 1, "cpus_per_process": 10}, r"\(10 CPU on each node\); .* room for 0 such nodes"),
     ],
 )
 def test_what_is_missing_is_said(fields: dict[str, Any], message: str) -> None:

@@ -1,0 +1,158 @@
+#!/usr/bin/env bats
+# The workloads on one real cluster: GRPO, SFT, one of a user's own, and the two ways to hand a job to Ray.
+
+load helpers
+
+setup_file() {
+  make_cluster_file workloads 9 60
+  # No GPU exists here, but Ray may count one on each worker, and CPUs as a GPU cluster has them: see the driver without a GPU.
+  sed -i 's/num_cpus: 2/num_cpus: 24, num_gpus: 1/' "$MVP_CLUSTER"
+  export WORKLOADS=$FOLDER/workloads JOBS=$FOLDER/private/jobs
+  mkdir "$WORKLOADS" "$FOLDER/specs"
+  01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
+}
+
+setup() {
+  export MVP_WORKLOADS=$WORKLOADS
+}
+
+teardown_file() {
+  02_down.sh 2>/dev/null || true
+  chmod -R u+w "$FOLDER" # snapshots are read-only
+  rm -rf "$FOLDER"
+}
+
+spec() { # <id> <template> <sed expression>...: a template under that id, changed; prints its path
+  local path=$FOLDER/specs/$1.yaml
+  sed "${@:3}" "$PROJECT/templates/$2.yaml" >"$path"
+  printf 'submission_id: %s\n' "$1" >>"$path"
+  printf '%s' "$path"
+}
+
+trained() { # <id>: the job succeeded and every check of it passes
+  run --separate-stderr 54_verify.sh "$1"
+  assert_status 0
+  assert_output "*✓ Pass     trained on this cluster*1 job: * 0 Fail*"
+}
+
+@test "GRPO trains on groups of answers, with a KL loss to the reference policy when the JobSpec asks for it" {
+  changes='$a\  trainer.total_training_steps: 2\n  actor_rollout_ref.actor.use_kl_loss: true'
+  run --separate-stderr 43_submit_jobspec.sh "$(spec grpo-kl grpo "$changes" -e 's/save_freq: 10/save_freq: 2/')" --wait
+  assert_status 0
+  trained grpo-kl
+  grep -q 'rollout.n=4' "$JOBS/grpo-kl/config/resolved.yaml" || fail 'no groups'
+  [[ $(grep -c '"actor/kl_loss"' "$JOBS/grpo-kl/metrics.jsonl") == 2 ]] || fail 'no KL loss'
+}
+
+@test "SFT trains on both workers of the cluster it was submitted to, and saves every 10 steps" {
+  run --separate-stderr 43_submit_jobspec.sh "$(spec sft sft 's/steps: 20/steps: 10/')" --wait
+  assert_status 0
+  trained sft
+  [[ -s $JOBS/sft/checkpoints/global_step_10/model_world_size_2_rank_1.pt ]] || fail 'no checkpoint of the second process'
+  grep -q '^MVP_SFT_DRIVER: cluster 127.0.9.10:6460 with 3 nodes, own tensors on cpu, workers on cpu$' "$JOBS/sft/logs/driver.log" ||
+    fail 'the driver does not say which cluster it joined'
+  python - "$JOBS/sft/metrics.jsonl" <<'PY'
+import json, sys
+losses = [row["data"]["train/loss"] for row in map(json.loads, open(sys.argv[1])) if "train/loss" in row["data"]]
+assert len(losses) == 10 and losses[-1] < losses[0] - 0.2, losses
+PY
+}
+
+# Two kinds of processes, as on a GPU cluster: workers that hold Ray's GPUs (and compute with the CPU plugin), and a driver whose verl
+# takes the machine for one with CUDA, which it does not have.
+driver_without_gpu() { # <module>: a workload of that name
+  cat >"$WORKLOADS/$1.yaml" <<YAML
+extends: sft
+entry: {command: [env, -u, VERL_USE_EXTERNAL_MODULES, VERL_PLATFORM=nvidia, MVP_WORKERS_DEVICE=cuda, python3, -m, $1]}
+YAML
+  run --separate-stderr 43_submit_jobspec.sh "$(spec "$2" sft "s/workload: sft/workload: $1/" -e 's/steps: 20/steps: 2/')" --wait
+}
+
+@test "an SFT driver needs no GPU where its workers hold GPUs, one on each node" {
+  driver_without_gpu mvp_helpers.sft_driver no-gpu
+  assert_status 0
+  grep -q 'own tensors on cpu, workers on cuda$' "$JOBS/no-gpu/logs/driver.log" || fail 'not the devices asked for'
+  python - "$JOBS"/no-gpu/debug/*-started "$JOBS"/no-gpu/debug/*-succeeded <<'PY'
+import json, sys
+groups = json.load(open(sys.argv[2] + "/placement_groups.json"))
+bundles = [bundle["unit_resources"] for group in groups for bundle in group["bundles"]]
+assert len([bundle for bundle in bundles if bundle.get("GPU") == 1.0]) >= 2, bundles
+actors = [actor for actor in json.load(open(sys.argv[2] + "/actors.json")) if actor["class_name"] == "TrainingWorker"]
+assert len({actor["node_id"] for actor in actors[-2:]}) == 2, actors
+PY
+}
+
+@test "verl's own SFT driver does not survive there: the one above is needed" {
+  driver_without_gpu verl.trainer.sft_trainer_ray upstream
+  assert_status 1
+  grep -q 'CUDA' "$JOBS/upstream/result.json" || fail "$(<"$JOBS/upstream/result.json")"
+}
+
+@test "a new workload is one YAML file" {
+  cat >"$WORKLOADS/hello.yaml" <<'YAML'
+entry: {command: [python3, -c, "import sys; print('hello from', sys.argv[1:])", "{job_folder}"]}
+overrides: ["on={device}"]
+YAML
+  echo 'workload: hello' >"$FOLDER/specs/hello.yaml"
+  run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/hello.yaml" --wait
+  assert_status 0
+  [[ $(<"$JOBS/$output/logs/driver.log") == "hello from ['$JOBS/$output', 'on=cpu']" ]] || fail "$(<"$JOBS/$output/logs/driver.log")"
+}
+
+@test "43 and 44 make the same job folder, apart from ids, times and the command that submitted" {
+  printf 'entry: {command: [echo, same]}\n' >"$WORKLOADS/echo.yaml"
+  for id in by-cli by-sdk; do
+    # One place for both drivers.
+    printf 'workload: echo\nsubmission_id: %s\nresources: {entrypoint_resources: {"node:127.0.9.12": 0.001}}\n' "$id" >"$FOLDER/specs/$id.yaml"
+  done
+  43_submit_jobspec.sh "$FOLDER/specs/by-cli.yaml" --wait
+  44_submit_sdk.sh "$FOLDER/specs/by-sdk.yaml" --wait
+  python - "$JOBS/by-cli" "$JOBS/by-sdk" <<'PY'
+import pathlib, re, sys
+
+def normal(text):
+    text = re.sub(r"by-(cli|sdk)", "ID", text)
+    text = re.sub(r"\d{4}-?\d\d-?\d\dT\d\d:?\d\d:?\d\d\.\d+Z", "TIME", text)
+    return re.sub(r'("(?:trainer_)?pid": )\d+', r"\1PID", text)
+
+def folder(path):
+    files = {}
+    for file in sorted(path.rglob("*")):
+        name = normal(str(file.relative_to(path)))
+        # Of a bundle only the names: what Ray says of itself changes from second to second. driver.times holds nothing but times.
+        told = file.is_file() and not name.startswith("debug/") and name != "logs/driver.times"
+        files[name] = normal(file.read_text()) if told else None
+    return files
+
+cli, sdk = (folder(pathlib.Path(path)) for path in sys.argv[1:])
+assert cli.keys() == sdk.keys(), cli.keys() ^ sdk.keys()
+assert len([name for name in cli if name.startswith("debug/TIME-")]) > 10, list(cli)
+differ = [name for name in cli if cli[name] != sdk[name]]
+assert differ == ["config/submit_cmd.txt"], [(name, cli[name], sdk[name]) for name in differ]
+before, after = "ray job submit", "python3 -m mvp_helpers.sdk_submit"
+assert cli["config/submit_cmd.txt"].replace(before, after) == sdk["config/submit_cmd.txt"]
+PY
+  run --separate-stderr 54_verify.sh by-sdk
+  assert_status 0
+  assert_output '*submit_cmd.txt: python3 -m mvp_helpers.sdk_submit*'
+}
+
+@test "the SDK shows the cluster's token, and is refused without it" {
+  run bash "$JOBS/by-sdk/config/submit_cmd.txt"
+  [[ $status == 1 && $output == *'already exists'* ]] || fail 'the recorded command does not reach Ray'
+  run env RAY_AUTH_MODE=disabled bash -c "$(tail -n 1 "$JOBS/by-sdk/config/submit_cmd.txt")"
+  [[ $status == 1 && $output == *[Aa]uthenti* ]] || fail 'Ray took it without a token'
+}
+
+@test "the helper's verbs alone will do, as docs/sdk-submission.md says" {
+  cd "$PROJECT"
+  run --separate-stderr bash -euo pipefail <<SH
+export PYTHONPATH=lib
+eval "\$(python3 -m mvp_helpers cluster "$MVP_CLUSTER")"
+export MVP_HOST=head
+python3 -m mvp_helpers submit --via sdk --spec-name hello.yaml --wait <"$FOLDER/specs/hello.yaml"
+python3 -m mvp_helpers list --limit 2
+SH
+  assert_status 0
+  [[ ${lines[1]} == "${lines[0]}"$'\tSUCCEEDED\thello\t'20* && ${lines[2]} == by-sdk$'\tSUCCEEDED\techo\t'20* ]] || fail "$output"
+}
