@@ -192,7 +192,7 @@ def _status(args: argparse.Namespace) -> int:
     import shutil
     import time
 
-    from . import cluster, ray_api, status
+    from . import cluster, ray_api, retention, status
 
     if args.follow:
         return _follow(args.follow)
@@ -206,6 +206,7 @@ def _status(args: argparse.Namespace) -> int:
         if not args.json:
             text = status.screen(found, shutil.get_terminal_size((160, 24)).columns, status.wants_colour(terminal))
         print(("\x1b[H\x1b[2J" if args.watch and terminal else "") + text, flush=True)
+        retention.sweep(loaded, api)
 
     show()
     with contextlib.suppress(KeyboardInterrupt):
@@ -443,7 +444,7 @@ def _add_verify(verbs: Verbs) -> None:
 
 
 def _add_verify_versions(verbs: Verbs) -> None:
-    verb = verbs.add_parser("verify-versions", help="prove that two jobs of workload versions ran beside each other, each its own code")
+    verb = verbs.add_parser("verify-versions", help="prove that two versions of the code were at work at the same time")
     verb.add_argument("ids", nargs=2, metavar="ID", help="a submission_id")
     verb.set_defaults(action=_verify_versions)
 

@@ -50,6 +50,8 @@ class RaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     object_store_mb: Annotated[int, msgspec.Meta(ge=80)] | None = None
     auth: Literal["token", "none"] = "token"
     start_timeout_s: Annotated[int, msgspec.Meta(ge=1)] = 120
+    keep_job_records: bool = True
+    """False: Ray forgets a job when its folder holds all evidence (see ``retention``)."""
 
 
 class Entrypoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -15,6 +15,8 @@ from typing import Any
 from .cluster import Cluster
 from .errors import Blocked
 
+ENDED = frozenset({"STOPPED", "FAILED", "SUCCEEDED"})
+"""States of a Ray job that will not change any more."""
 STATE_API_LIMIT = 10_000
 """The most rows Ray's state API returns; it answers more with an error."""
 
@@ -129,6 +131,14 @@ def read_token(cluster: Cluster) -> str:
     """The cluster's token, or an empty string where it runs without. Raises Blocked when it should have one and has not."""
     if cluster.ray.auth == "none":
         return ""
+    def delete_job(self, submission_id: str) -> None:
+        """Remove the record of a job that has ended; quiet when Ray has none. Raises Blocked."""
+        try:
+            self.get(f"/api/jobs/{urllib.parse.quote(submission_id, safe='')}", method="DELETE")
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise Blocked(f"Ray cannot remove its record of job '{submission_id}': HTTP {error.code}") from None
+
     try:
         return cluster.token_file.read_text().strip()
     except FileNotFoundError:

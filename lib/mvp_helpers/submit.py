@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import debug_bundle, feasibility, files, job_folder, job_secrets, jobspec, plan, provenance, ray_api, snapshot
+from . import debug_bundle, feasibility, files, job_folder, job_secrets, jobspec, plan, provenance, ray_api, retention, snapshot
 from .cluster import Cluster
 from .errors import BadInput, Blocked, MvpError, TimedOut
 from .job_folder import ID_HINT, Result, now
@@ -79,11 +79,11 @@ def submit(
             if the_plan.code_path:  # named in the job folder it cannot be removed any more: is it still there?
                 snapshot.check(Path(the_plan.code_path))
             job_secrets.keep(folder, secrets)
-            # Ray's command spends its time importing: the snapshot of the cluster is taken meanwhile.
-            bundle = threading.Thread(target=debug_bundle.take, args=(folder, api, "submitted"))
-            bundle.start()
+            # Ray's command spends its time importing: the snapshot of the cluster is taken meanwhile, and old records go.
+            beside = threading.Thread(target=lambda: (retention.sweep(cluster, api), debug_bundle.take(folder, api, "submitted")))
+            beside.start()
             _ask_ray_to_run(the_plan, submit_argv, cluster, api)
-            bundle.join()
+            beside.join()
         except BaseException as error:
             _tell_failure(folder, result, error)
             raise

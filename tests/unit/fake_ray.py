@@ -35,7 +35,8 @@ Pending Demands:
 
 
 class FakeRay:
-    """``answers`` maps a path (with its query) to a JSON value, a text, a status code, or a function that makes one.
+    """``answers`` maps a path (with its query; after ``POST`` or ``DELETE`` where that is meant) to a JSON value, a text, a
+    status code, or a function that makes one.
 
     Leaving the ``with`` block fails when a path was asked for that has no answer.
     """
@@ -91,11 +92,20 @@ class FakeRay:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                ray.asked.append(self.path)
-                time.sleep(ray.delays.get(self.path, 0))
-                if self.path not in ray.answers:
-                    ray.unexpected.append(self.path)
-                answer = ray.answers.get(self.path, 404)
+                self._answer(self.path)
+
+            def do_POST(self) -> None:
+                self._answer(f"POST {self.path}")
+
+            def do_DELETE(self) -> None:
+                self._answer(f"DELETE {self.path}")
+
+            def _answer(self, asked: str) -> None:
+                ray.asked.append(asked)
+                time.sleep(ray.delays.get(asked, 0))
+                if asked not in ray.answers:
+                    ray.unexpected.append(asked)
+                answer = ray.answers.get(asked, 404)
                 if callable(answer):
                     answer = answer()
                 status, body = (answer, b"") if isinstance(answer, int) else (200, json.dumps(answer).encode())
