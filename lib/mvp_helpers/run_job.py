@@ -94,6 +94,7 @@ class Runner:
         return code
 
     def _precheck_and_train(self) -> int:
+        code = 128 + signal.SIGTERM  # what it stays when the stop comes before anything was started
         if missing := [name for name in self.plan.secrets if name not in self.secrets]:
             self.result.state = "BLOCKED"
             self.result.reason = f"the values of the secrets {', '.join(missing)} are not in {self.folder.secrets} on this host"
@@ -178,7 +179,7 @@ class Runner:
 
     def _enforce_stop(self) -> None:
         """A trainer that ignores SIGTERM is killed before Ray kills us, so that the last word can still be written."""
-        if self.stop_requested_at is not None and time.monotonic() - self.stop_requested_at > self.plan.stop_wait_s * 0.8:
+        if self.stop_requested_at is not None and time.monotonic() - self.stop_requested_at > self.plan.stop_wait_s:
             self._signal_child(signal.SIGKILL)
 
     def _signal_child(self, number: signal.Signals) -> None:

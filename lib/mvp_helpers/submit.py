@@ -80,7 +80,7 @@ def submit(
                 snapshot.check(Path(the_plan.code_path))
             job_secrets.keep(folder, secrets)
             # Ray's command spends its time importing: the snapshot of the cluster is taken meanwhile, and old records go.
-            beside = threading.Thread(target=lambda: (retention.sweep(cluster, api), debug_bundle.take(folder, api, "submitted")))
+            beside = threading.Thread(target=_beside_the_command, args=(cluster, api, folder))
             beside.start()
             _ask_ray_to_run(the_plan, submit_argv, cluster, api)
             beside.join()
@@ -146,6 +146,12 @@ def _ask_ray_to_run(the_plan: Plan, argv: list[str], cluster: Cluster, api: RayA
         lines = [line for line in (run.stderr + run.stdout).splitlines() if line.strip()]
         errors = [line.strip() for line in lines if "Error" in line] or lines
         raise Blocked(f"'{name}' failed: {errors[-1].strip()[:500] if errors else f'exit code {run.returncode}'}")
+
+
+def _beside_the_command(cluster: Cluster, api: RayApi, folder: JobFolder) -> None:
+    with contextlib.suppress(MvpError, OSError):  # a full disk shows in the job folder's own files first
+        retention.sweep(cluster, api)
+        debug_bundle.take(folder, api, "submitted")
 
 
 class Accepted(KeyboardInterrupt):
