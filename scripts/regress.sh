@@ -14,8 +14,9 @@
 #   ./scripts/regress.sh ppo
 #   CLUSTER=dev KEEP=1 ./scripts/regress.sh all --json
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/regression.sh
+source "$SCRIPTS/lib/regression.sh"
 began=$EPOCHREALTIME
-export MVP_CLUSTER=${CLUSTER:-${MVP_CLUSTER:-local}}
 parse_options '--json WORKLOAD' "$@"
 verdict=("${OPTS[@]}")
 case ${ARGS[0]} in
@@ -27,36 +28,19 @@ for spec in "${specs[@]}"; do
   [[ -f $PROJECT/templates/$spec.json ]] || die 2 "no JobSpec for '$spec': templates/$spec.json does not exist" "./scripts/${0##*/} all"
 done
 
-step() { # <script> <argument>...
-  say "── ${1%.sh} ${*:2}"
-  run "$SCRIPTS/$1" "${@:2}" || { code=$? && say "regression stopped by ${1%.sh} (exit code $code)" && exit "$code"; }
-}
-
-# shellcheck disable=SC2329 # called by the trap
-stop_cluster() { # at exit: what was started here is stopped, and the exit code stays what it was
-  local code=$?
-  trap '' INT TERM
-  "$SCRIPTS/02_down.sh" || code=$((code ? code : 1))
-  exit "$code"
-}
-
-step 12_install_py_deps.sh
-load_cluster
-step 00_prereq_check.sh >&2
-if [[ -z $DRY_RUN && ${KEEP:-} != 1 && $("$SCRIPTS/01_up.sh" --check || true) == down ]]; then trap stop_cluster EXIT; fi
-step 01_up.sh >&2
+start_regression
 step 30_prepare_data_and_model.sh >&2
 step 31_snapshot_verl_code.sh >&2
 
-ids=() worst=0 failed=''
+ids=() worst=0 failed_spec=''
 for spec in "${specs[@]}"; do
-  [[ $spec != "$failed" ]] || continue # a second run could only tell the same
+  [[ $spec != "$failed_spec" ]] || continue # a second run could only tell the same
   code=0
   id=$(step 43_submit_jobspec.sh "$PROJECT/templates/$spec.json" --wait) || code=$?
   [[ -z $DRY_RUN ]] || id="<id of $spec>"
   [[ -n $id ]] || exit "$code"
   ids+=("$id")
-  ((code == 0)) || failed=$spec
+  ((code == 0)) || failed_spec=$spec
   worst=$((worst ? worst : code))
 done
 code=0
