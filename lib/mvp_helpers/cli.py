@@ -310,6 +310,22 @@ def _verify_versions(args: argparse.Namespace) -> int:
     return 0 if all(report.passed for report in reports) else 1
 
 
+def _explain(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    import msgspec
+
+    from . import explain, job_folder, ray_api, reconcile
+
+    if args.log:
+        told = explain.log(Path(args.target))
+    else:
+        loaded, folder = _job(args.target)
+        told = explain.job(folder, reconcile.settle(folder, job_folder.read(folder), ray_api.of(loaded, timeout_s=3)))
+    print(msgspec.json.encode(told).decode() if args.json else explain.show(told))
+    return 0
+
+
 def _job(submission_id: str) -> tuple[Cluster, JobFolder]:
     """The loaded cluster and the folder of one of its jobs. Raises BadInput when there is no such job."""
     from pathlib import Path
@@ -402,6 +418,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_verify(verbs)
     _add_verify_versions(verbs)
     _add_debug_bundle(verbs)
+    _add_explain(verbs)
     return parser
 
 
@@ -454,6 +471,14 @@ def _add_debug_bundle(verbs: Verbs) -> None:
     verb.add_argument("id", help="a submission_id")
     verb.add_argument("--event", default="manual", help="the word in the bundle's name (default: manual)")
     verb.set_defaults(action=_debug_bundle)
+
+
+def _add_explain(verbs: Verbs) -> None:
+    verb = verbs.add_parser("explain", help="the first root cause of a job's failure, or of what a log tells")
+    verb.add_argument("target", metavar="ID|LOG", help="a submission_id, or with --log the path of a log on this host")
+    verb.add_argument("--log", action="store_true", help="the target is a log")
+    verb.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    verb.set_defaults(action=_explain)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,0 +1,263 @@
+"""Lines of a log as a person reads them: who says it, how loud, and which lines together are one Python traceback.
+
+Pure. Knows the prefixes of Ray, torch, srun, vLLM, uv, pytest and the usual loggers, and that a traceback of one process is torn
+apart by the lines of others.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+LONGEST_LINE = 16_384
+"""Bytes of a line that are looked at."""
+CONTINUATION_LINES = 40
+"""So many lines after an exception's first may still belong to its message."""
+LOST_AFTER_LINES = 300
+"""A traceback of which nothing more came for so many lines of the log is complete."""
+MOST_OPEN = 128
+"""Sources whose tracebacks may be open at the same time."""
+
+_HEADER = re.compile(
+    r"Traceback \(most recent call last\)|^(?:Exception raised in creation task|Unhandled error \(suppress).*ray::"
+)
+_CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])")
+_SOURCE = re.compile(
+    r"(?P<who>\((?:[^()]*[^()\s] )?pid=\d+(?:, ip=[^(),\s]+)?\)"  # (WorkerDict pid=1, ip=10.0.0.1)
+    r"|\((?:raylet|autoscaler|gcs_server)[^()]*\)"
+    r"|\[(?:rank|default)\d+\]:"
+    r"|\d{1,5}:(?= ?\S|   ))"  # srun --label
+    r" ?"
+    r"|\d{4}-\d\d-\d\dT[\d:.]+Z "  # containers' runtimes
+    r"|E {2,}(?=\S)"  # pytest
+    r"| *\| (?=\S|  )"  # exception groups
+)
+_LEVELS = "ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG|NOTICE|TRACE"
+_LOGGER = re.compile(
+    rf"(?P<a>{_LEVELS}) \d\d-\d\d [\d:.]+ (?:\[[^\]]*\] ?)?"  # vLLM
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]?[ ,:-]+(?:\[[^\]]*\][ :-]*){0,3}(?:\S+ - )?"  # Python's logging
+    rf"\[?(?P<b>{_LEVELS})\b\]?(?: \S+:\d+ --)?[ :-]*"
+    r"|\[\d{4}-\d\d-\d\d [\d:,.]+ (?P<c>[A-Z]) \d+ \d+\] (?:\([\w-]+\) )?(?:\S+\.(?:cc|h|cpp):\d+: )?"  # Ray's C++
+    r"|\[?(?P<d>[EFWI])\d{4} [\d:.]+ [^\]]*\] "  # glog
+    rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.]+:(?=\S))? ?",
+)
+_QUIET = re.compile(r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b", re.IGNORECASE)
+_ECHO = re.compile(r"\++ \S")
+_REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
+_PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d+): \w+$")
+_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
+_EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
+_LOUD_NAME = re.compile(r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty)(?:\(\w+\))?$")
+_WRAPPER = re.compile(r"^[\w.]*(?:RayTaskError|ExceptionGroup)|^[\w.]+: .*error raised in its creation task")
+_FRESH = re.compile(r"[\w./-]+: (?:fatal )?(?:error|warning)\b|\++ \S|(?:error|fatal)(?:\[\w+\])?: |step:\d", re.IGNORECASE)
+_REMOTE = re.compile(r"ray::\S+ \(pid=")
+"""Stands in Ray's messages between chained exceptions, where Python prints its header."""
+_CODES = {"E": "ERROR", "F": "FATAL", "C": "FATAL", "W": "WARNING", "I": "INFO", "D": "DEBUG"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line without colours and prefixes. ``level`` is "" where the line does not say."""
+
+    number: int
+    text: str
+    source: str = ""
+    level: str = ""
+    logged: bool = False
+    """It had the preamble of a logger: a fresh record, never the rest of another."""
+
+    @property
+    def quiet(self) -> bool:
+        """Says of itself that it is no error, or is a command that a shell echoes."""
+        return (
+            self.level in ("INFO", "DEBUG", "NOTICE", "TRACE", "WARNING", "WARN")
+            or bool(_QUIET.search(self.text))
+            or bool(_ECHO.match(self.text))
+        )
+
+
+@dataclass(frozen=True)
+class Frame:
+    file: str
+    line: int
+    name: str = ""
+
+
+@dataclass
+class Link:
+    """One exception of a chain: its class, its message with what follows, and where it was raised (outermost frame first)."""
+
+    number: int
+    name: str
+    text: str
+    frames: tuple[Frame, ...] = ()
+    rest: list[Line] = field(default_factory=list)
+
+    @property
+    def class_name(self) -> str:
+        return self.name.partition("(")[0].rpartition(".")[2]
+
+    @property
+    def wrapper(self) -> bool:
+        """Only carries another process's or task's exception, which follows."""
+        return bool(_WRAPPER.search(self.text))
+
+    @property
+    def headline(self) -> str:
+        """What to show: the first line that says something."""
+        if self.text.rstrip(": ") != self.name:
+            return self.text
+        return next((f"{self.name}: {line.text.strip()}" for line in self.rest if line.text.strip(" =-")), self.text)
+
+
+@dataclass
+class Chain:
+    """Exceptions that belong together, the original first. ``traceback`` tells a printed traceback from a lone line."""
+
+    number: int
+    source: str
+    traceback: bool
+    links: list[Link] = field(default_factory=list)
+
+    def causes(self) -> list[Link]:
+        """The exceptions without those that only carry another."""
+        return [link for link in self.links if not link.wrapper] or self.links
+
+
+def clean(raw: bytes, number: int) -> Line:
+    """One raw line of the log, its number counted from 1."""
+    text = raw[:LONGEST_LINE].decode(errors="replace").rstrip("\r\n ")
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if "\r" in text:
+        text = text.rpartition("\r")[2]
+    source = ""
+    while match := _SOURCE.match(text):
+        source += match["who"] or ""
+        text = text[match.end() :]
+    level, logged = "", False
+    if text[:1] in "[0123456789ECFWIDNT" and (match := _LOGGER.match(text)):
+        found = match["a"] or match["b"] or match["e"] or _CODES.get(match["c"] or match["d"] or "", "INFO")
+        level, logged, text = found, True, text[match.end() :]
+        while match := _SOURCE.match(text):
+            text = text[match.end() :]
+    if text.endswith("]") or "across cluster]" in text:
+        text = _REPEATED.sub("", text)
+    return Line(number, text, source, level, logged)
+
+
+class Tracebacks:
+    """Takes lines in order; gives back chains as they become complete."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next lines matter whatever they say."""
+        return bool(self._open)
+
+    def take(self, line: Line) -> tuple[bool, list[Chain]]:
+        """Whether the line belongs to a traceback, and the chains that are complete now."""
+        done = self._forget(line.number)
+        opened = self._open.get(line.source)
+        if _HEADER.search(line.text) or (opened and opened.continues and _REMOTE.match(line.text)):
+            if opened and not opened.continues:
+                done += self._close(line.source)
+                opened = None
+            if opened is None:
+                chain = Chain(line.number, line.source, traceback=True)
+                self._open[line.source] = opened = _Open(chain, logged=line.logged)
+            opened.begin(line.number)
+            return True, done
+        if opened and opened.take(line):
+            return True, done
+        if opened:
+            done += self._close(line.source)
+        if line.quiet or not (found := exception_in(line.text)):
+            return False, done
+        chain = Chain(line.number, line.source, traceback=False, links=[Link(line.number, *found)])
+        self._open[line.source] = _Open(chain, last=line.number, logged=False)
+        return True, done
+
+    def rest(self) -> list[Chain]:
+        """What is still open at the end of the log."""
+        return [chain for source in list(self._open) for chain in self._close(source)]
+
+    def _close(self, source: str) -> list[Chain]:
+        chain = self._open.pop(source).finish()
+        return [chain] if chain.links else []
+
+    def _forget(self, number: int) -> list[Chain]:
+        stale = [source for source, opened in self._open.items() if number - opened.last > LOST_AFTER_LINES]
+        if not stale and len(self._open) > MOST_OPEN:
+            stale = [min(self._open, key=lambda source: self._open[source].last)]
+        return [chain for source in stale for chain in self._close(source)]
+
+
+def exception_in(text: str) -> tuple[str, str] | None:
+    """Class name and text when a line, alone, says that an exception was raised."""
+    head = text.partition(":")[0]
+    if not _LOUD_NAME.search(head) or not (match := _EXCEPTION.match(text)) or match["message"] is None:
+        return None
+    return match["name"], text
+
+
+@dataclass
+class _Open:
+    """A chain that may go on. ``frames`` is None between an exception's line and the next traceback."""
+
+    chain: Chain
+    logged: bool
+    """Whether each of its lines is a logger's record, as in vLLM; else a record begins something new."""
+    last: int = 0
+    frames: list[Frame] | None = None
+    continues: bool = False
+
+    def begin(self, number: int) -> None:
+        self.last, self.frames, self.continues = number, [], False
+
+    def take(self, line: Line) -> bool:
+        """Whether the line belongs here."""
+        frame = _FRAME.match(line.text)
+        if frame and (self.frames is not None or (self.chain.links and self.chain.links[-1].wrapper)):
+            self.frames = self.frames or []
+            self.frames.append(Frame(frame["file"], int(frame["line"]), frame["name"] or ""))
+        elif self.frames is not None:
+            if line.text[:1].isspace() or not line.text:
+                pass  # the code of a frame, and the marks below it
+            elif match := _EXCEPTION.match(line.text):
+                self.chain.links.append(Link(line.number, match["name"], line.text, tuple(self.frames)))
+                self.frames = None
+            else:
+                return False
+        elif any(line.text.startswith(words) for words in _CHAIN):
+            self.continues = True
+        elif not self._continuation(line):
+            return False
+        self.last = line.number
+        return True
+
+    def _continuation(self, line: Line) -> bool:
+        link = self.chain.links[-1] if self.chain.links else None
+        if link is None or len(link.rest) >= CONTINUATION_LINES or self.continues:
+            return link is not None and self.continues and not line.text.strip()
+        if place := _PLACE.match(line.text):
+            link.frames = (*link.frames, Frame(place["file"], int(place["line"])))
+            return True
+        raised = exception_in(line.text)
+        if raised and link.wrapper:
+            self.chain.links.append(Link(line.number, *raised))
+            return True
+        if (line.logged and not self.logged) or raised or _FRESH.match(line.text):
+            return False
+        link.rest.append(line)
+        return True
+
+    def finish(self) -> Chain:
+        if self.frames:
+            # The log ends, or is torn, before the exception's own line.
+            self.chain.links.append(Link(self.last, "", "a traceback without its last line", tuple(self.frames)))
+        return self.chain
