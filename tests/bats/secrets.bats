@@ -143,7 +143,7 @@ assert_shown_nowhere() { # <id>: in no file of the shared root and of Ray, in no
 @test "two versions of verl's code run at the same time, each job with its own" {
   run --separate-stderr regress_versions.sh --cluster "$MVP_CLUSTER"
   assert_status 0
-  assert_output '*driver and Ray workers on 127.0.31.11, 127.0.31.12 imported *2 jobs: 10 Pass, 0 Fail, 0 Skipped*'
+  assert_output '*driver and Ray workers on 127.0.31.11, 127.0.31.12 imported*2 jobs: 10 Pass, 0 Fail, 0 Skipped*'
   run --separate-stderr 31_snapshot_verl_code.sh --list
   [[ $(grep -c ' 1: versions-' <<<"$output") == 2 ]] || fail 'not each used by one job'
   current=$(readlink "$FOLDER/private/common/code/verl/current")
