@@ -46,6 +46,6 @@ def offset_at(times: Path, moment: float) -> int:
         for line in lines:
             fields = line.split()
             # A line cut short by a full disk runs into the next one: three fields, or a time far off.
-            if len(fields) == 2 and int(fields[0]) <= moment * 1000:
+            if len(fields) == 2 and all(map(bytes.isdigit, fields)) and int(fields[0]) <= moment * 1000:
                 offset = int(fields[1])
     return offset

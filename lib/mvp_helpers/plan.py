@@ -27,6 +27,8 @@ VIAS: tuple[Via, ...] = ("cli", "sdk")
 
 JOB_FOLDER = "MVP_JOB_FOLDER"
 """In the environment of every process of a job, wherever Ray starts it: what tells its processes from those of others."""
+LAST_WORD_S = 20
+"""How long the job runner outlives a trainer that was killed because its time to stop was over: for the last bundle and word."""
 
 PLACEHOLDERS = (
     "model",
@@ -319,7 +321,7 @@ def _environment(
         "PYTHONSAFEPATH": "1",
         "PYTHONUNBUFFERED": "1",
         **merged,
-        "RAY_JOB_STOP_WAIT_TIME_S": str(spec.stop_wait_s or cluster.stop_wait_s),
+        "RAY_JOB_STOP_WAIT_TIME_S": str((spec.stop_wait_s or cluster.stop_wait_s) + LAST_WORD_S),
         JOB_FOLDER: values["job_folder"],
     }
 

@@ -121,16 +121,16 @@ class RayApi:
         records: list[dict[str, Any]] = self.get("/api/jobs/")
         return records
 
-    def stop_job(self, submission_id: str) -> bool:
-        """Ask Ray to stop a job; False when it had already ended."""
-        answer = self.get(f"/api/jobs/{urllib.parse.quote(submission_id, safe='')}/stop", method="POST")
+    def stop_job(self, submission_id: str) -> bool | None:
+        """Ask Ray to stop a job; False when it had already ended, None when Ray does not know it."""
+        try:
+            answer = self.get(f"/api/jobs/{urllib.parse.quote(submission_id, safe='')}/stop", method="POST")
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return None
+            raise Blocked(f"Ray cannot stop job '{submission_id}': HTTP {error.code}", hint="./scripts/50_status.sh") from None
         return bool(answer["stopped"])
 
-
-def read_token(cluster: Cluster) -> str:
-    """The cluster's token, or an empty string where it runs without. Raises Blocked when it should have one and has not."""
-    if cluster.ray.auth == "none":
-        return ""
     def delete_job(self, submission_id: str) -> None:
         """Remove the record of a job that has ended; quiet when Ray has none. Raises Blocked."""
         try:
@@ -139,6 +139,11 @@ def read_token(cluster: Cluster) -> str:
             if error.code != 404:
                 raise Blocked(f"Ray cannot remove its record of job '{submission_id}': HTTP {error.code}") from None
 
+
+def read_token(cluster: Cluster) -> str:
+    """The cluster's token, or an empty string where it runs without. Raises Blocked when it should have one and has not."""
+    if cluster.ray.auth == "none":
+        return ""
     try:
         return cluster.token_file.read_text().strip()
     except FileNotFoundError:

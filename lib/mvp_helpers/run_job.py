@@ -139,7 +139,8 @@ class Runner:
         assert self.child.stdout
         with contextlib.suppress(OSError):  # Without it a fast trainer only waits more often.
             fcntl.fcntl(self.child.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        pump = threading.Thread(target=self._pump, args=(self.child.stdout,))
+        # A daemon: what a grandchild still holds open must not keep the runner alive.
+        pump = threading.Thread(target=self._pump, args=(self.child.stdout,), daemon=True)
         pump.start()
         while self.child.poll() is None:
             self._note_metrics()
@@ -156,9 +157,9 @@ class Runner:
         """Copy the child's output; a full disk loses lines, not the trainer."""
         tail = b""
         for chunk in self._mask.stream(iter(lambda: os.read(stream.fileno(), PIPE_BYTES), b"")):
-            for sink in (self.log.fileno(), 1):
-                with contextlib.suppress(OSError):
-                    files.write_all(sink, chunk)
+            for sink in (self.log.fileno, sys.stdout.fileno):
+                with contextlib.suppress(OSError, ValueError):  # ValueError: a grandchild prints after the end
+                    files.write_all(sink(), chunk)
             lines, newline, rest = (tail + chunk).rpartition(b"\n")
             tail = rest[-4096:]
             # Whole chunks are looked through first: taking a fast log apart costs more than copying it.

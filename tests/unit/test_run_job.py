@@ -148,7 +148,17 @@ def test_a_trainer_does_not_outlive_a_killed_runner(tmp_path: Path) -> None:
     wait_for(lambda: not alive(pid), "the end of the trainer")
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "SUCCEEDED", "FAILED", "NOT_SUBMITTED"])
+def test_a_grandchild_that_holds_the_output_open_does_not_keep_the_runner(tmp_path: Path) -> None:
+    folder = job(tmp_path, ["sh", "-c", "setsid sleep 60 & echo $!"])
+    process = start(folder)
+    try:
+        assert process.wait(30) == 0, "the runner waited for the grandchild"
+        assert job_folder.read(folder).state == "SUCCEEDED"
+    finally:
+        os.kill(int(folder.driver_log.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "STOPPED", "SUCCEEDED", "FAILED", "NOT_SUBMITTED"])
 def test_a_folder_that_was_run_is_not_run_again(tmp_path: Path, state: str) -> None:
     folder = job(tmp_path, ["touch", "again"], state)
     before = folder.result.read_bytes()

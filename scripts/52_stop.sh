@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Stop jobs so that a checkpoint can finish; each one's id and state on stdout.
+#
+# usage: ./scripts/52_stop.sh ID... [--cluster NAME|FILE] [--dry-run]
+#
+# The trainer gets SIGTERM and time: stop_wait_s of the JobSpec or of the cluster file (default 60 s), fixed when the job is submitted;
+# then SIGKILL. The job becomes STOPPED, a debug bundle of its end is taken, and on every host it is checked that no process of it is
+# left (one that is left is ended). Other jobs are not touched. A job that waits for resources is stopped too; one that has ended is
+# left as it is. Ctrl-C while waiting leaves the stop going on.
+#
+# exit codes: 0 every one of them has ended, 1 a process cannot be ended, 2 unknown ID, 3 Ray does not answer, 4 a job goes on
+#
+# examples:
+#   ./scripts/52_stop.sh ppo-20260131-101500-1a2b
+#   ./scripts/52_stop.sh "$first" "$second" --cluster dev
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+parse_options 'ID...' "$@"
+load_cluster
+
+end_leftovers() { # <host>
+  run helper_on "$1" end-leftovers "$1" "${ARGS[@]}"
+}
+
+run helper_on "$HEAD" stop "${ARGS[@]}"
+on_each end_leftovers "${HOSTS[@]}"

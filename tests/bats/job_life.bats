@@ -1,0 +1,205 @@
+#!/usr/bin/env bats
+# A job's life on one real cluster: its log followed, stopped in every way, and what is left when the cluster is gone. The order counts.
+
+load helpers
+
+setup_file() {
+  make_cluster_file life 51 51
+  sed -i 's/num_cpus: 2/num_cpus: 8/' "$MVP_CLUSTER"
+  export WORKLOADS=$FOLDER/workloads JOBS=$FOLDER/private/jobs
+  mkdir "$WORKLOADS" "$FOLDER/specs"
+  # Each has a Ray worker of its own on some node, and a process that has left its parents, group and session and ignores SIGTERM.
+  cat >"$FOLDER/trainer.py" <<'PY'
+import os, ray, signal, subprocess, sys, time
+
+ray.init(log_to_driver=False)
+
+@ray.remote(num_cpus=0)
+class Trainer:
+    def pid(self):
+        return os.getpid()
+
+trainer = Trainer.remote()
+stray = subprocess.check_output(["bash", "-c", 'trap "" TERM; setsid sleep 600 >/dev/null & echo $!'], text=True).strip()
+if sys.argv[1] == "save":
+    def save(*_):
+        print("saving", flush=True)
+        time.sleep(4)
+        open("saved", "w").close()
+        os._exit(0)
+    signal.signal(signal.SIGTERM, save)
+elif sys.argv[1] == "ignore":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("pids", os.getpid(), ray.get(trainer.pid.remote()), stray, flush=True)
+time.sleep(600)
+PY
+  for how in save ignore die; do
+    printf 'entry: {command: [python3, %s, %s]}\n' "$FOLDER/trainer.py" "$how" >"$WORKLOADS/$how.yaml"
+  done
+  printf 'entry: {command: [sleep, "600"]}\n' >"$WORKLOADS/sleep.yaml"
+  cat >"$WORKLOADS/speak.yaml" <<'YAML'
+entry: {command: [python3, -uc, "import sys, time; print('\\n'.join(map(str, range(20000)))); time.sleep(3); print('the end'); sys.exit(7)"]}
+YAML
+  01_up.sh
+}
+
+setup() {
+  export MVP_WORKLOADS=$WORKLOADS
+}
+
+teardown_file() {
+  02_down.sh 2>/dev/null || true
+  chmod -R u+w "$FOLDER" # snapshots are read-only
+  rm -rf "$FOLDER"
+}
+
+submit() { # <workload> <id> [<more JSON>]
+  printf '{"workload": "%s", "submission_id": "%s"%s}' "$1" "$2" "${3:-}" >"$FOLDER/specs/$2.json"
+  43_submit_jobspec.sh "$FOLDER/specs/$2.json"
+}
+
+state_of() { # <id>
+  python -c 'import json, sys; print(json.load(open(sys.argv[1]))["state"])' "$JOBS/$1/result.json"
+}
+
+wait_for_log() { # <id> <text>
+  local _
+  for _ in {1..300}; do
+    grep -qs "$2" "$JOBS/$1/logs/driver.log" && return 0
+    sleep 0.2
+  done
+  fail "$1 never logged '$2' but: $(cat "$JOBS/$1/logs/driver.log" "$JOBS/$1/result.json" 2>&1)"
+}
+
+pids_of() { # <id>: of the trainer, its Ray worker, and the process that left
+  sed -n 's/^pids //p' "$JOBS/$1/logs/driver.log"
+}
+
+marked() { # <id>: every process on this machine that Ray or the job started for it
+  local file
+  for file in /proc/[0-9]*/environ; do
+    tr '\0' '\n' 2>/dev/null <"$file" | grep -qx "MVP_JOB_FOLDER=$JOBS/$1" && printf '%s\n' "${file//[!0-9]/}"
+  done || true
+}
+
+@test "a log is followed to the job's end: every line, the job's exit code" {
+  id=$(submit speak spoken)
+  run --separate-stderr 51_logs.sh "$id" -f
+  assert_status 1
+  [[ $output == "$(seq 0 19999)"$'\nthe end' ]] || fail "the log has $(wc -l <<<"$output") lines"
+  assert_stderr_has 'the trainer ended with exit code 7'
+  run --separate-stderr 51_logs.sh "$id"
+  assert_status 0
+  [[ $output == "$(<"$JOBS/$id/logs/driver.log")" ]]
+}
+
+@test "only what was logged since" {
+  run --separate-stderr 51_logs.sh spoken --since 1d
+  assert_output $'0\n*the end'
+  moment=$(python -c 'import sys, datetime as d
+times = [line.split() for line in open(sys.argv[1])]
+last = next(int(ms) for ms, size in reversed(times) if int(size) < int(times[-1][1]))
+print(d.datetime.fromtimestamp(last / 1000, d.timezone.utc).isoformat())' "$JOBS/spoken/logs/driver.times")
+  run --separate-stderr 51_logs.sh spoken --since "$moment"
+  assert_output 'the end'
+  run --separate-stderr 51_logs.sh spoken --since 0s
+  [[ $output == '' || $output == 'the end' ]] || fail 'all of it'
+  run --separate-stderr 51_logs.sh spoken --since yesterday
+  assert_status 2
+  assert_stderr_has "'yesterday' is neither a span nor a moment"
+}
+
+@test "an unknown id is bad input for every script of a job's life" {
+  for script in 51_logs.sh 52_stop.sh; do
+    run --separate-stderr "$script" spoke
+    assert_status 2
+    assert_stderr_has "job 'spoke' does not exist"
+  done
+}
+
+@test "a stop gives the trainer time to save; nothing of that job is left, and another job goes on" {
+  submit sleep bystander && submit save saver '' && wait_for_log saver pids
+  read -r -a pids < <(pids_of saver)
+  kill -0 "${pids[@]}"
+  run --separate-stderr 52_stop.sh saver
+  assert_status 0
+  assert_output 'saver STOPPED'
+  [[ -e $JOBS/saver/saved && $(state_of saver) == STOPPED ]] || fail 'no time to save'
+  grep -qx saving "$JOBS/saver/logs/driver.log"
+  ls -d "$JOBS"/saver/debug/*-stopped
+  wait_until_gone "${pids[@]}"
+  [[ -z $(marked saver) ]] || fail "left: $(marked saver)"
+  assert_stderr_has "ended what job 'saver' had left: pid ${pids[2]}"
+  for host in head worker-0 worker-1; do assert_stderr_has "$host: no process of job 'saver' is left"; done
+  [[ -n $(marked bystander) && $(state_of bystander) == RUNNING ]] || fail 'the other job was touched'
+  [[ $(ask_ray_status saver) == STOPPED ]] || fail "Ray says $(ask_ray_status saver)"
+}
+
+ask_ray_status() { # <id>
+  ask_ray http://127.0.51.10:8351 "/api/jobs/$1" "Authorization: Bearer $(<"$FOLDER/state/ray_token")" |
+    python -c 'import json, sys; print(json.load(sys.stdin)["status"])'
+}
+
+@test "a trainer that ignores SIGTERM is killed when its time is over, one that does not goes at once; both in one command" {
+  submit ignore ignorer ', "stop_wait_s": 5' && submit die dier
+  wait_for_log ignorer pids
+  wait_for_log dier pids
+  read -r -d '' -a pids < <(pids_of ignorer && pids_of dier) || true
+  run --separate-stderr 52_stop.sh ignorer dier
+  assert_status 0
+  assert_output $'ignorer STOPPED\ndier STOPPED'
+  assert_stderr_has 'ignorer: told to stop; its trainer has 5 s'
+  assert_stderr_has 'dier: told to stop; its trainer has 60 s'
+  python -c 'import json, sys; assert json.load(open(sys.argv[1]))["exit_code"] == 137' "$JOBS/ignorer/result.json"
+  wait_until_gone "${pids[@]}"
+  [[ -z $(marked ignorer)$(marked dier) ]] || fail "left: $(marked ignorer) $(marked dier)"
+}
+
+@test "a job that waits for resources becomes STOPPED and never trains" {
+  all=', "resources": {"entrypoint_resources": {"worker_node": 100}}'
+  submit sleep hog-1 "$all" && submit sleep hog-2 "$all"
+  submit save waiting "$all"
+  run --separate-stderr 52_stop.sh waiting
+  assert_status 0
+  assert_output 'waiting STOPPED'
+  [[ $(<"$JOBS/waiting/result.json") == *'stopped on request, before it started'* ]]
+  run --separate-stderr 52_stop.sh hog-1 hog-2
+  assert_status 0
+  for _ in {1..100}; do [[ $(ask_ray_status waiting) == @(PENDING|RUNNING) ]] || break && sleep 0.2; done
+  [[ $(ask_ray_status waiting) == STOPPED && ! -s $JOBS/waiting/logs/driver.log && $(state_of waiting) == STOPPED ]] ||
+    fail "it ran: $(ask_ray_status waiting), $(<"$JOBS/waiting/result.json")"
+}
+
+@test "a job that has ended is left as it is" {
+  before=$(find "$JOBS/saver" -type f -exec sha256sum {} + | sort)
+  run --separate-stderr 52_stop.sh saver spoken
+  assert_status 0
+  assert_output $'saver STOPPED\nspoken FAILED'
+  assert_stderr_has 'saver: has already ended, STOPPED'
+  [[ $(find "$JOBS/saver" -type f -exec sha256sum {} + | sort) == "$before" ]] || fail 'the job folder changed'
+}
+
+@test "Ctrl-C while waiting leaves the stop going on" {
+  submit save interrupted && wait_for_log interrupted pids
+  run --separate-stderr timeout --foreground -s INT 2.5 52_stop.sh interrupted
+  [[ $status == 130 || $status == 124 ]] || fail 'no Ctrl-C'
+  for _ in {1..100}; do [[ $(state_of interrupted) == STOPPED ]] && break || sleep 0.2; done
+  [[ $(state_of interrupted) == STOPPED && -e $JOBS/interrupted/saved ]] || fail "$(<"$JOBS/interrupted/result.json")"
+}
+
+@test "a log is followed when the whole cluster goes away, and read when it is gone" {
+  submit sleep orphan && submit speak other
+  51_logs.sh orphan -f >"$FOLDER/orphan.out" 2>"$FOLDER/orphan.err" 3>&- &
+  follower=$!
+  02_down.sh
+  code=0
+  wait "$follower" || code=$?
+  [[ $code == 1 || $code == 3 ]] || fail "exit code $code: $(<"$FOLDER/orphan.err")"
+  run --separate-stderr 51_logs.sh spoken
+  assert_status 0
+  assert_output $'0\n*the end'
+  run --separate-stderr 51_logs.sh spoken -f
+  assert_status 1
+  run --separate-stderr 52_stop.sh spoken
+  assert_status 0
+}
