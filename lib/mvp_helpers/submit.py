@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from . import debug_bundle, feasibility, files, job_folder, job_secrets, jobspec, plan, provenance, ray_api, retention, snapshot
-from .cluster import Cluster
+from .cluster import PROJECT, Cluster
 from .errors import BadInput, Blocked, MvpError, TimedOut
 from .job_folder import ID_HINT, Result, now
 from .paths import JobFolder, SharedRoot
@@ -73,8 +73,7 @@ def submit(
     with _interruptible():
         folder = job_folder.claim(SharedRoot(Path(the_plan.shared_root)), result)
         try:
-            submit_argv = the_plan.submit_argv(via)
-            _write_config(the_plan, data, source, cluster, submit_argv)
+            _write_config(the_plan, data, source, cluster, via)
             provenance.write(the_plan, facts)
             if the_plan.code_path:  # named in the job folder it cannot be removed any more: is it still there?
                 snapshot.check(Path(the_plan.code_path))
@@ -82,12 +81,16 @@ def submit(
             # Ray's command spends its time importing: the snapshot of the cluster is taken meanwhile, and old records go.
             beside = threading.Thread(target=_beside_the_command, args=(cluster, api, folder))
             beside.start()
-            _ask_ray_to_run(the_plan, submit_argv, cluster, api)
+            _ask_ray_to_run(the_plan, the_plan.submit_argv(via), cluster, api)
             beside.join()
         except BaseException as error:
             _tell_failure(folder, result, error)
             raise
         _hand_over(folder, result)
+    if resume := the_plan.resume:
+        for skipped in resume.skipped:
+            say(f"{resume.submission_id}: skipped: {skipped}")
+        say(f"{the_plan.submission_id} goes on from step {resume.step} of {resume.submission_id}")
     say(f"submitted {the_plan.submission_id}: {folder.path}")
     return the_plan, api
 
@@ -107,13 +110,14 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _write_config(the_plan: Plan, data: bytes, source: str, cluster: Cluster, submit_argv: list[str]) -> None:
+def _write_config(the_plan: Plan, data: bytes, source: str, cluster: Cluster, via: Via) -> None:
     folder = the_plan.folder
     files.write_bytes(folder.job_spec(".json" if source.endswith(".json") else ".yaml"), data)
     files.write_text(folder.resolved, plan.to_yaml(the_plan))
     files.write_json(folder.runtime_env, the_plan.runtime_env())
-    exports = [f"export {name}={shlex.quote(value)}" for name, value in ray_api.environment(cluster).items()]
-    files.write_text(folder.submit_cmd, "\n".join([*exports, shlex.join(submit_argv)]) + "\n")
+    needed = ray_api.environment(cluster) | ({"PYTHONPATH": str(PROJECT / "lib")} if via == "sdk" else {})
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in needed.items()]
+    files.write_text(folder.submit_cmd, "\n".join([*exports, shlex.join(the_plan.submit_argv(via))]) + "\n")
 
 
 def _ask_ray_to_run(the_plan: Plan, argv: list[str], cluster: Cluster, api: RayApi) -> None:

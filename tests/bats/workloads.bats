@@ -23,8 +23,8 @@ teardown_file() {
 }
 
 spec() { # <id> <template> <sed expression>...: a template under that id, changed; prints its path
-  local path=$FOLDER/specs/$1.yaml
-  sed "${@:3}" "$PROJECT/templates/$2.yaml" >"$path"
+  local path=$FOLDER/specs/$1.yaml edits=("${@:3}")
+  sed "${edits[@]/#/-e}" "$PROJECT/templates/$2.yaml" >"$path"
   printf 'submission_id: %s\n' "$1" >>"$path"
   printf '%s' "$path"
 }
@@ -37,7 +37,7 @@ trained() { # <id>: the job succeeded and every check of it passes
 
 @test "GRPO trains on groups of answers, with a KL loss to the reference policy when the JobSpec asks for it" {
   changes='$a\  trainer.total_training_steps: 2\n  actor_rollout_ref.actor.use_kl_loss: true'
-  run --separate-stderr 43_submit_jobspec.sh "$(spec grpo-kl grpo "$changes" -e 's/save_freq: 10/save_freq: 2/')" --wait
+  run --separate-stderr 43_submit_jobspec.sh "$(spec grpo-kl grpo "$changes" 's/save_freq: 10/save_freq: 2/')" --wait
   assert_status 0
   trained grpo-kl
   grep -q 'rollout.n=4' "$JOBS/grpo-kl/config/resolved.yaml" || fail 'no groups'
@@ -65,7 +65,7 @@ driver_without_gpu() { # <module>: a workload of that name
 extends: sft
 entry: {command: [env, -u, VERL_USE_EXTERNAL_MODULES, VERL_PLATFORM=nvidia, MVP_WORKERS_DEVICE=cuda, python3, -m, $1]}
 YAML
-  run --separate-stderr 43_submit_jobspec.sh "$(spec "$2" sft "s/workload: sft/workload: $1/" -e 's/steps: 20/steps: 2/')" --wait
+  run --separate-stderr 43_submit_jobspec.sh "$(spec "$2" sft "s/workload: sft/workload: $1/" 's/steps: 20/steps: 2/')" --wait
 }
 
 @test "an SFT driver needs no GPU where its workers hold GPUs, one on each node" {
@@ -107,7 +107,7 @@ YAML
   done
   43_submit_jobspec.sh "$FOLDER/specs/by-cli.yaml" --wait
   44_submit_sdk.sh "$FOLDER/specs/by-sdk.yaml" --wait
-  python - "$JOBS/by-cli" "$JOBS/by-sdk" <<'PY'
+  python - "$JOBS/by-cli" "$JOBS/by-sdk" "$PROJECT" <<'PY'
 import pathlib, re, sys
 
 def normal(text):
@@ -129,18 +129,20 @@ assert cli.keys() == sdk.keys(), cli.keys() ^ sdk.keys()
 assert len([name for name in cli if name.startswith("debug/TIME-")]) > 10, list(cli)
 differ = [name for name in cli if cli[name] != sdk[name]]
 assert differ == ["config/submit_cmd.txt"], [(name, cli[name], sdk[name]) for name in differ]
-before, after = "ray job submit", "python3 -m mvp_helpers.sdk_submit"
-assert cli["config/submit_cmd.txt"].replace(before, after) == sdk["config/submit_cmd.txt"]
+*exports, by_cli = cli["config/submit_cmd.txt"].splitlines()
+*more_exports, by_sdk = sdk["config/submit_cmd.txt"].splitlines()
+assert by_cli.replace("ray job submit", "python3 -m mvp_helpers.sdk_submit") == by_sdk
+assert set(more_exports) - set(exports) == {f"export PYTHONPATH={sys.argv[3]}/lib"}
 PY
   run --separate-stderr 54_verify.sh by-sdk
   assert_status 0
-  assert_output '*submit_cmd.txt: python3 -m mvp_helpers.sdk_submit*'
+  assert_output '*submit_cmd.txt: python3*-m mvp_helpers.sdk_submit*' # folded to the width
 }
 
 @test "the SDK shows the cluster's token, and is refused without it" {
   run bash "$JOBS/by-sdk/config/submit_cmd.txt"
   [[ $status == 1 && $output == *'already exists'* ]] || fail 'the recorded command does not reach Ray'
-  run env RAY_AUTH_MODE=disabled bash -c "$(tail -n 1 "$JOBS/by-sdk/config/submit_cmd.txt")"
+  run env RAY_AUTH_MODE=disabled PYTHONPATH="$PROJECT/lib" bash -c "$(tail -n 1 "$JOBS/by-sdk/config/submit_cmd.txt")"
   [[ $status == 1 && $output == *[Aa]uthenti* ]] || fail 'Ray took it without a token'
 }
 
