@@ -4,9 +4,9 @@
 # usage: ./scripts/54_verify.sh ID... [--definition-of-done] [--json] [--cluster NAME|FILE] [--dry-run]
 #
 # Checks: succeeded; seen running by Ray; submitted from the head; driver on a worker (by node id and address); trained on this cluster
-# and no other (its processes are on the node list); own folder, nothing older in it and nothing resumed; data and model reused (from
-# the second ID on); checkpoints exactly at the save_freq steps; Ray snapshots at submission, start and end; code from code_path in the
-# driver and in Ray workers; metrics of every step, none NaN or infinite.
+# and no other (its processes are on the node list); own folder, nothing older in it and nothing resumed but what resume_from names;
+# data and model reused (from the second ID on); checkpoints exactly at the save_freq steps; Ray snapshots at submission, start and
+# end; code from code_path in the driver and in Ray workers; metrics of every step, none NaN or infinite.
 # A check is Pass, Fail or Skipped (with the reason). The cluster need not be up.
 #
 #   --definition-of-done   also a table of the plan's Definition of Done (templates/definition_of_done.yaml), each line with evidence

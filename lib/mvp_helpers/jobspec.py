@@ -59,6 +59,16 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         dict[str, Any] | list[str],
         Described(description="Hydra overrides: a mapping (nested or dotted keys), or key=value texts."),
     ] = {}
+    resume_from: (
+        Annotated[
+            str,
+            Described(
+                pattern=ID_PATTERN,
+                description="A job that has ended: this one goes on from its last whole checkpoint, in a folder of its own.",
+            ),
+        ]
+        | None
+    ) = None
     stop_wait_s: Annotated[
         Annotated[int, Described(ge=3)] | None,
         Described(description="Seconds the trainer gets from SIGTERM to SIGKILL at a stop; default: the cluster file's."),

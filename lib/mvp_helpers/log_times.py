@@ -22,9 +22,10 @@ def keep(times: Path, log: IO[bytes], ended: Event) -> None:
 
     A full or lost disk costs lines, nothing else.
     """
-    size, noted_at = -1, 0.0
+    size, noted_at, over = -1, 0.0, False
     with contextlib.suppress(OSError), times.open("ab", buffering=0) as lines:
-        while True:
+        while not over:
+            over = ended.wait(EVERY_S if size >= 0 else 0)
             with contextlib.suppress(OSError):
                 # The size before the time: what was logged after a line's time always lies behind its size.
                 now = os.fstat(log.fileno()).st_size
@@ -32,8 +33,6 @@ def keep(times: Path, log: IO[bytes], ended: Event) -> None:
                     os.fdatasync(log.fileno())
                     lines.write(b"%d %d\n" % (time.time() * 1000, now))
                     size, noted_at = now, time.monotonic()
-            if ended.wait(EVERY_S):
-                return
 
 
 def offset_at(times: Path, moment: float) -> int:

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from . import inputs, overrides, snapshot, workloads
+from . import checkpoints, inputs, job_folder, overrides, snapshot, workloads
+from .checkpoints import Resume
 from .cluster import PROJECT, Cluster
 from .errors import BadInput
 from .jobspec import JobSpec, override_texts
@@ -42,6 +43,7 @@ PLACEHOLDERS = (
     "device",
     "reward_path",
     "reward_name",
+    "resume_path",
 )
 
 
@@ -78,11 +80,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     env_vars: dict[str, str]
     secrets: list[str] = []
     """Names only; see ``job_secrets``."""
+    resume: Resume | None = None
+    """The checkpoint that training goes on from; without it nothing is ever resumed."""
     stop_wait_s: int
 
     @property
     def world_size(self) -> int:
         return self.nnodes * self.processes_per_node
+
+    @property
+    def first_step(self) -> int:
+        return self.resume.step + 1 if self.resume else 1
 
     @property
     def overrides(self) -> list[str]:
@@ -121,7 +129,7 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
 
     Raises:
         BadInput: anything wrong with the spec: unknown workload, missing or truncated inputs, a snapshot without marker, an
-            override the snapshot's config does not accept, batch sizes that do not divide.
+            override the snapshot's config does not accept, batch sizes that do not divide, nothing to resume.
     """
     workload = workloads.load(spec.workload)
     if spec.shared_root and Path(spec.shared_root) != Path(cluster.shared_root):
@@ -141,6 +149,7 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
     reward = (
         inputs.resolve(spec.reward_fn_path.split(":")[0], "reward_fn_path", shared.root, source) if spec.reward_fn_path else None
     )
+    resume = _resume(spec, workload, shared, model, source) if spec.resume_from else None
     values = {
         "model": str(model or ""),
         "dataset": str(dataset or ""),
@@ -153,6 +162,7 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
         "device": cluster.device,
         "reward_path": str(reward or ""),
         "reward_name": (spec.reward_fn_path or "").partition(":")[2] or "compute_score",
+        "resume_path": resume.path if resume else "",
     }
     device = workload.devices.get(cluster.device, workloads.DeviceSettings())
     defaults = [f"{key}={value}" for key, value in workload.defaults.items()]
@@ -165,12 +175,11 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
             *defaults,
             *(workload.reward if reward else []),
         ]
-        return overrides.merge(
-            [_render(text, values) for text in toolkit], own, [_render(text, values) for text in workload.forced]
-        )
+        forced = [*workload.forced, *(workload.resume if resume else [])]
+        return overrides.merge([_render(text, values) for text in toolkit], own, [_render(text, values) for text in forced])
 
     # The job's own folder is left out of the question, or no set of overrides would ever be asked twice.
-    anywhere = values | dict.fromkeys(("job_folder", "checkpoints", "metrics"), "JOB_FOLDER")
+    anywhere = values | dict.fromkeys(("job_folder", "checkpoints", "metrics", "resume_path"), "JOB_FOLDER")
     config: dict[str, Any] = {}
     if workload.hydra and code:
         config_dir = code.path / workload.hydra.config_dir
@@ -183,7 +192,7 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
     )
     _check_batches(workload, config, nnodes * processes)
     final = merged(values)
-    return Plan(
+    made = Plan(
         submission_id=folder.submission_id,
         workload=workload.name,
         source=source,
@@ -215,8 +224,62 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
         # Ray's timeline would keep what tasks raise, in full.
         | ({SECRETS_FILE: str(folder.secrets), "RAY_enable_timeline": "0"} if spec.secrets else {}),
         secrets=spec.secrets,
+        resume=resume,
         stop_wait_s=spec.stop_wait_s or cluster.stop_wait_s,
     )
+    if resume:
+        _check_resume(made, resume, source)
+    return made
+
+
+def steps_total(plan: Plan) -> int | None:
+    """Optimiser steps from the very first: the trainer's own limit, or whole batches of the training file times epochs."""
+    if plan.total_training_steps:
+        return plan.total_training_steps
+    if not (plan.train_batch_size and plan.total_epochs and "train" in plan.data_files):
+        return None
+    from pyarrow import parquet
+
+    rows = parquet.read_metadata(plan.data_files["train"]).num_rows
+    return int(rows // plan.train_batch_size * plan.total_epochs)
+
+
+def _resume(spec: JobSpec, workload: Workload, shared: SharedRoot, model: Path | None, source: str) -> Resume:
+    """The checkpoint that ``resume_from`` means. Raises BadInput when that job cannot be gone on with."""
+    folder = shared.job(str(spec.resume_from))
+    what = f"{source}: resume_from: job '{folder.submission_id}'"
+    if not workload.checkpoint:
+        raise BadInput(f"{source}: resume_from: workload '{workload.name}' does not say how to resume")
+    result, before = job_folder.read(folder), read(folder)
+    if not result.ended:
+        raise BadInput(
+            f"{what} has not ended ({result.state})",
+            hint=f"./scripts/52_stop.sh {folder.submission_id}; when its cluster is gone, ./scripts/50_status.sh",
+        )
+    if before.workload != workload.name:
+        raise BadInput(f"{what} is of workload '{before.workload}', not '{workload.name}'", hint="its exported weights as model")
+    if before.model != (str(model) if model else None):
+        raise BadInput(f"{what} trains {before.model}, not {model}", hint="its own model, or leave resume_from out")
+    found = checkpoints.last_whole(folder, workload.checkpoint)
+    if found.path.count("global_step_") != 1:
+        raise BadInput(f"{what}: verl would misread the step in {found.path}", hint="no 'global_step_' in ids and folders")
+    return found
+
+
+def _check_resume(plan: Plan, resume: Resume, source: str) -> None:
+    what = f"{source}: resume_from: step {resume.step} of job '{resume.submission_id}'"
+    if resume.world_size != plan.world_size:
+        raise BadInput(
+            f"{what} was written by {resume.world_size} trainer processes; this job would have {plan.world_size} "
+            f"({plan.nnodes} nodes with {plan.processes_per_node})",
+            hint="trainer.nnodes and trainer.n_gpus_per_node as in that job",
+        )
+    total = steps_total(plan)
+    if total is not None and total <= resume.step:
+        raise BadInput(
+            f"{what} is all there is to do: this job would train up to step {total}",
+            hint="more trainer.total_epochs or trainer.total_training_steps: both count from the very first step",
+        )
 
 
 def _first(value: int | float | None, default: int | float) -> int | float:
@@ -230,7 +293,7 @@ def _trainer_argv(workload: Workload, final: list[str], cluster: Cluster, values
 
 
 def _refuse_forced(own: list[str], workload: Workload, source: str) -> None:
-    forced = {overrides.key_of(text) for text in workload.forced}
+    forced = {overrides.key_of(text) for text in [*workload.forced, *workload.resume]}
     for text in own:
         if (key := overrides.key_of(text)) in forced:
             raise BadInput(f"{source}: trainer_overrides: '{key}' keeps the job in its own folder and cannot be changed")

@@ -81,18 +81,6 @@ def look_on_workers(
     return seen
 
 
-def steps_total(the_plan: Plan) -> int | None:
-    """Optimiser steps the trainer will take: its own limit, or whole batches of the training file times epochs."""
-    if the_plan.total_training_steps:
-        return the_plan.total_training_steps
-    if not (the_plan.train_batch_size and the_plan.total_epochs and "train" in the_plan.data_files):
-        return None
-    from pyarrow import parquet
-
-    rows = parquet.read_metadata(the_plan.data_files["train"]).num_rows
-    return int(rows // the_plan.train_batch_size * the_plan.total_epochs)
-
-
 def main(folder: JobFolder) -> int:
     """Check, print the two lines people look for, write ``precheck.json``."""
     the_plan = plan.read(folder)
@@ -106,7 +94,7 @@ def main(folder: JobFolder) -> int:
         found.append("RAY_ADDRESS is not set: this is not a Ray job")
     elif not workers:
         found.append(f"no alive Ray node offers {the_plan.entrypoint_resources}")
-    steps = steps_total(the_plan)
+    steps = plan.steps_total(the_plan)
     if steps == 0:
         found.append(
             f"{the_plan.data_files['train']} has fewer rows than one batch ({the_plan.train_batch_size}): no step would be made"

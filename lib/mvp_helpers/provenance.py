@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import platform
 import socket
@@ -12,6 +13,7 @@ from typing import Any
 from . import __version__, files, git, snapshot
 from .cluster import PROJECT, Cluster
 from .job_folder import now
+from .paths import SharedRoot
 from .plan import Plan
 from .prepare import manifest
 from .ray_api import Node
@@ -34,6 +36,7 @@ def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -
         "submitted_at": now(),
         "toolkit": {"version": __version__, **_toolkit()},
         "code": _code(plan),
+        "resumed_from": _resumed_from(plan),
         "inputs": {name: _input(Path(path)) for name, path in (("model", plan.model), ("dataset", plan.dataset)) if path},
         "ray": ray_version,
         "python": platform.python_version(),
@@ -63,6 +66,19 @@ def _code(plan: Plan) -> dict[str, Any] | None:
         return None
     found = snapshot.load(Path(plan.code_path))
     return {"code_id": found.code_id, "content": found.content, "path": str(found.path), "source": found.source}
+
+
+def _resumed_from(plan: Plan) -> dict[str, Any] | None:
+    """The checkpoint this job goes on from, and its lineage: the jobs behind it, oldest first, each with the step it gave."""
+    if not plan.resume:
+        return None
+    own = {"submission_id": plan.resume.submission_id, "step": plan.resume.step}
+    try:
+        source = json.loads(SharedRoot(Path(plan.shared_root)).job(plan.resume.submission_id).provenance.read_bytes())
+        lineage = [*((source.get("resumed_from") or {}).get("lineage") or []), own]
+    except (OSError, ValueError):
+        lineage = None
+    return {**own, "path": plan.resume.path, "skipped": plan.resume.skipped, "lineage": lineage}
 
 
 def write(plan: Plan, facts: dict[str, Any]) -> None:

@@ -6,8 +6,8 @@
   that it detects (``utils/device.py``), and the driver dies of it; earlier revisions ask Ray for the resource "cpu", which no
   node has.
 
-Needs of verl's module: ``main`` that calls ``run_sft(config)``, and ``SFTTrainer`` with the attribute ``device_name``, which only
-``fit`` reads.
+Needs of verl's module: ``main`` that calls ``run_sft(config)``, and ``SFTTrainer`` with ``resume_global_step``,
+``steps_per_epoch``, ``train_dataloader``, and ``device_name``, which only ``fit`` reads.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ def fit(trainer: Any, config: Any, workers_device: str) -> None:
     if getattr(sft, "device_name", None) != workers_device:
         raise RuntimeError("mvp_helpers.sft_driver does not fit this verl: SFTTrainer.device_name is not trainer.device")
     sft.device_name = driver_device
+    if sft.resume_global_step and sft.resume_global_step % sft.steps_per_epoch == 0:
+        # Resumed at the end of an epoch, the data loader has nothing left: verl would train nothing in the next one.
+        for _ in sft.train_dataloader:
+            pass
     sft.fit()
 
 

@@ -87,6 +87,10 @@ def submit(
             _tell_failure(folder, result, error)
             raise
         _hand_over(folder, result)
+    if resume := the_plan.resume:
+        for skipped in resume.skipped:
+            say(f"{resume.submission_id}: skipped: {skipped}")
+        say(f"{the_plan.submission_id} goes on from step {resume.step} of {resume.submission_id}")
     say(f"submitted {the_plan.submission_id}: {folder.path}")
     return the_plan, api
 

@@ -273,10 +273,22 @@ def nothing_resumed(job: Job, _: Sequence[Job]) -> str:
     given = dict(_argument(text) for text in job.plan.argv if "=" in text)
     target, mode = given.get("trainer.default_local_dir"), given.get("trainer.resume_mode")
     _need(bool(target) and _inside(Path(str(target)), job.folder.path), f"resolved.yaml: trainer.default_local_dir={target}")
-    _need(mode == "disable", f"resolved.yaml: trainer.resume_mode={mode}")
+    resume, named = job.plan.resume, job.provenance.get("resumed_from")
+    _need(mode == ("resume_path" if resume else "disable"), f"resolved.yaml: trainer.resume_mode={mode}")
     first = min(job.metrics.trained, default=None)
-    _need(first == 1, f"metrics.jsonl: the first step is {first}")
-    return f"resolved.yaml: trainer.default_local_dir={target}, trainer.resume_mode=disable; metrics.jsonl: the first step is 1"
+    _need(first == job.plan.first_step, f"metrics.jsonl: the first step is {first}, expected {job.plan.first_step}")
+    told = (
+        f"resolved.yaml: trainer.default_local_dir={target}, trainer.resume_mode={mode}; metrics.jsonl: the first step is {first}"
+    )
+    if not resume:
+        _need(not named, f"provenance.json: resumed_from {named}, but the plan resumes nothing")
+        return f"nothing resumed: {told}"
+    path, source = str(given.get("trainer.resume_from_path")), f"step {resume.step} of {resume.submission_id}"
+    wanted = job.folder.path.parent / resume.submission_id / "checkpoints" / f"global_step_{resume.step}"
+    _need(_same(path, wanted), f"resolved.yaml: trainer.resume_from_path={path}, but resume names {source}")
+    recorded = named and f"step {named['step']} of {named['submission_id']}"
+    _need(recorded == source, f"provenance.json: resumed_from {recorded}, but resolved.yaml resumes {source}")
+    return f"resumed {source}, as provenance.json says: {told}"
 
 
 def inputs_reused(job: Job, before: Sequence[Job]) -> str:
@@ -315,7 +327,9 @@ def checkpoints(job: Job, _: Sequence[Job]) -> str:
     found = {int(match[1]): path for path in folder.iterdir() if (match := re.fullmatch(r"global_step_(\d+)", path.name))}
     # verl saves the last step too; SFT even when save_freq is off.
     wanted = (
-        {step for step in range(1, last + 1) if step == last or step % save_freq == 0} if save_freq > 0 else {last} & found.keys()
+        {step for step in range(job.plan.first_step, last + 1) if step == last or step % save_freq == 0}
+        if save_freq > 0
+        else {last} & found.keys()
     )
     told = f"checkpoints/: steps {_steps(found)} (save_freq {save_freq}, last step {last})"
     _need(bool(last) and found.keys() == wanted, f"{told}, expected {_steps(wanted)}")
@@ -370,10 +384,10 @@ def metrics_whole(job: Job, _: Sequence[Job]) -> str:
     found = job.metrics
     _need(not found.damaged, f"metrics.jsonl: line {(found.damaged or [0])[0]} is not a step")
     expected = job.result.steps_total or (job.precheck["steps_total"] if job.trains else None)
-    total = expected or found.last
+    total, first = expected or found.last, job.plan.first_step
     _need(
-        bool(found.trained) and found.trained == list(range(1, total + 1)),
-        f"metrics.jsonl: steps {_steps(found.trained)}, expected 1-{total}",
+        bool(found.trained) and found.trained == list(range(first, total + 1)),
+        f"metrics.jsonl: steps {_steps(found.trained)}, expected {first}-{total}",
     )
     for step, data in found.steps.items():
         bad = [key for key, value in data.items() if not _finite(value)]
@@ -383,7 +397,7 @@ def metrics_whole(job: Job, _: Sequence[Job]) -> str:
             f"metrics.jsonl: step {step}: {(bad or [''])[0]} is {data.get((bad or [''])[0])} ({len(bad)} values not finite)",
         )
     known = "as expected" if expected else "how many to expect was not known"
-    return f"metrics.jsonl: steps 1-{total}, {known}; {sum(map(len, found.steps.values()))} values, all finite"
+    return f"metrics.jsonl: steps {first}-{total}, {known}; {sum(map(len, found.steps.values()))} values, all finite"
 
 
 CHECKS: dict[str, Callable[[Job, Sequence[Job]], str]] = {
@@ -394,7 +408,7 @@ CHECKS: dict[str, Callable[[Job, Sequence[Job]], str]] = {
     "trained on this cluster": trained_on_this_cluster,
     "own folder": own_folder,
     "nothing older in it": nothing_older,
-    "nothing resumed": nothing_resumed,
+    "nothing resumed unasked": nothing_resumed,
     "data and model reused": inputs_reused,
     "checkpoints": checkpoints,
     "Ray snapshots": snapshots,

@@ -51,6 +51,14 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """CPUs that verl asks Ray for with each trainer process, whatever it uses. Too few of them, and Ray waits for ever."""
 
 
+class CheckpointLayout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a whole checkpoint of this workload holds at least: ``parts``, folders with a shard of every trainer process ("." for
+    itself), and ``files``, other archives of ``torch.save``. See ``checkpoints.py``."""
+
+    parts: Annotated[list[str], msgspec.Meta(min_length=1)]
+    files: list[str] = []
+
+
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One workload file. Values may hold placeholders such as ``{model}``: see ``plan.PLACEHOLDERS``."""
 
@@ -69,6 +77,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Overrides a JobSpec usually sets itself (``trainer.total_epochs``, ``trainer.save_freq``)."""
     forced: list[str] = []
     """Overrides a JobSpec may not change: they keep the job in its own folder."""
+    resume: list[str] = []
+    """What wins over ``forced`` in a job with ``resume_from``, with ``{resume_path}``; a JobSpec may not change it either."""
+    checkpoint: CheckpointLayout | None = None
     reward: list[str] = []
     """Overrides that wire ``reward_fn_path``, with ``{reward_path}`` and ``{reward_name}``."""
     batch_rules: list[BatchRule] = []
@@ -131,6 +142,8 @@ def _extend(base: Workload, own: Workload) -> Workload:
         overrides=overrides.merge(base.overrides, own.overrides),
         defaults={**base.defaults, **own.defaults},
         forced=overrides.merge(base.forced, own.forced),
+        resume=overrides.merge(base.resume, own.resume),
+        checkpoint=own.checkpoint or base.checkpoint,
         reward=overrides.merge(base.reward, own.reward),
         batch_rules=[*base.batch_rules, *own.batch_rules],
         devices=devices,

@@ -20,6 +20,7 @@ class Trainer:
     def __init__(self, config: Any) -> None:
         self.workers_device = self.device_name = config.trainer.device
         self.driver_device = ""
+        self.resume_global_step, self.steps_per_epoch = 0, 4
 
     def fit(self) -> None:
         self.driver_device = self.device_name
@@ -34,6 +35,31 @@ def test_workers_get_the_clusters_device_and_the_driver_the_configured_one() -> 
     config = SimpleNamespace(trainer=SimpleNamespace(device="cpu"))
     sft_driver.fit(SimpleNamespace(SFTTrainer=Trainer), config, "cuda")
     assert [(trainer.workers_device, trainer.driver_device) for trainer in made] == [("cuda", "cpu")]
+
+
+@pytest.mark.parametrize(("step", "left"), [(0, 4), (3, 1), (4, 4)])
+def test_training_goes_on_after_a_checkpoint_at_the_end_of_an_epoch_too(step: int, left: int) -> None:
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    def loader() -> Any:
+        return StatefulDataLoader(list(range(8)), batch_size=2)
+
+    class Resumed(Trainer):
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            self.train_dataloader, saved, self.resume_global_step = loader(), loader(), step
+            if step:
+                batches = iter(saved)
+                for _ in range(step):
+                    next(batches)
+                self.train_dataloader.load_state_dict(saved.state_dict())
+
+        def fit(self) -> None:
+            trained.append(sum(1 for _ in self.train_dataloader))
+
+    trained: list[int] = []
+    sft_driver.fit(SimpleNamespace(SFTTrainer=Resumed), SimpleNamespace(trainer=SimpleNamespace(device="cpu")), "cpu")
+    assert trained == [left]
 
 
 def test_a_verl_that_keeps_its_device_elsewhere_is_refused_before_it_trains() -> None:

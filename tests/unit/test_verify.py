@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from fake_ray import HEAD_ID, STATUS_TEXT, WORKER_0_ID, WORKER_1_ID, job_record, node_rows
 
-from mvp_helpers import cli, job_folder, plan, verify
+from mvp_helpers import checkpoints, cli, job_folder, plan, verify
 from mvp_helpers.cluster import load as load_cluster
 from mvp_helpers.job_folder import Result
 from mvp_helpers.paths import JobFolder, SharedRoot
@@ -210,6 +210,21 @@ def resumed(folder: JobFolder) -> None:
     folder.metrics.write_text("".join(lines[10:]))
 
 
+def goes_on(folder: JobFolder) -> None:
+    """A truthful job that resumed step 10 of ``first``."""
+    resumed(folder)
+    shutil.rmtree(folder.checkpoints / "global_step_10")
+    source = folder.path.parent / "first" / "checkpoints" / "global_step_10"
+    resume = {"submission_id": "first", "step": 10, "path": str(source), "world_size": 2}
+    overrides = ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={source}"]
+    change_plan(
+        folder,
+        argv=["python3", "-m", "verl.trainer.main_ppo", f"trainer.default_local_dir={folder.checkpoints}", *overrides],
+        resume=checkpoints.Resume(**resume),
+    )
+    change_json(folder.provenance, "resumed_from", value={**resume, "lineage": [{"submission_id": "first", "step": 10}]})
+
+
 # What is doctored, the check that must fail (alone), and what its evidence must name.
 DOCTORED: list[tuple[str, Doctor, str, str]] = [
     (
@@ -350,13 +365,13 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
     (
         "checkpoints elsewhere",
         lambda f: change_plan(f, argv=["trainer.default_local_dir=/tmp/shared", "trainer.resume_mode=disable"]),
-        "nothing resumed",
+        "nothing resumed unasked",
         "default_local_dir=/tmp/shared",
     ),
     (
         "resume mode",
         lambda f: change_plan(f, argv=[f"trainer.default_local_dir={f.checkpoints}", "trainer.resume_mode=auto"]),
-        "nothing resumed",
+        "nothing resumed unasked",
         "resume_mode=auto",
     ),
     (
@@ -471,7 +486,46 @@ def test_every_check_is_among_the_doctored_ones() -> None:
 def test_a_resumed_run_fails_where_it_shows(pair: tuple[JobFolder, JobFolder]) -> None:
     resumed(pair[1])
     failed = [name for name, (verdict, _) in verdicts(*pair)[1].items() if verdict == "Fail"]
-    assert failed == ["nothing resumed", "metrics"]
+    assert failed == ["nothing resumed unasked", "metrics"]
+
+
+def test_a_job_that_goes_on_from_a_named_checkpoint_passes(pair: tuple[JobFolder, JobFolder]) -> None:
+    goes_on(pair[1])
+    second = verdicts(*pair)[1]
+    assert not [name for name, (verdict, _) in second.items() if verdict == "Fail"], second
+    assert "resumed step 10 of first, as provenance.json says" in second["nothing resumed unasked"][1]
+    assert "steps 20, 25" in second["checkpoints"][1] and "steps 11-25" in second["metrics"][1]
+
+
+@pytest.mark.parametrize(
+    ("doctor", "evidence"),
+    [
+        (lambda f: change_json(f.provenance, "resumed_from", value=None), "resumed_from None, but"),
+        (lambda f: change_json(f.provenance, "resumed_from", "step", value=20), "step 20 of first, but"),
+        (lambda f: change_json(f.provenance, "resumed_from", "submission_id", value="x"), "step 10 of x, but"),
+        (lambda f: change_plan(f, argv=[a.replace("resume_path", "auto") for a in plan.read(f).argv]), "resume_mode=auto"),
+        (lambda f: change_plan(f, argv=[a.replace("/first/", "/other/") for a in plan.read(f).argv]), "resume_from_path="),
+        (lambda f: change_plan(f, argv=[a.replace("step_10", "step_20") for a in plan.read(f).argv]), "resume_from_path="),
+    ],
+)
+def test_a_doctored_lineage_fails(pair: tuple[JobFolder, JobFolder], doctor: Doctor, evidence: str) -> None:
+    goes_on(pair[1])
+    doctor(pair[1])
+    failed = {name: told for name, (verdict, told) in verdicts(*pair)[1].items() if verdict == "Fail"}
+    assert list(failed) == ["nothing resumed unasked"] and evidence in failed["nothing resumed unasked"]
+
+
+def test_a_job_that_was_to_go_on_and_began_anew_fails(pair: tuple[JobFolder, JobFolder]) -> None:
+    whole = pair[1].metrics.read_text()
+    goes_on(pair[1])
+    pair[1].metrics.write_text(whole)
+    failed = {name: told for name, (verdict, told) in verdicts(*pair)[1].items() if verdict == "Fail"}
+    assert "the first step is 1, expected 11" in failed["nothing resumed unasked"] and "metrics" in failed
+
+
+def test_a_job_that_resumes_nothing_names_nothing(pair: tuple[JobFolder, JobFolder]) -> None:
+    change_json(pair[1].provenance, "resumed_from", value={"submission_id": "first", "step": 10})
+    assert "but the plan resumes nothing" in verdicts(*pair)[1]["nothing resumed unasked"][1]
 
 
 def test_a_job_that_ray_never_recorded_has_no_place(pair: tuple[JobFolder, JobFolder]) -> None:
@@ -508,7 +562,7 @@ def test_on_one_machine_the_drivers_address_is_shown_but_decides_nothing(pair: t
 def test_validation_before_training_is_no_step(pair: tuple[JobFolder, JobFolder]) -> None:
     pair[0].metrics.write_text('{"step":0,"data":{"val-core/acc":0.5}}\n' + pair[0].metrics.read_text())
     first = verdicts(pair[0])[0]
-    assert first["metrics"][0] == first["nothing resumed"][0] == first["checkpoints"][0] == "Pass"
+    assert first["metrics"][0] == first["nothing resumed unasked"][0] == first["checkpoints"][0] == "Pass"
 
 
 def test_a_plain_command_skips_what_only_a_trainer_has(pair: tuple[JobFolder, JobFolder]) -> None:
@@ -517,7 +571,7 @@ def test_a_plain_command_skips_what_only_a_trainer_has(pair: tuple[JobFolder, Jo
     change_json(folder.provenance, "inputs", value={})
     folder.metrics.unlink()
     skipped = {name: told for name, (verdict, told) in verdicts(folder)[0].items() if verdict == "Skipped"}
-    trainer_only = ["trained on this cluster", "nothing resumed"]
+    trainer_only = ["trained on this cluster", "nothing resumed unasked"]
     assert list(skipped) == [*trainer_only, "data and model reused", "checkpoints", "code from code_path", "metrics"]
     assert all(skipped.values())
 

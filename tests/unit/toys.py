@@ -10,7 +10,7 @@ from mvp_helpers.plan import Plan
 
 TRAINER_CONFIG = """
 trainer: {total_epochs: 30, save_freq: -1, total_training_steps: null, nnodes: 1, n_gpus_per_node: 8, default_local_dir: x,
-          resume_mode: auto, device: cuda, project_name: p, logger: [console, wandb]}
+          resume_mode: auto, resume_from_path: null, device: cuda, project_name: p, logger: [console, wandb]}
 data: {train_batch_size: 8, train_files: null}
 actor: {mini_batch_size: 8, micro_batch_size_per_gpu: 4, use_dynamic_bsz: false, path: null}
 rollout: {n: 1}
@@ -27,6 +27,8 @@ overrides: ["data.train_files={dataset}/train.parquet", "actor.path={model}", "t
             "trainer.n_gpus_per_node={processes_per_worker}", "+queue.on={worker_resource}"]
 defaults: {trainer.total_epochs: 1, trainer.save_freq: 10}
 forced: ["trainer.default_local_dir={checkpoints}", trainer.resume_mode=disable]
+resume: [trainer.resume_mode=resume_path, "trainer.resume_from_path={resume_path}"]
+checkpoint: {parts: [actor], files: [data.pt]}
 reward: ["reward.path={reward_path}", "reward.name={reward_name}"]
 batch_rules:
   - {product: [data.train_batch_size, rollout.n], divisible_by: [world_size], unless: actor.use_dynamic_bsz}
