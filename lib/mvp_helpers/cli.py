@@ -186,6 +186,30 @@ def _debug_bundle(args: argparse.Namespace) -> int:
     return 0
 
 
+def _host_report(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from . import host_report
+
+    loaded, folder = _job(args.id)
+    for what in host_report.take(loaded, args.host, folder, Path(args.bundle), py_spy=args.py_spy):
+        say(f"{args.host}: {what}")
+    return 0
+
+
+def _pack_bundle(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from . import report
+
+    loaded, folder = _job(args.id)
+    archive, missing = report.pack(loaded, folder, Path(args.bundle))
+    print(archive)
+    size = archive.stat().st_size
+    say(f"{size / 1e6:.1f} MB" + (f"; {len(missing)} things are missing in it: see missing.txt" if missing else ""))
+    return 0
+
+
 def _status(args: argparse.Namespace) -> int:
     import contextlib
     import json
@@ -295,6 +319,21 @@ def _verify(args: argparse.Namespace) -> int:
         if lines:
             print(verify.rows("Definition of Done", lines, width))
     return 0 if passed else 1
+
+
+def _trend(args: argparse.Namespace) -> int:
+    import shutil
+
+    from . import chart, metrics, trend
+
+    _, folder = _job(args.id)
+    rewards = metrics.read(folder.metrics).rewards()
+    if not rewards:
+        raise BadInput(f"job '{args.id}' has no reward in {folder.metrics}", hint="./scripts/50_status.sh lists the jobs")
+    found = trend.of(rewards)
+    width = min(100, shutil.get_terminal_size((100, 24)).columns)
+    print("\n".join([*chart.bars(rewards, width, 10, sys.stdout.encoding), found.tell("reward")]))
+    return 0 if found.rises else 1
 
 
 def _verify_versions(args: argparse.Namespace) -> int:
@@ -417,6 +456,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_stop(verbs)
     _add_verify(verbs)
     _add_verify_versions(verbs)
+    _add_trend(verbs)
     _add_debug_bundle(verbs)
     _add_explain(verbs)
     return parser
@@ -466,11 +506,29 @@ def _add_verify_versions(verbs: Verbs) -> None:
     verb.set_defaults(action=_verify_versions)
 
 
+def _add_trend(verbs: Verbs) -> None:
+    verb = verbs.add_parser("trend", help="a job's reward by step as a chart, and whether it rose (a test, with its numbers)")
+    verb.add_argument("id", help="a submission_id")
+    verb.set_defaults(action=_trend)
+
+
 def _add_debug_bundle(verbs: Verbs) -> None:
     verb = verbs.add_parser("debug-bundle", help="snapshots of Ray's state into the job folder; its path on stdout")
     verb.add_argument("id", help="a submission_id")
     verb.add_argument("--event", default="manual", help="the word in the bundle's name (default: manual)")
     verb.set_defaults(action=_debug_bundle)
+
+    verb = verbs.add_parser("host-report", help="add what this host knows about a job to one of its debug bundles")
+    verb.add_argument("host", help="its name in the cluster file")
+    verb.add_argument("id", help="a submission_id")
+    verb.add_argument("bundle", help="the bundle's folder")
+    verb.add_argument("--py-spy", action="store_true", help="also where its Python processes are")
+    verb.set_defaults(action=_host_report)
+
+    verb = verbs.add_parser("pack-bundle", help="one archive of a debug bundle and the job's evidence; its path on stdout")
+    verb.add_argument("id", help="a submission_id")
+    verb.add_argument("bundle", help="the bundle's folder")
+    verb.set_defaults(action=_pack_bundle)
 
 
 def _add_explain(verbs: Verbs) -> None:

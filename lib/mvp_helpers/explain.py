@@ -101,7 +101,7 @@ class Scan:
     """The last line that calls itself an error, outside of any exception."""
 
     def __post_init__(self) -> None:
-        self._needles = self.signatures.needles()
+        self._needles = self.signatures.needles(every=self.known_only)
         self._marks = [(word.encode(), mark) for mark in self.signatures.marks for word in mark.any]
         self._tracebacks = Tracebacks()
         self._started: dict[int, Progress] = {}
@@ -439,10 +439,10 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
     ]
     # How actors end after the driver has ended says nothing about why it did.
     yield f"{place}/actors.json", True, [_lines(text for text in causes if "owner has died" not in text)]
-    for log_file in sorted(bundle.glob("hosts/*/ray-logs/*")):
-        if log_file.suffix in (".err", ".out", ".log") and log_file.stat().st_size:
-            own_output = log_file.name.startswith("worker-")
-            yield str(log_file.relative_to(folder.path)), not own_output, _text(log_file)
+    # The node's own logs stay out: they tell about other jobs, and of trouble that Ray overcame.
+    for output in sorted(bundle.glob("hosts/*/ray-logs/worker-*")):
+        if output.stat().st_size:
+            yield str(output.relative_to(folder.path)), False, _text(output)
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

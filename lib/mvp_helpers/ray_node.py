@@ -103,9 +103,13 @@ class NodePaths:
                 self.temp_dir.symlink_to(self.ray_files)
         if self.temp_dir.lstat().st_uid != os.getuid() or not (self.on_shared_storage or self.temp_dir.samefile(self.ray_files)):
             raise Blocked(f"{self.temp_dir} is not ours", hint=f"ls -ld {self.temp_dir}; set TMPDIR to another short folder")
-        for old in sorted(self.temp_dir.glob("session_2*"))[: 1 - KEPT_SESSIONS]:
+        for old in self.sessions()[KEPT_SESSIONS - 1 :]:
             shutil.rmtree(old, ignore_errors=True)
         (self.temp_dir / "session_latest").unlink(missing_ok=True)
+
+    def sessions(self) -> list[Path]:
+        """Ray's own folders (logs and sockets) that are kept, the newest first; there also after the node was stopped."""
+        return sorted((self.temp_dir if self.on_shared_storage else self.ray_files).glob("session_2*"), reverse=True)
 
     @property
     def raylet_socket(self) -> Path:
@@ -293,12 +297,16 @@ def stop(cluster: Cluster, name: str) -> str:
 
 
 def _end(paths: NodePaths, record: Record) -> None:
-    """``ray start`` first, which ends Ray's own processes in order; then whatever else carries the node's mark."""
+    """``ray start`` first, which ends Ray's own processes in order; then whatever else is provably this node's."""
     current = paths.read()
     if current and current.instance == record.instance:
         record = current  # with its process id, if it got that far
     processes.end(lambda: [record.pid] if record.runs() else [], TERM_WAIT_S)
-    if left := processes.end(lambda: processes.holding(INSTANCE, record.instance), LEFTOVER_WAIT_S):
+
+    def leftovers() -> set[int]:
+        return {*processes.holding(INSTANCE, record.instance), *processes.renamed_by_ray(Path(os.path.realpath(paths.temp_dir)))}
+
+    if left := processes.end(leftovers, LEFTOVER_WAIT_S):
         raise Failed(f"these processes do not end: {', '.join(f'{pid} ({processes.command(pid)[:60]})' for pid in left)}")
     paths.record.unlink(missing_ok=True)
 

@@ -52,8 +52,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     verdict: Literal["Blocked", "Fail", "by phase", "Noise"]
     """``by phase``: Blocked before the model is built, Fail afterwards."""
     any: list[str] = []
-    bare: bool = False
-    """Its words stand also on lines that hold none of ``errors``: they must be searched for."""
+    search: list[str] = []
+    """Words to search for where its lines may hold none of ``errors``."""
     regex: str = ""
     exception: str = ""
     """Fits only exceptions whose class name matches this from its beginning to its end."""
@@ -105,9 +105,9 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     boundaries: list[Boundary]
     rules: list[Rule]
 
-    def needles(self) -> list[bytes]:
-        """Texts of which a line must hold one to be looked at; none holds another."""
-        wanted = {*self.errors, *(word for rule in self.rules if rule.bare for word in rule.any)}
+    def needles(self, *, every: bool = False) -> list[bytes]:
+        """Texts of which a line must hold one to be looked at, none within another; ``every``: those of each rule."""
+        wanted = {*self.errors, *(word for rule in self.rules for word in (rule.any if every else rule.search))}
         return [word.encode() for word in sorted(wanted) if not any(other != word and other in word for other in wanted)]
 
     def of_line(self, line: Line, phase: Phase) -> Hit | None:

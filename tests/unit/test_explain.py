@@ -328,7 +328,7 @@ def test_a_workers_own_log_in_a_bundle_explains_what_the_driver_only_saw_ending(
     logs = folder.debug / "20260131T100500.000Z-failed" / "hosts" / "worker-0" / "ray-logs"
     logs.mkdir(parents=True)
     (logs / "worker-1-2-3.err").write_text(ROOT)
-    (logs / "raylet.out").write_text("odd.RayletError: Ray's own logs are full of these\n")
+    (logs / "monitor.log").write_text("OSError: [Errno 98] Address already in use\n")  # of the node, not of the job
     found = explain.job(folder, ended())
     assert (found.evidence, found.where.partition("/hosts/")[2]) == (
         "odd.StrangeError: nobody knows me",
