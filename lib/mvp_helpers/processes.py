@@ -54,6 +54,19 @@ def holding(variable: str, value: str) -> list[int]:
     return found
 
 
+def renamed_by_ray(folder: Path) -> list[int]:
+    """Ray's processes that write under ``folder``. Some rename themselves to ``ray::…`` over their own environment, so that no
+    variable in it proves anything any more; the log files they hold open do."""
+    found = []
+    for pid in pids():
+        if command(pid).startswith("ray::"):
+            with contextlib.suppress(OSError):
+                held = (os.readlink(link) for link in (PROC / str(pid) / "fd").iterdir())
+                if any(Path(target).is_relative_to(folder) for target in held):
+                    found.append(pid)
+    return found
+
+
 def end(find: Callable[[], Iterable[int]], term_s: float, kill_s: float = 5.0) -> list[int]:
     """End all processes that ``find`` names, and those it names meanwhile: TERM, after ``term_s`` seconds KILL.
 
