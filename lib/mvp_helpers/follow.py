@@ -96,7 +96,7 @@ class Watch:
         self._settled: Result | None = None
         self._last_step_at: float | None = None
         self._stall_said = False
-        self._note = ""
+        self._note, self._noted_in = "", ""
         self._said_phase, self._said_at = "", 0.0
         self._runner_sign, self._sign_at = (0, 0.0), self._began
         try:
@@ -145,7 +145,7 @@ class Watch:
         settled = self._settled or result
         if settled.ended:
             return settled
-        self._note = settled.reason
+        self._note, self._noted_in = settled.reason, settled.state
         if (sign := _last_change(self.folder.log_times)) != self._runner_sign or not settled.reason.startswith(reconcile.UNKNOWN):
             self._runner_sign, self._sign_at = sign, now
         elif now - self._sign_at > SILENT_S:
@@ -190,7 +190,7 @@ class Watch:
             words.append(f"{number[0]} {number[1]:.4g}")
         if stalled:
             words.append(f"no step for {clock(silent_s)}")
-        elif self._note:
+        elif self._note and self._noted_in == result.state:
             words.append(self._note.splitlines()[0])
         text = f"{self.folder.submission_id}: {', '.join(words)}"
         if stalled and not self._stall_said:

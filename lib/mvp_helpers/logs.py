@@ -15,8 +15,8 @@ from .job_folder import Result
 from .paths import JobFolder
 from .ray_api import RayApi
 
-CHUNK = 1 << 20
-ROUND = 64 * CHUNK
+CHUNK = 1 << 16
+ROUND = 1000 * CHUNK
 """Copied at most before the job is looked at again."""
 POLL_S = 0.1
 LINE_START_SEARCH = LONGEST_HELD = 1 << 16

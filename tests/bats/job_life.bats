@@ -40,7 +40,7 @@ PY
   cat >"$WORKLOADS/speak.yaml" <<'YAML'
 entry: {command: [python3, -uc, "import sys, time; print('\\n'.join(map(str, range(20000)))); time.sleep(3); print('the end'); sys.exit(7)"]}
 YAML
-  01_up.sh
+  01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
 }
 
 setup() {
@@ -185,6 +185,35 @@ ask_ray_status() { # <id>
   [[ $status == 130 || $status == 124 ]] || fail 'no Ctrl-C'
   for _ in {1..100}; do [[ $(state_of interrupted) == STOPPED ]] && break || sleep 0.2; done
   [[ $(state_of interrupted) == STOPPED && -e $JOBS/interrupted/saved ]] || fail "$(<"$JOBS/interrupted/result.json")"
+}
+
+sft() { # <id> <last step> [<more JSON>]: a real SFT job, saving every second step
+  printf '{"workload": "sft", "submission_id": "%s", "code_path": "common/code/verl/current", "model": "common/models/default",
+    "dataset": "datasets/gsm8k_sft", "trainer_overrides": {"trainer.total_training_steps": %s, "trainer.save_freq": 2%s}' "$1" "$2" "${3:-}}" \
+    >"$FOLDER/specs/$1.json"
+  printf '}' >>"$FOLDER/specs/$1.json"
+  43_submit_jobspec.sh "$FOLDER/specs/$1.json" --wait
+}
+
+@test "a job goes on from the last whole checkpoint of another, in a folder of its own" {
+  sft before 3
+  find "$JOBS/before" -type f -exec sha256sum {} + | sort >"$FOLDER/before.sums"
+  run --separate-stderr sft mismatched 5 ', "trainer.nnodes": 1}, "resume_from": "before"'
+  assert_status 2
+  assert_stderr_has "step 3 of job 'before' was written by 2 trainer processes; this job would have 1"
+  run --separate-stderr sft finished 3 '}, "resume_from": "before"'
+  assert_status 2
+  assert_stderr_has 'this job would train up to step 3'
+  [[ ! -e $JOBS/mismatched && ! -e $JOBS/finished && $(find "$JOBS/before" -type f -exec sha256sum {} + | sort) == "$(<"$FOLDER/before.sums")" ]]
+  # As a trainer leaves it that is killed while it saves.
+  truncate -s -7 "$JOBS/before/checkpoints/global_step_3/optim_world_size_2_rank_1.pt"
+  run --separate-stderr sft after 4 '}, "resume_from": "before"'
+  assert_status 0
+  assert_stderr_has 'before: skipped: global_step_3 is not whole: optim_world_size_2_rank_1.pt is cut short or damaged'
+  assert_stderr_has 'after goes on from step 2 of before'
+  run --separate-stderr 54_verify.sh before after
+  assert_status 0
+  assert_output '*resumed step 2 of before*steps 4 (save_freq 2, last step 4)*steps 3-4, as expected*'
 }
 
 @test "a log is followed when the whole cluster goes away, and read when it is gone" {

@@ -107,6 +107,26 @@ def test_a_job_whose_runner_died_does_not_hang_its_follower(
     assert follow.follow(folder, ray.api(), say=Said().append).reason == "the worker node died"
 
 
+def test_what_ray_said_of_a_waiting_job_is_not_said_of_a_running_one(
+    folder: JobFolder, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "ASK_RAY_S", 0.0)
+    monkeypatch.setattr(follow, "PLAIN_LINE_S", 0.02)
+    ray.has_job("a", "PENDING", message="It may be waiting for resources")
+    said = Said()
+
+    def start() -> None:
+        ray.delays["/api/jobs/a"] = 5.0
+        set_state(folder, state="RUNNING", started_at=job_folder.now())
+
+    def end() -> None:
+        set_state(folder, state="SUCCEEDED", ended_at=job_folder.now())
+
+    acting((said.saw("Ray says PENDING"), start), (said.saw("precheck"), end))
+    follow.follow(folder, ray.api(), say=said.append)
+    assert not [line for line in said if "precheck" in line and "PENDING" in line]
+
+
 def test_a_job_that_does_not_start_says_what_ray_lacks_and_stays_as_it_is(folder: JobFolder, ray: FakeRay) -> None:
     ray.has_job("a", "PENDING", message="It may be waiting for resources")
     status = STATUS_TEXT.replace("(no resource demands)", UNPLACED)
