@@ -16,15 +16,20 @@ began=$EPOCHREALTIME
 parse_options '--check' "$@"
 load_cluster
 
+now() { # up, partly up or down; a host that cannot be reached is down
+  helper_on "$HEAD" wait-nodes --now 2>/dev/null || echo down
+}
+
 if given --check; then
-  # A host that cannot be reached is down.
-  state=$(helper_on "$HEAD" wait-nodes --now 2>/dev/null) || state=down
+  state=$(now)
   printf '%s\n' "$state"
   [[ $state == up ]] || exit 1
   exit 0
 fi
 
 run hosts_up
+# A head that is gone takes its workers with it, and Ray starts none while a worker on the same machine still names the old one.
+[[ -n $DRY_RUN || $(now) != down ]] || on_each stop_node "${WORKERS[@]}"
 # Workers start as soon as they can join, while the head's dashboard still comes up.
 head_did=$(run helper_on "$HEAD" start-node "$HEAD" --early) || exit
 workers_did=$(on_each start_worker "${WORKERS[@]}") || exit
