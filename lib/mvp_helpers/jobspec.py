@@ -52,7 +52,16 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     code_path: Annotated[str, Described(description="verl code snapshot made by 31_snapshot_verl_code.sh.")] | None = None
     model: Annotated[str, Described(description="Model folder in Hugging Face format.")] | None = None
     dataset: Annotated[str, Described(description="Folder with the workload's parquet files.")] | None = None
-    reward_fn_path: Annotated[str, Described(description="Python file with compute_score, or file.py:function.")] | None = None
+    reward_fn_path: (
+        Annotated[
+            str,
+            Described(
+                description="Python file with compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs), "
+                "file.py:function, or module:function of a module under ${SHARED_ROOT}/user/code (then on the PYTHONPATH)."
+            ),
+        ]
+        | None
+    ) = None
     ray: RayTarget = RayTarget()
     resources: Resources = Resources()
     trainer_overrides: Annotated[

@@ -53,6 +53,12 @@ class Metrics:
     def last(self) -> int:
         return max(self.trained, default=0)
 
+    def rewards(self) -> list[float | None]:
+        """The mean reward of each step; None where the trainer could not tell. Empty when no step has one."""
+        told = [headline(self.steps[step]) for step in sorted(self.trained)]
+        rewards = [value if name == "reward" else None for name, value in (one or ("", 0.0) for one in told)]
+        return rewards if any(value is not None for value in rewards) else []
+
     def usual_step_s(self) -> float | None:
         """Median seconds of the last 20 steps as the trainer measured them; None before two steps, the first one being slow."""
         timed = [seconds for step in self.trained[1:][-20:] if (seconds := _first(self.steps[step], STEP_SECONDS)) is not None]

@@ -12,11 +12,13 @@ from typing import Any, Literal
 import msgspec
 
 from . import checkpoints, inputs, job_folder, overrides, snapshot, workloads
+from . import reward as reward_function
 from .checkpoints import Resume
 from .cluster import PROJECT, Cluster
 from .errors import BadInput
 from .jobspec import JobSpec, override_texts
 from .paths import JobFolder, SharedRoot
+from .reward import RewardFunction
 from .workloads import Workload
 
 SECRETS_FILE = "MVP_SECRETS_FILE"
@@ -42,6 +44,7 @@ PLACEHOLDERS = (
     "worker_resource",
     "device",
     "reward_path",
+    "reward_file",
     "reward_name",
     "resume_path",
 )
@@ -63,7 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     dataset: str | None
     data_files: dict[str, str]
-    reward_fn_path: str | None
+    reward: RewardFunction | None = None
     address: str
     entrypoint_resources: dict[str, int | float]
     entrypoint_num_cpus: int | float
@@ -146,9 +149,7 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
 
     code = _resolve_code(spec, workload, shared, source)
     model, dataset, data_files = _resolve_data(spec, workload, shared, source)
-    reward = (
-        inputs.resolve(spec.reward_fn_path.split(":")[0], "reward_fn_path", shared.root, source) if spec.reward_fn_path else None
-    )
+    reward = reward_function.find(spec.reward_fn_path, shared, source) if spec.reward_fn_path else None
     resume = _resume(spec, workload, shared, model, source) if spec.resume_from else None
     values = {
         "model": str(model or ""),
@@ -160,38 +161,41 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
         "processes_per_worker": str(cluster.worker.trainer_processes),
         "worker_resource": cluster.worker_resource,
         "device": cluster.device,
-        "reward_path": str(reward or ""),
-        "reward_name": (spec.reward_fn_path or "").partition(":")[2] or "compute_score",
+        "reward_path": reward.path if reward else "",
+        "reward_file": reward.file if reward else "",
+        "reward_name": reward.name if reward else "",
         "resume_path": resume.path if resume else "",
     }
     device = workload.devices.get(cluster.device, workloads.DeviceSettings())
     defaults = [f"{key}={value}" for key, value in workload.defaults.items()]
 
-    def merged(values: dict[str, str]) -> list[str]:
-        toolkit = [
-            *workload.overrides,
-            *device.overrides,
-            *cluster.trainer_overrides,
-            *defaults,
-            *(workload.reward if reward else []),
-        ]
+    def merged(values: dict[str, str], wiring: list[str]) -> list[str]:
+        toolkit = [*workload.overrides, *device.overrides, *cluster.trainer_overrides, *defaults, *wiring]
         forced = [*workload.forced, *(workload.resume if resume else [])]
         return overrides.merge([_render(text, values) for text in toolkit], own, [_render(text, values) for text in forced])
 
     # The job's own folder is left out of the question, or no set of overrides would ever be asked twice.
     anywhere = values | dict.fromkeys(("job_folder", "checkpoints", "metrics", "resume_path"), "JOB_FOLDER")
-    config: dict[str, Any] = {}
-    if workload.hydra and code:
-        config_dir = code.path / workload.hydra.config_dir
-        config = overrides.compose(
-            config_dir, workload.hydra.config_name, merged(anywhere), code.content, shared.override_cache, remember
-        )
+
+    def composed(wiring: list[str]) -> dict[str, Any]:
+        if not workload.hydra or not code:
+            return {}
+        config_dir, texts = code.path / workload.hydra.config_dir, merged(anywhere, wiring)
+        return overrides.compose(config_dir, workload.hydra.config_name, texts, code.content, shared.override_cache, remember)
+
+    config, wiring = composed([]), []
+    if reward:
+        wiring = _wiring(workload, config, own, source)
+        config = composed(wiring)
+        reward = _called(reward, wiring, config)
+        reward_function.check_source(reward, source)
     nnodes = int(_config_value(config, "trainer.nnodes") or (1 if not workload.hydra else values["nnodes"]))
     processes = int(
         _config_value(config, "trainer.n_gpus_per_node") or (1 if not workload.hydra else values["processes_per_worker"])
     )
     _check_batches(workload, config, nnodes * processes)
-    final = merged(values)
+    final = merged(values, wiring)
+    python_path = [*([str(code.path)] if code else []), str(PROJECT / "lib"), *([str(shared.user_code)] if reward else [])]
     made = Plan(
         submission_id=folder.submission_id,
         workload=workload.name,
@@ -206,7 +210,7 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
         model=str(model) if model else None,
         dataset=str(dataset) if dataset else None,
         data_files=data_files,
-        reward_fn_path=f"{reward}:{values['reward_name']}" if reward else None,
+        reward=reward,
         address=spec.ray.address or cluster.dashboard,
         entrypoint_resources=spec.resources.entrypoint_resources or cluster.entrypoint.resources,
         entrypoint_num_cpus=_first(spec.resources.entrypoint_num_cpus, cluster.entrypoint.num_cpus),
@@ -220,7 +224,7 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
         total_training_steps=_config_value(config, "trainer.total_training_steps"),
         argv=_trainer_argv(workload, final, cluster, values),
         imports=workload.imports,
-        env_vars=_environment(spec, cluster, workload, device, values, code, source)
+        env_vars=_environment(spec, cluster, workload, device, values, python_path, source)
         # Ray's timeline would keep what tasks raise, in full.
         | ({SECRETS_FILE: str(folder.secrets), "RAY_enable_timeline": "0"} if spec.secrets else {}),
         secrets=spec.secrets,
@@ -335,6 +339,26 @@ def _config_value(config: dict[str, Any], key: str) -> Any:
     return value
 
 
+def _wiring(workload: Workload, config: dict[str, Any], own: list[str], source: str) -> list[str]:
+    """The overrides that tell this version of verl of the reward function. Raises BadInput when there are none, or ``own`` do."""
+    for texts in workload.reward:
+        keys = [overrides.key_of(text) for text in texts]
+        if all(last in (_config_value(config, parent) or {}) for parent, _, last in (key.rpartition(".") for key in keys)):
+            if twice := {overrides.key_of(text) for text in own}.intersection(keys):
+                raise BadInput(f"{source}: trainer_overrides: '{min(twice)}' is what reward_fn_path sets", hint="leave one out")
+            return texts
+    why = "takes no reward function" if not workload.reward else "finds no option for it in the config of this code snapshot"
+    raise BadInput(f"{source}: reward_fn_path: workload '{workload.name}' {why}", hint="leave reward_fn_path out")
+
+
+def _called(reward: RewardFunction, wiring: list[str], config: dict[str, Any]) -> RewardFunction:
+    """``reward`` with what the config tells of its calls: further arguments, and who makes them (the older option wins)."""
+    option = overrides.key_of(wiring[0]).rpartition(".")[0]
+    manager = _config_value(config, "reward_model.reward_manager") or _config_value(config, "reward.reward_manager.name")
+    own_call = manager not in (None, *reward_function.ONE_BY_ONE) or _config_value(config, "reward.reward_model.enable")
+    return msgspec.structs.replace(reward, kwargs=_config_value(config, f"{option}.reward_kwargs") or {}, one_by_one=not own_call)
+
+
 def _check_batches(workload: Workload, config: dict[str, Any], world_size: int) -> None:
     for rule in workload.batch_rules:
         names = [*rule.product, *rule.divisible_by, *rule.at_least]
@@ -367,19 +391,18 @@ def _environment(
     workload: Workload,
     device: workloads.DeviceSettings,
     values: dict[str, str],
-    code: snapshot.Snapshot | None,
+    python_path: list[str],
     source: str,
 ) -> dict[str, str]:
-    """``runtime_env.env_vars``: later layers win; PYTHONPATH begins with the code snapshot and has no empty entry."""
+    """``runtime_env.env_vars``: later layers win; PYTHONPATH begins with ``python_path`` and has no empty entry."""
     layers = {**workload.env_vars, **device.env_vars, **cluster.env_vars}
     merged = {key: _render(value, values) for key, value in layers.items()} | spec.env_vars
     extra = [part for part in merged.pop("PYTHONPATH", "").split(":") if part and "$" not in part]
     for part in extra:
         if not part.startswith("/"):
             raise BadInput(f"{source}: env_vars.PYTHONPATH: '{part}' is not an absolute path")
-    front = [str(code.path)] if code else []
     return {
-        "PYTHONPATH": ":".join([*front, str(PROJECT / "lib"), *extra]),
+        "PYTHONPATH": ":".join([*python_path, *extra]),
         # Without it the working directory (or a driver script's folder) stands before PYTHONPATH and can shadow the snapshot.
         "PYTHONSAFEPATH": "1",
         "PYTHONUNBUFFERED": "1",

@@ -16,8 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import files, job_secrets, plan
-from .paths import JobFolder
+import msgspec
+
+from . import files, job_secrets, plan, reward
+from .paths import JobFolder, SharedRoot
 from .plan import Plan
 
 RAY_TASK_TIMEOUT_S = 180
@@ -102,7 +104,17 @@ def main(folder: JobFolder) -> int:
     for name in the_plan.imports:
         print(f"MVP_PRECHECK_{name.upper().replace('.', '_')}_FILE={driver['modules'].get(name, 'not importable')}")
     print(f"MVP_PRECHECK_MARKER={driver['marker']}", flush=True)
+    tried = None
+    if the_plan.reward and not driver["errors"]:
+        user_code = SharedRoot(Path(the_plan.shared_root)).user_code
+        tried = reward.try_out(the_plan.reward, the_plan.data_files.get("train"), user_code)
+        if tried.problem:
+            found.append(f"reward function {the_plan.reward.name}: {tried.at}: {tried.problem}")
+        else:
+            gave = "loads, and was not called" if tried.score is None else f"gave {tried.score:g} for a made-up answer"
+            print(f"MVP_PRECHECK_REWARD={the_plan.reward.path}:{the_plan.reward.name} {gave}", flush=True)
     report = {"ok": not found, "problems": found, "driver": driver, "ray_workers": workers, "steps_total": steps}
+    report["reward"] = tried and msgspec.to_builtins(tried)
     # An import that fails may quote what it found in its environment.
     files.write_json(folder.precheck, job_secrets.mask(folder).value(report))
     for problem in found:

@@ -38,6 +38,7 @@ def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -
         "code": _code(plan),
         "resumed_from": _resumed_from(plan),
         "inputs": {name: _input(Path(path)) for name, path in (("model", plan.model), ("dataset", plan.dataset)) if path},
+        "reward_fn": {"path": plan.reward.file, "sha256": files.sha256(Path(plan.reward.file))} if plan.reward else None,
         "ray": ray_version,
         "python": platform.python_version(),
         "image": os.environ.get("MVP_IMAGE"),

@@ -80,8 +80,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     resume: list[str] = []
     """What wins over ``forced`` in a job with ``resume_from``, with ``{resume_path}``; a JobSpec may not change it either."""
     checkpoint: CheckpointLayout | None = None
-    reward: list[str] = []
-    """Overrides that wire ``reward_fn_path``, with ``{reward_path}`` and ``{reward_name}``."""
+    reward: list[list[str]] = []
+    """Overrides that wire ``reward_fn_path``, for one version of verl each: the first whose keys the config has. They hold
+    ``{reward_path}`` (a file, or ``pkg://module``) or ``{reward_file}``, and ``{reward_name}``."""
     batch_rules: list[BatchRule] = []
     devices: dict[str, DeviceSettings] = {}
 
@@ -144,7 +145,7 @@ def _extend(base: Workload, own: Workload) -> Workload:
         forced=overrides.merge(base.forced, own.forced),
         resume=overrides.merge(base.resume, own.resume),
         checkpoint=own.checkpoint or base.checkpoint,
-        reward=overrides.merge(base.reward, own.reward),
+        reward=own.reward or base.reward,
         batch_rules=[*base.batch_rules, *own.batch_rules],
         devices=devices,
     )

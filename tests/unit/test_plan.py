@@ -167,13 +167,6 @@ def test_both_ways_to_submit_carry_the_same_options(cluster: Cluster) -> None:
     assert command[3:] == sdk[3:]
 
 
-def test_a_reward_function_is_wired_and_named(cluster: Cluster, shared: SharedRoot) -> None:
-    shared.user_code.mkdir(parents=True)
-    (shared.user_code / "r.py").write_text("")
-    made = make(cluster, reward_fn_path="user/code/r.py:score")
-    assert f"reward.path={shared.user_code}/r.py" in made.overrides and "reward.name=score" in made.overrides
-
-
 def test_a_workload_without_settings_for_the_device_is_refused(cluster: Cluster) -> None:
     assert "has no settings for device 'cuda'" in refused(msgspec.structs.replace(cluster, device="cuda"))
 

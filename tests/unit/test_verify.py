@@ -47,7 +47,6 @@ def make_plan(folder: JobFolder) -> Plan:
         model=f"{root}/model",
         dataset=f"{root}/dataset",
         data_files={},
-        reward_fn_path=None,
         address="http://127.0.0.10:8290",
         entrypoint_resources={"worker_node": 1},
         entrypoint_num_cpus=1,

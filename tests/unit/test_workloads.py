@@ -51,7 +51,7 @@ env_vars: {A: base, B: base}
 overrides: [+new.key=1, kept=1, changed=1]
 defaults: {save: 10}
 forced: [dir=x]
-reward: [reward.path=p]
+reward: [[reward.path=p]]
 batch_rules: [{product: [batch], divisible_by: [world_size]}]
 devices:
   cpu: {env_vars: {C: base}, overrides: [lr=1, batch=8]}

@@ -29,7 +29,7 @@ defaults: {trainer.total_epochs: 1, trainer.save_freq: 10}
 forced: ["trainer.default_local_dir={checkpoints}", trainer.resume_mode=disable]
 resume: [trainer.resume_mode=resume_path, "trainer.resume_from_path={resume_path}"]
 checkpoint: {parts: [actor], files: [data.pt]}
-reward: ["reward.path={reward_path}", "reward.name={reward_name}"]
+reward: [["reward.path={reward_path}", "reward.name={reward_name}"]]
 batch_rules:
   - {product: [data.train_batch_size, rollout.n], divisible_by: [world_size], unless: actor.use_dynamic_bsz}
   - {product: [data.train_batch_size], at_least: [actor.mini_batch_size]}
@@ -73,7 +73,6 @@ def plan_of(submission_id: str, shared_root: Path = Path("/nowhere"), argv: list
         model=None,
         dataset=None,
         data_files={},
-        reward_fn_path=None,
         address="http://127.0.0.1:9",
         entrypoint_resources={"worker_node": 1},
         entrypoint_num_cpus=1,

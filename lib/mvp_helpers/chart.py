@@ -1,0 +1,62 @@
+"""A series as bars in a terminal: columns of block characters, or of ``#`` where those cannot be printed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+ASCII = " #"
+AXES = {BLOCKS: "│└─", ASCII: "|+-"}
+
+
+def bars(values: Sequence[float | None], width: int, height: int, encoding: str | None) -> list[str]:
+    """``height`` lines of bars over a line of step numbers, at most ``width`` columns wide, from 0 (or the lowest value) up.
+
+    Series longer than the width are averaged into columns; what is no finite number leaves a gap. ``encoding`` is that of the
+    terminal. Empty when there is no number.
+    """
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return []
+    low, high = min(0.0, *known), max(0.0, *known)
+    high = high if high > low else low + 1
+    marks = BLOCKS if _can_print(BLOCKS + AXES[BLOCKS], encoding) else ASCII
+    axes = AXES[marks]
+    labels = [f"{high:.3g}", *[""] * (height - 2), f"{low:.3g}"]
+    margin = max(map(len, labels)) + 1
+    columns = _columns(values, max(1, width - margin - 1))
+    parts = len(marks) - 1
+    filled = [None if column is None else round((column - low) / (high - low) * height * parts) for column in columns]
+    lines = []
+    for row, label in enumerate(labels):
+        below = (height - 1 - row) * parts
+        cells = "".join(" " if level is None else marks[min(max(level - below, 0), parts)] for level in filled)
+        lines.append(f"{label:>{margin - 1}} {axes[0]}{cells}".rstrip())
+    first, last = "1", str(len(values))
+    lines.append(" " * margin + axes[1] + axes[2] * len(columns))
+    lines.append(" " * (margin + 1) + first + last.rjust(max(len(columns) - len(first), len(last) + 1)))
+    return lines
+
+
+def _columns(values: Sequence[float | None], width: int) -> list[float | None]:
+    """One value a column: short series are stretched up to threefold, long ones averaged."""
+    if len(values) <= width:
+        stretch = min(3, width // len(values))
+        return [_finite_mean([value]) for value in values for _ in range(stretch)]
+    edges = [round(at * len(values) / width) for at in range(width + 1)]
+    return [_finite_mean(values[start:end]) for start, end in itertools.pairwise(edges)]
+
+
+def _finite_mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _can_print(text: str, encoding: str | None) -> bool:
+    try:
+        text.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
