@@ -7,7 +7,7 @@ SHELL_FILES := $(wildcard scripts/*.sh scripts/lib/*.sh scripts/lib/hosts/*.sh b
 export MVP_CLUSTER := $(or $(CLUSTER),$(MVP_CLUSTER),local)
 
 .DEFAULT_GOAL := help
-.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions test lint unit bats deps deps-dev prereq up down status bench
+.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions learn test lint unit bats deps deps-dev prereq up down status bench
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -26,6 +26,9 @@ regress-all: ## PPO twice, GRPO and SFT on one cluster, and a verdict on every l
 
 regress-versions: ## two versions of verl's code at work at the same time, each in its own job
 	@scripts/regress_versions.sh
+
+learn: ## SFT, then GRPO from its weights: does the reward rise? A chart, and a test with its numbers (5 minutes)
+	@scripts/learn.sh
 
 test: deps-dev lint unit bats ## all tests, with what they need installed first
 
