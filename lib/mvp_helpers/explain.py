@@ -63,7 +63,8 @@ class Progress:
         """Whether a run that came this far had outlived what happened ``then``."""
         if by == "nothing":
             return False
-        if self.phase != then.phase and (by == "phase" or self.phase == "done"):
+        # A step that was done shows that everything had been built, and the end that nothing was missing.
+        if self.phase != then.phase and (by == "phase" or self.phase in ("train", "done")):
             return True
         return by == "steps" and self.step is not None and self.step >= (then.step or 0) + OUTLIVED_STEPS
 
@@ -262,8 +263,8 @@ def _choose(known: list[Finding], unknown: list[Finding]) -> Finding | None:
     """The first cause in time; an effect only when nothing else was found, and noise only when no effect was."""
     by_rank: dict[int, Finding] = {}
     for finding in known:
-        if finding.rule:
-            by_rank.setdefault(finding.rule.rank, finding)
+        if finding.hit:
+            by_rank.setdefault(finding.hit.rank, finding)
     earliest = min(unknown, key=lambda finding: finding.order, default=None)
     latest = max(unknown, key=lambda finding: finding.order, default=None)
     kind = by_rank.get(2)
@@ -299,7 +300,7 @@ def _told(chosen: Finding, found: Signatures, target: dict[str, str]) -> Explana
     frames = next((one.frames for one in [link, *links] if one and one.frames), ())
     culprit = found.culprit(frames)
     place: dict[str, Any] = {
-        "file": culprit.file if culprit else "",
+        "file": culprit.file if culprit else hit.groups.get("file", "") if hit else "",
         "line": culprit.line if culprit else None,
         "evidence": chosen.evidence[:EVIDENCE],
         "where": chosen.where,
@@ -324,7 +325,7 @@ def _told(chosen: Finding, found: Signatures, target: dict[str, str]) -> Explana
         rule=rule.id,
         boundary=rule.boundary,
         whose=rule.whose,
-        sure="low" if rule.secondary else "medium" if rule.kind or rule.level == "any" else "high",
+        sure="low" if rule.secondary else "medium" if rule.kind else "high",
         advice=_filled(rule.advice, values),
         next=_filled(rule.next, values),
         **place,

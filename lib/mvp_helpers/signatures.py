@@ -69,7 +69,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     kind: bool = False
     """A kind of error rather than a known one: gives way to an unknown exception before it."""
     outlived_by: Literal["steps", "phase", "nothing"] = "steps"
-    """What shows that the run went on regardless: two more steps, the next phase, or nothing."""
+    """What shows that the run went on: two more steps (before training the first one), the next phase, or nothing."""
     advice: str
     next: str
 
@@ -78,22 +78,25 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return "Blocked" if phase == "start" else "Fail"
         return self.verdict
 
-    @property
-    def rank(self) -> int:
-        """The lower, the more it explains."""
-        if self.verdict == "Noise":
-            return 4
-        return 3 if self.secondary else 2 if self.kind else 1 if self.level == "any" else 0
-
 
 class Hit(msgspec.Struct, frozen=True):
-    """A rule that fits, where, and the named groups of its regex."""
+    """A rule that fits, where, and the named groups of its regex. ``remark``: the line calls itself no error."""
 
     rule: Rule
     number: int
     evidence: str
     link: Link | None
     groups: dict[str, str]
+    remark: bool = False
+
+    @property
+    def rank(self) -> int:
+        """The lower, the more it explains: known causes, what did not end the run by itself, kinds of errors, effects, noise."""
+        if self.rule.verdict == "Noise":
+            return 4
+        if self.rule.secondary:
+            return 3
+        return 2 if self.rule.kind else 1 if self.remark or self.rule.outlived_by == "nothing" else 0
 
 
 class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,16 +115,21 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def of_line(self, line: Line, phase: Phase) -> Hit | None:
         """The best rule for a line that belongs to no traceback."""
-        return _best(
-            hit
+        hits = (
+            _fit(rule, line.text, phase, line.number, None, remark=line.quiet)
             for rule in self.rules
             if not rule.exception and (rule.level == "any" or not line.quiet)
-            if (hit := _fit(rule, line.text, phase, line.number, None))
         )
+        return min((hit for hit in hits if hit), key=lambda hit: hit.rank, default=None)
 
     def of_chain(self, chain: Chain, phase: Phase) -> Hit | None:
         """The best rule for exceptions that belong together: of two that explain equally, the one for what came first."""
-        return _best(hit for link in chain.causes() for hit in self._of_link(link, phase))
+        # Of effects that say the same the first rule is the one that says more.
+        return min(
+            (hit for link in chain.causes() for hit in self._of_link(link, phase)),
+            key=lambda hit: (hit.rank, hit.number if hit.rank < 3 else 0),
+            default=None,
+        )
 
     def _of_link(self, link: Link, phase: Phase) -> Iterator[Hit]:
         for rule in self.rules:
@@ -139,11 +147,17 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 continue
             hit = _fit(rule, link.text, phase, link.number, link)
             for line in link.rest:
-                # What follows an exception's line may tell the cause; an effect or noise there tells nothing about it.
-                if hit is None and rule.rank < 3 and (rule.level == "any" or not line.quiet):
+                if hit is None and (rule.level == "any" or not line.quiet):
                     hit = _fit(rule, line.text, phase, line.number, link)
+                    # What follows an exception may tell its cause; an effect there only says more about an effect.
+                    if hit and hit.rank > 2 and not self._effect(link, phase):
+                        hit = None
             if hit:
                 yield hit
+
+    def _effect(self, link: Link, phase: Phase) -> bool:
+        own = (_fit(rule, link.text, phase, link.number, link) for rule in self.rules if rule.secondary)
+        return any(own)
 
     def culprit(self, frames: Iterable[Frame]) -> Frame | None:
         """The innermost frame outside of libraries; the innermost of all when they are all libraries'."""
@@ -163,7 +177,7 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 _pattern = functools.lru_cache(maxsize=None)(re.compile)
 
 
-def _fit(rule: Rule, text: str, phase: Phase, number: int, link: Link | None) -> Hit | None:
+def _fit(rule: Rule, text: str, phase: Phase, number: int, link: Link | None, remark: bool = False) -> Hit | None:
     if phase not in rule.phase or (rule.any and not any(word in text for word in rule.any)):
         return None
     match = _pattern(rule.regex).search(text)
@@ -171,11 +185,7 @@ def _fit(rule: Rule, text: str, phase: Phase, number: int, link: Link | None) ->
         return None
     evidence = link.headline if link else text.strip()
     groups = {key: value for key, value in match.groupdict().items() if value}
-    return Hit(rule, number, evidence, link, groups)
-
-
-def _best(hits: Iterable[Hit]) -> Hit | None:
-    return min(hits, key=lambda hit: (hit.rule.rank, hit.number), default=None)
+    return Hit(rule, number, evidence, link, groups, remark)
 
 
 def load(file: Path = FILE) -> Signatures:

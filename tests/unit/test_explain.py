@@ -174,6 +174,7 @@ def test_what_a_run_outlived_is_no_cause() -> None:
     late = told(full + steps + full)
     assert (late.where, late.step) == ("x.log:5", 3), "the one it did not outlive"
     assert told(ROOT + steps).evidence == "no error was found"
+    assert told(ROOT + "step:1 - actor/loss:0.1\n").evidence == "no error was found", "a step shows that all was built"
     assert told(steps + ROOT + "step:4 - actor/loss:0.1\n").verdict == "Unknown", "one step may have been on its way"
 
 
