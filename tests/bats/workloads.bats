@@ -120,10 +120,10 @@ def folder(path):
         name = normal(str(file.relative_to(path)))
         # Of a bundle only the names: what Ray says of itself changes from second to second. driver.times holds nothing but times.
         told = file.is_file() and not name.startswith("debug/") and name != "logs/driver.times"
-        files[name] = normal(file.read_bytes().decode(errors="backslashreplace")) if told else None
+        files[name] = normal(file.read_text()) if told else None
     return files
 
-cli, sdk = (folder(pathlib.Path(path)) for path in sys.argv[1:])
+cli, sdk = (folder(pathlib.Path(path)) for path in sys.argv[1:3])
 assert cli.keys() == sdk.keys(), cli.keys() ^ sdk.keys()
 assert len([name for name in cli if name.startswith("debug/TIME-")]) > 10, list(cli)
 differ = [name for name in cli if cli[name] != sdk[name]]
