@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from . import inputs
+from . import inputs, processes
 from .errors import BadInput, did_you_mean
 from .paths import SharedRoot
 
@@ -184,13 +184,13 @@ def try_out(reward: RewardFunction, train_file: str | None, user_code: Path, lim
         report, stacks = Path(folder) / "report.json", Path(folder) / "stacks.txt"
         question = msgspec.json.encode([reward, train_file, str(user_code), limit_s]).decode()
         argv = [sys.executable, "-m", "mvp_helpers.reward_trial", question, str(report), str(stacks)]
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True)
+        # A session of its own, to end all that it starts; a precheck that is stopped takes it along.
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=processes.die_with_parent)
         try:
             code: int | None = child.wait(START_S + limit_s)
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            # Whatever it started goes with it.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()

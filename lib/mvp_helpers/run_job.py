@@ -7,7 +7,6 @@ Ray's own logs.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import json
 import os
@@ -21,7 +20,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from . import debug_bundle, files, job_folder, job_secrets, log_times, plan, ray_api
+from . import debug_bundle, files, job_folder, job_secrets, log_times, plan, processes, ray_api
 from .errors import BadInput, MvpError
 from .job_folder import Result, now
 from .paths import JobFolder
@@ -30,7 +29,6 @@ from .plan import Plan
 HAND_OVER_S = 10.0
 """How long a CLAIMED job folder is the submitter's before the runner takes it over (the submitter must have died)."""
 POLL_S = 0.5
-PR_SET_PDEATHSIG = 1
 PIPE_BYTES = 1 << 20
 """How much a trainer can print before it waits for us; the most that Linux grants to anybody."""
 PIECE_BYTES = 1 << 16
@@ -131,7 +129,7 @@ class Runner:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=processes.die_with_parent,
             )
         except OSError as error:
             self.last_error_line = f"{argv[0]}: {error.strerror}"
@@ -250,11 +248,6 @@ class MetricsTail:
                 if isinstance(entry, dict) and isinstance(entry.get("step"), int) and isinstance(entry.get("data"), dict):
                     return entry
         return None
-
-
-def _die_with_parent() -> None:
-    """In the child: SIGKILL when the job runner is killed, or the trainer would train on unseen. Source: prctl(2)."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run(folder: JobFolder) -> int:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from mvp_helpers import jobspec, plan, precheck, reward, reward_trial
+from mvp_helpers import jobspec, plan, precheck, processes, reward, reward_trial
 from mvp_helpers.cluster import PROJECT, Cluster
 from mvp_helpers.errors import BadInput
 from mvp_helpers.paths import SharedRoot
@@ -303,6 +307,34 @@ def test_a_call_that_hangs_or_crashes_is_told_with_its_line(
     monkeypatch.setenv("PYTHONPATH", f"{PROJECT}/lib:{code}")
     asked = function(code, GOOD.replace("    return 1.0\n", body))
     assert reward.try_out(asked, train_file, code, limit_s=1) == reward.Trial(problem=problem, at=f"{code}/r.py:3")
+
+
+def test_what_a_function_started_ends_with_its_trial(code: Path, train_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{PROJECT}/lib:{code}")
+    start = f"    import subprocess\n    open({str(code / 'pid')!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))\n"
+    asked = function(code, GOOD.replace("    return 1.0\n", start + "    return 1.0\n"))
+    assert reward.try_out(asked, train_file, code).score == 1.0
+    wait_until(lambda: processes.start_time(int((code / "pid").read_text())) is None)
+
+
+def test_a_trial_ends_with_a_precheck_that_is_killed(code: Path, train_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{PROJECT}/lib:{code}")
+    pid = code / "pid"
+    asked = function(code, f"import os, time\nopen({str(pid)!r}, 'w').write(f'{{os.getpid()}} ')\ntime.sleep(600)\n" + GOOD)
+    call = "from pathlib import Path; from mvp_helpers import reward; "
+    call += f"reward.try_out(reward.{asked!r}, {train_file!r}, Path({str(code)!r}))"
+    parent = subprocess.Popen([sys.executable, "-c", call])
+    wait_until(lambda: pid.exists() and pid.read_text().endswith(" "))
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: processes.start_time(int(pid.read_text())) is None)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
 
 
 def test_the_precheck_tells_the_reward_functions_problem(
