@@ -35,13 +35,40 @@ trained() { # <id>: the job succeeded and every check of it passes
   assert_output "*✓ Pass     trained on this cluster*1 job: * 0 Fail*"
 }
 
-@test "GRPO trains on groups of answers, with a KL loss to the reference policy when the JobSpec asks for it" {
-  changes='$a\  trainer.total_training_steps: 2\n  actor_rollout_ref.actor.use_kl_loss: true'
-  run --separate-stderr 43_submit_jobspec.sh "$(spec grpo-kl grpo "$changes" 's/save_freq: 10/save_freq: 2/')" --wait
+reward() { # <job id> <file> <line>...: a GRPO JobSpec whose reward function that file, under user/code, holds
+  mkdir -p "$FOLDER/private/user/code"
+  printf '%s\n' "${@:3}" >"$FOLDER/private/user/code/$2"
+  spec "$1" grpo "s/^workload: grpo/&\nreward_fn_path: user\/code\/$2/" \
+    '$a\  trainer.total_training_steps: 2\n  actor_rollout_ref.actor.use_kl_loss: true' 's/save_freq: 10/save_freq: 2/'
+}
+
+@test "GRPO trains on groups of answers, by the user's reward function, with a KL loss when the JobSpec asks for it" {
+  file=$(reward grpo-kl quarter.py 'from table import SCORE' 'async def compute_score(data_source, solution_str, **kwargs):' \
+    '    return SCORE')
+  echo 'SCORE = 0.25' >"$FOLDER/private/user/code/table.py"
+  run --separate-stderr 43_submit_jobspec.sh "$file" --wait
   assert_status 0
   trained grpo-kl
   grep -q 'rollout.n=4' "$JOBS/grpo-kl/config/resolved.yaml" || fail 'no groups'
   [[ $(grep -c '"actor/kl_loss"' "$JOBS/grpo-kl/metrics.jsonl") == 2 ]] || fail 'no KL loss'
+  grep -q '^MVP_PRECHECK_REWARD=.*/quarter.py:compute_score gave 0.25 ' "$JOBS/grpo-kl/logs/driver.log" || fail 'not prechecked'
+  [[ $(grep -c '"critic/score/mean": *0.25,' "$JOBS/grpo-kl/metrics.jsonl") == 2 ]] || fail "$(<"$JOBS/grpo-kl/metrics.jsonl")"
+}
+
+@test "an error of the user's in a reward function blocks the job, with its line, before anything trains" {
+  run --separate-stderr 43_submit_jobspec.sh "$(reward broken broken.py '' 'import no_such_module' 'def compute_score(**kwargs): return 1')" --wait
+  assert_status 3
+  told="$FOLDER/private/user/code/broken.py:2: ModuleNotFoundError: No module named 'no_such_module'"
+  assert_stderr_has "$told"
+  grep -qF "$told" "$JOBS/broken/result.json" || fail "$(<"$JOBS/broken/result.json")"
+  [[ ! -e $JOBS/broken/metrics.jsonl ]] || fail 'it trained'
+}
+
+@test "a reward function that verl could not call is refused at submission, and nothing is claimed" {
+  run --separate-stderr 43_submit_jobspec.sh "$(reward uncallable uncallable.py 'def compute_score(answer): return 1')"
+  assert_status 2
+  assert_stderr_has "uncallable.py:1: compute_score(answer) cannot take verl's call"
+  [[ ! -e $JOBS/uncallable ]] || fail 'a job folder was claimed'
 }
 
 @test "SFT trains on both workers of the cluster it was submitted to, and saves every 10 steps" {

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mvp_helpers import chart, metrics, trend
+from mvp_helpers import chart, cli, job_folder, metrics, trend
+from mvp_helpers.cluster import Cluster
+from mvp_helpers.job_folder import Result
+from mvp_helpers.paths import SharedRoot
 
 
 def noise(seed: int, count: int, slope: float = 0.0) -> list[float]:
@@ -124,3 +127,30 @@ def test_the_rewards_of_a_run_are_told_by_step_and_a_run_with_a_loss_has_none(tm
     key = "critic/score/mean"
     assert write((0, {key: 9}), (2, {key: None}), (1, {key: 0.5}), (3, {key: 0})).rewards() == [0.5, None, 0.0]
     assert write((1, {"train/loss": 2.0}), (2, {"train/loss": 1.0})).rewards() == []
+
+
+@pytest.mark.parametrize(
+    ("rewards", "code", "told"),
+    [
+        (noise(0, 40, slope=0.01), 0, "reward: rose over 40 steps: "),
+        (noise(0, 40), 1, "reward: no rise is shown over 40 steps: "),
+        ([0.1, 0.2], 1, "nothing can be said of 2 steps"),
+        ([], 2, "bad input: job 'job1' has no reward in "),
+    ],
+)
+def test_the_verb_draws_and_judges_a_job_and_its_exit_code_is_the_verdict(
+    shared: SharedRoot,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    rewards: list[float],
+    code: int,
+    told: str,
+) -> None:
+    folder = job_folder.claim(shared, Result(submission_id="job1", workload="grpo", state="CLAIMED"))
+    steps = ({"step": at + 1, "data": {"critic/score/mean": reward}} for at, reward in enumerate(rewards))
+    folder.metrics.write_text("".join(json.dumps(step) + "\n" for step in steps))
+    monkeypatch.setenv("MVP_CLUSTER_JSON", cluster.to_json())
+    assert cli.main(["trend", "job1"]) == code
+    out, errors = capsys.readouterr()
+    assert told in out + errors and len(out.splitlines()) == (13 if rewards else 0)
