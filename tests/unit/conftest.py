@@ -56,3 +56,8 @@ def cluster(shared: SharedRoot) -> Cluster:
 def replace() -> Callable[..., Any]:
     """``msgspec.structs.replace``, untyped: a copy with some fields changed."""
     return msgspec.structs.replace
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A process imports verl once, and the plugin must be there then: its tests come before others that need verl."""
+    items.sort(key=lambda item: item.path.name != "test_verl_cpu.py")
