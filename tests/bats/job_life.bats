@@ -187,27 +187,26 @@ ask_ray_status() { # <id>
   [[ $(state_of interrupted) == STOPPED && -e $JOBS/interrupted/saved ]] || fail "$(<"$JOBS/interrupted/result.json")"
 }
 
-sft() { # <id> <last step> [<more JSON>]: a real SFT job, saving every second step
+sft() { # <id> <last step> [<more JSON> [<more overrides>]]: a real SFT job, saving every second step
   printf '{"workload": "sft", "submission_id": "%s", "code_path": "common/code/verl/current", "model": "common/models/default",
-    "dataset": "datasets/gsm8k_sft", "trainer_overrides": {"trainer.total_training_steps": %s, "trainer.save_freq": 2%s}' "$1" "$2" "${3:-}}" \
-    >"$FOLDER/specs/$1.json"
-  printf '}' >>"$FOLDER/specs/$1.json"
+    "dataset": "datasets/gsm8k_sft", "trainer_overrides": {"trainer.total_training_steps": %s, "trainer.save_freq": 2%s}%s}' \
+    "$1" "$2" "${4:-}" "${3:-}" >"$FOLDER/specs/$1.json"
   43_submit_jobspec.sh "$FOLDER/specs/$1.json" --wait
 }
 
 @test "a job goes on from the last whole checkpoint of another, in a folder of its own" {
   sft before 3
   find "$JOBS/before" -type f -exec sha256sum {} + | sort >"$FOLDER/before.sums"
-  run --separate-stderr sft mismatched 5 ', "trainer.nnodes": 1}, "resume_from": "before"'
+  run --separate-stderr sft mismatched 5 ', "resume_from": "before"' ', "trainer.nnodes": 1'
   assert_status 2
   assert_stderr_has "step 3 of job 'before' was written by 2 trainer processes; this job would have 1"
-  run --separate-stderr sft finished 3 '}, "resume_from": "before"'
+  run --separate-stderr sft finished 3 ', "resume_from": "before"'
   assert_status 2
   assert_stderr_has 'this job would train up to step 3'
   [[ ! -e $JOBS/mismatched && ! -e $JOBS/finished && $(find "$JOBS/before" -type f -exec sha256sum {} + | sort) == "$(<"$FOLDER/before.sums")" ]]
   # As a trainer leaves it that is killed while it saves.
   truncate -s -7 "$JOBS/before/checkpoints/global_step_3/optim_world_size_2_rank_1.pt"
-  run --separate-stderr sft after 4 '}, "resume_from": "before"'
+  run --separate-stderr sft after 4 ', "resume_from": "before"'
   assert_status 0
   assert_stderr_has 'before: skipped: global_step_3 is not whole: optim_world_size_2_rank_1.pt is cut short or damaged'
   assert_stderr_has 'after goes on from step 2 of before'
