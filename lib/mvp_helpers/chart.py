@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII = " #"
@@ -38,6 +38,12 @@ def bars(values: Sequence[float | None], width: int, height: int, encoding: str 
     lines.append(" " * margin + axes[1] + axes[2] * len(columns))
     lines.append(" " * (margin + 1) + first + last.rjust(max(len(columns) - len(first), len(last) + 1)))
     return lines
+
+
+def encoding(environment: Mapping[str, str], of_stream: str | None) -> str | None:
+    """What the terminal understands: Python writes UTF-8 in the C locale too, for which the user may have a reason."""
+    chosen = environment.get("LC_ALL") or environment.get("LANG")
+    return "ascii" if chosen in ("C", "POSIX") else of_stream
 
 
 def _columns(values: Sequence[float | None], width: int) -> list[float | None]:

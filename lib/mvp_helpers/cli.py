@@ -332,7 +332,8 @@ def _trend(args: argparse.Namespace) -> int:
         raise BadInput(f"job '{args.id}' has no reward in {folder.metrics}", hint="./scripts/50_status.sh lists the jobs")
     found = trend.of(rewards)
     width = min(100, shutil.get_terminal_size((100, 24)).columns)
-    print("\n".join([*chart.bars(rewards, width, 10, sys.stdout.encoding), found.tell("reward")]))
+    encoding = chart.encoding(os.environ, sys.stdout.encoding)
+    print("\n".join([*chart.bars(rewards, width, 10, encoding), found.tell("reward")]))
     return 0 if found.rises else 1
 
 

@@ -108,6 +108,19 @@ def test_without_unicode_bars_are_plain() -> None:
     assert chart.bars([0.0, 1.0], width=10, height=2, encoding=None) == lines
 
 
+@pytest.mark.parametrize(
+    ("environment", "found"),
+    [
+        ({}, "utf-8"),
+        ({"LANG": "C.UTF-8"}, "utf-8"),
+        ({"LC_ALL": "C", "LANG": "de_DE.UTF-8"}, "ascii"),
+        ({"LANG": "POSIX"}, "ascii"),
+    ],
+)
+def test_the_c_locale_is_taken_at_its_word(environment: dict[str, str], found: str) -> None:
+    assert chart.encoding(environment, "utf-8") == found
+
+
 def test_a_long_series_is_averaged_into_the_width() -> None:
     lines = chart.bars([*[1.0] * 500, *[0.5] * 500], width=24, height=2, encoding="utf-8")
     assert lines[0].count("█") == 10 and lines[1].count("█") == 21 and max(map(len, lines)) <= 24
