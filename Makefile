@@ -42,7 +42,9 @@ unit: ## tests of the Python modules
 	$(VENV)/pytest
 
 bats: ## tests of the scripts, on real Ray clusters of their own
-	$(VENV)/bats --pretty --timing tests/bats
+	@# Started in the background, bash cannot be interrupted, and tests of Ctrl-C would wait for ever: SIGINT is put back.
+	$(VENV)/python -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
+	  $(VENV)/bats --pretty --timing tests/bats
 
 deps: ## create .venv with the pinned packages
 	@scripts/12_install_py_deps.sh

@@ -109,7 +109,7 @@ class Runner:
             code = self._spawn(self.plan.argv)
         self._note_metrics()
         if self.stop_requested_at is not None:
-            self.result.state, self.result.reason = "STOPPED", "stopped on request"
+            self.result.state, self.result.reason = "STOPPED", "told to stop by SIGTERM: 52_stop, or the end of its node"
         elif code == 0:
             self.result.state = "SUCCEEDED"
         else:

@@ -1,0 +1,180 @@
+#!/usr/bin/env bats
+# What breaks on a real cluster while jobs run: after each fault the state is true, the evidence is there, 55 names the cause, and the
+# next job works. The order counts: later faults hurt more.
+
+load helpers
+
+setup_file() {
+  make_cluster_file faults 6 20
+  sed -i 's/num_cpus: 2/num_cpus: 8/' "$MVP_CLUSTER"
+  export WORKLOADS=$FOLDER/workloads JOBS=$FOLDER/private/jobs
+  mkdir "$WORKLOADS" "$FOLDER/specs"
+  toy() { printf 'entry: {command: [python3, %s, %s]}\n' "$BATS_TEST_DIRNAME/toy_trainer.py" "$2" >"$WORKLOADS/$1.yaml"; }
+  toy short '"2", "0.1"'
+  toy long '"400", "0.3"'
+  toy hungry '"60", "0.2", "4"'
+  01_up.sh
+}
+
+setup() {
+  export MVP_WORKLOADS=$WORKLOADS
+}
+
+teardown_file() {
+  02_down.sh 2>/dev/null || true
+  umount "$FOLDER/full" 2>/dev/null || true
+  rm -rf "$FOLDER"
+}
+
+submit() { # <id> <workload> [<43's options>...]
+  printf '{"workload": "%s", "submission_id": "%s"}' "$2" "$1" >"$FOLDER/specs/$1.json"
+  43_submit_jobspec.sh "$FOLDER/specs/$1.json" "${@:3}"
+}
+
+result() { # <id> <field>
+  python -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$JOBS/$1/result.json" "$2"
+}
+
+wait_for() { # <seconds> <what> <command>...
+  local tick
+  for ((tick = 0; tick < $1 * 5; tick++)); do
+    "${@:3}" &>/dev/null && return 0
+    sleep 0.2
+  done
+  fail "waited $1 s in vain for $2: $(cat "$JOBS"/*/result.json | grep -E '"(submission_id|state|reason)"')"
+}
+
+has_state() { # <id> <state>
+  [[ $(result "$1" state) == "$2" ]]
+}
+
+settled_as() { # <id> <state>: as the status screen says, which asks Ray about jobs that have not ended
+  50_status.sh --json >/dev/null
+  has_state "$@"
+}
+
+trains() { # <id>
+  [[ $(result "$1" steps_done) -ge 2 ]]
+}
+
+start_training() { # <id>
+  submit "$1" "${2:-long}" >/dev/null
+  wait_for 60 'the training' trains "$1"
+}
+
+next_job_works() {
+  submit "next-$BATS_TEST_NUMBER" short --wait --timeout 120
+}
+
+explained() { # <id> <pattern in what 55 says>
+  run --separate-stderr 55_explain.sh "$1"
+  assert_status 0
+  assert_output "$2"
+}
+
+processes_of() { # <host>: pids of everything its Ray node started, jobs included
+  instances faults | sed -n "s/ faults\.$1\..*//p"
+}
+
+host_of() { # <id>: the host its driver runs on
+  result "$1" driver_host
+}
+
+@test "a submitter killed at any stage leaves the truth, and a retry works" {
+  for delay in 0.2 0.4 0.6 0.8 1.0 1.3; do
+    setsid bash -c "$(declare -f submit); submit killed-$delay short" &>/dev/null &
+    sleep "$delay"
+    kill -9 -- "-$!" 2>/dev/null || true
+  done
+  sleep 16 # a submitter that is gone has this long for its last request to reach Ray
+  50_status.sh --json >/dev/null
+  for delay in 0.2 0.4 0.6 0.8 1.0 1.3; do
+    [[ -d $JOBS/killed-$delay ]] || continue
+    has_state "killed-$delay" NOT_SUBMITTED || wait_for 20 "the end of killed-$delay" has_state "killed-$delay" SUCCEEDED
+  done
+  next_job_works
+}
+
+@test "a trainer killed with SIGKILL: FAILED at once, with the signal" {
+  start_training trainer-killed
+  kill -9 "$(result trainer-killed trainer_pid)"
+  wait_for 10 FAILED has_state trainer-killed FAILED
+  [[ $(result trainer-killed reason) == *SIGKILL* ]] || fail "$(result trainer-killed reason)"
+  explained trainer-killed '*SIGKILL*'
+  compgen -G "$JOBS/trainer-killed/debug/*-failed/nodes.json" || fail 'no bundle at the end'
+  next_job_works
+}
+
+@test "a training worker killed: FAILED, and the dead actor is the cause" {
+  start_training worker-killed
+  read -r _ first _ < <(grep '^workers' "$JOBS/worker-killed/logs/driver.log")
+  kill -9 "$first"
+  wait_for 30 FAILED has_state worker-killed FAILED
+  explained worker-killed '*worker*died*'
+  next_job_works
+}
+
+@test "a job runner killed: the trainer goes with it, and the next look says FAILED" {
+  start_training runner-killed
+  trainer=$(result runner-killed trainer_pid)
+  kill -9 "$(ps -o ppid= -p "$trainer" | tr -d ' ')"
+  wait_until_gone "$trainer"
+  wait_for 30 FAILED settled_as runner-killed FAILED
+  explained runner-killed '*'
+  next_job_works
+}
+
+@test "a whole worker node killed while it trains: FAILED, the node is named, up repairs it" {
+  start_training node-killed
+  for host in worker-0 worker-1; do [[ $(host_of node-killed) == "$host" ]] || other=$host; done
+  mapfile -t pids < <(processes_of "$other")
+  kill -9 "${pids[@]}" 2>/dev/null || true
+  wait_for 60 FAILED settled_as node-killed FAILED
+  explained node-killed '*'
+  01_up.sh
+  next_job_works
+}
+
+@test "a shared root that is full while a job trains: FAILED once there is room for the word, nothing half-written" {
+  mkdir "$FOLDER/full"
+  mount -t tmpfs -o size=24m tmpfs "$FOLDER/full" || skip 'no right to mount a small file system'
+  sed "s#^shared_root:.*#shared_root: $FOLDER/full#" "$MVP_CLUSTER" >"$FOLDER/full.yaml"
+  # shellcheck disable=SC2030,SC2031 # every test has its own
+  MVP_CLUSTER=$FOLDER/full.yaml JOBS=$FOLDER/full/jobs
+  submit full hungry >/dev/null
+  wait_for 60 'the full disk' grep -q 'No space left' "$JOBS/full/logs/driver.log" "$FOLDER/full/jobs/full/result.json"
+  rm -f "$JOBS"/full/checkpoints/*
+  wait_for 30 FAILED settled_as full FAILED
+  explained full '*No space left on device*'
+  [[ ! $(find "$FOLDER/full" -name '.result*') ]] || fail 'a temporary file was left'
+  MVP_CLUSTER=${MVP_CLUSTER/full.yaml/faults.yaml} JOBS=$FOLDER/private/jobs next_job_works
+}
+
+@test "the head killed while a job trains and started again: jobs stay readable, the lost one has ended, the next works" {
+  start_training head-killed
+  mapfile -t pids < <(processes_of head)
+  kill -9 "${pids[@]}" 2>/dev/null || true
+  run --separate-stderr 50_status.sh
+  assert_status 0
+  assert_output '*trainer-killed*'
+  run --separate-stderr 54_verify.sh trainer-killed
+  assert_status 1
+  01_up.sh # ends the workers of the lost head, and with them the job: by SIGTERM, unless it had already failed
+  50_status.sh --json >/dev/null
+  # shellcheck disable=SC2031 # every test has its own
+  [[ $(result head-killed state) == @(STOPPED|FAILED) && $(result head-killed reason) ]] || fail "$(<"$JOBS/head-killed/result.json")"
+  explained head-killed '*'
+  next_job_works
+}
+
+@test "the driver's node unreachable: noticed, FAILED, explained; up brings the node back" {
+  start_training unreachable
+  host=$(host_of unreachable)
+  mapfile -t frozen < <(processes_of "$host")
+  kill -STOP "${frozen[@]}" 2>/dev/null || true # as a cut link: nothing answers, nothing is closed
+  wait_for 120 FAILED settled_as unreachable FAILED
+  kill -KILL "${frozen[@]}" 2>/dev/null || true
+  explained unreachable '*'
+  01_up.sh
+  next_job_works
+}
