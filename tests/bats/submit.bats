@@ -10,6 +10,7 @@ setup_file() {
   mkdir "$WORKLOADS" "$FOLDER/specs"
   printf 'entry: {command: [python3, -c, "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ)]))"]}\n' >"$WORKLOADS/tell.yaml"
   printf 'entry: {command: [sleep, "10"]}\n' >"$WORKLOADS/sleep.yaml"
+  printf 'entry: {command: [sleep, "300"]}\n' >"$WORKLOADS/hog.yaml"
   printf 'entry: {command: [python3, -c, "raise SystemExit(7)"]}\n' >"$WORKLOADS/fail.yaml"
   printf 'entry: {command: [touch, trained]}\nimports: [json]\n' >"$WORKLOADS/stray.yaml"
   01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
@@ -132,10 +133,11 @@ assert jobs["small-ppo"]["steps_done"] == 3, jobs["small-ppo"]' <<<"$output"
 
 @test "a job that waits for resources is not waited for in silence" {
   all='"resources": {"entrypoint_resources": {"worker_node": 100}}'
-  for id in hog-1 hog-2; do 43_submit_jobspec.sh "$(spec '{"workload": "sleep", "submission_id": "'$id'", '"$all"'}')"; done
+  for id in hog-1 hog-2; do 43_submit_jobspec.sh "$(spec '{"workload": "hog", "submission_id": "'$id'", '"$all"'}')"; done
   run --separate-stderr 43_submit_jobspec.sh --wait --pending-timeout 7 "$(spec '{"workload": "tell", "submission_id": "queued", '"$all"'}')"
   assert_status 4
   assert_stderr_has 'worker_node'
+  52_stop.sh hog-1 hog-2
   wait_for_state queued SUCCEEDED
 }
 
