@@ -17,10 +17,9 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import IO, Any
 
-from . import debug_bundle, files, job_folder, job_secrets, log_times, plan, processes, ray_api
+from . import debug_bundle, files, job_folder, job_secrets, log_times, metrics, plan, processes, ray_api
 from .errors import BadInput, MvpError
 from .job_folder import Result, now
 from .paths import JobFolder
@@ -48,7 +47,6 @@ class Runner:
         self.child: subprocess.Popen[bytes] | None = None
         self.stop_requested_at: float | None = None
         self.last_error_line = ""
-        self._metrics = MetricsTail(folder.metrics)
         self.secrets = job_secrets.read(folder.secrets)
         self._mask = job_secrets.Mask(self.secrets.values())
 
@@ -199,8 +197,9 @@ class Runner:
             self.result.reason = f"driver node unknown: {error.what}"
 
     def _note_metrics(self) -> None:
-        if last := self._metrics.newest():
-            self.result.steps_done, self.result.last_metrics = last["step"], last["data"]
+        step, data = metrics.tail(self.folder.metrics)
+        if data and (step, data) != (self.result.steps_done, self.result.last_metrics):
+            self.result.steps_done, self.result.last_metrics = step, data
             self._save()
 
     def _save(self) -> None:
@@ -223,31 +222,6 @@ class Runner:
             return found
         except (OSError, ValueError, KeyError):
             return None
-
-
-class MetricsTail:
-    """Reads ``metrics.jsonl`` as it grows; a line still being written waits for the next look."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-
-    def newest(self) -> dict[str, Any] | None:
-        """The last complete step written since the last call, or None."""
-        try:
-            with self._path.open("rb") as stream:
-                stream.seek(self._offset)
-                data = stream.read()
-        except OSError:
-            return None
-        whole, newline, _ = data.rpartition(b"\n")
-        self._offset += len(whole) + len(newline)
-        for line in reversed(whole.splitlines()):
-            with contextlib.suppress(ValueError):
-                entry = json.loads(line)
-                if isinstance(entry, dict) and isinstance(entry.get("step"), int) and isinstance(entry.get("data"), dict):
-                    return entry
-        return None
 
 
 def run(folder: JobFolder) -> int:

@@ -16,11 +16,10 @@ import msgspec
 import pytest
 from toys import plan_of
 
-from mvp_helpers import job_folder, plan
+from mvp_helpers import job_folder, metrics, plan
 from mvp_helpers.cluster import PROJECT
 from mvp_helpers.job_folder import Result
 from mvp_helpers.paths import JobFolder, SharedRoot
-from mvp_helpers.run_job import MetricsTail
 
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
@@ -195,11 +194,9 @@ def test_a_failed_precheck_blocks_and_the_trainer_never_starts(tmp_path: Path) -
 
 def test_a_line_still_being_written_waits_for_the_next_look(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    tail = MetricsTail(path)
-    assert tail.newest() is None
-    path.write_text('{"step": 1, "data": {}}\n{"step": 2, "da')
-    assert (tail.newest() or {})["step"] == 1
-    assert tail.newest() is None
+    assert metrics.tail(path) == (0, {})
+    path.write_text('{"step": 1, "data": {"loss": 2}}\n{"step": 2, "da')
+    assert metrics.tail(path) == (1, {"loss": 2})
     with path.open("a") as stream:
-        stream.write('ta": {}}\nnot json\n')
-    assert (tail.newest() or {})["step"] == 2
+        stream.write('ta": {"loss": 1}}\nnot json\n')
+    assert metrics.tail(path) == (2, {"loss": 1})
