@@ -20,8 +20,9 @@ token=$EPOCHSECONDS-$$
 host_facts() { run helper_on "$1" host-facts "$1" --canary "$token" || true; }
 host_canaries() { run helper_on "$1" host-facts "$1" --canary "$token" --read || true; }
 
-run hosts_up
+bring_hosts_up
 facts=$(on_each host_facts "${HOSTS[@]}")
 seen=$(on_each host_canaries "${HOSTS[@]}")
 [[ -z $DRY_RUN ]] || exit 0
-"$PYTHON" -m mvp_helpers prereq --canary "$token" "${OPTS[@]}" < <(printf '%s\n\n%s\n' "$facts" "$seen") || exit
+host_exec "$HEAD" -- rm -rf "$SHARED_ROOT/.canary-$token" || true
+"$PYTHON" -m mvp_helpers prereq "${OPTS[@]}" < <(printf '%s\n\n%s\n' "$facts" "$seen") || exit

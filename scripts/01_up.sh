@@ -27,7 +27,7 @@ if given --check; then
   exit 0
 fi
 
-run hosts_up
+bring_hosts_up
 # A head that is gone takes its workers with it, and Ray starts none while a worker on the same machine still names the old one.
 [[ -n $DRY_RUN || $(now) != down ]] || on_each stop_node "${WORKERS[@]}"
 # Workers start as soon as they can join, while the head's dashboard still comes up.

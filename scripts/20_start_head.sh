@@ -11,5 +11,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 parse_options '' "$@"
 load_cluster
 
-run hosts_up
+bring_hosts_up
 run helper_on "$HEAD" start-node "$HEAD"

@@ -24,7 +24,11 @@ def say(text: str) -> None:
 def _cluster(args: argparse.Namespace) -> int:
     from . import cluster
 
-    print(cluster.load(args.name).to_shell(), end="")
+    addresses = dict(pair.partition("=")[::2] for pair in args.at)
+    loaded = cluster.load(args.name, addresses, args.here)
+    if args.here:
+        loaded.host(args.here)
+    print(loaded.to_shell(), end="")
     return 0
 
 
@@ -80,7 +84,6 @@ def _prereq(args: argparse.Namespace) -> int:
         for part in sys.stdin.read().split("\n\n", 1)
     ]
     checks = prereq.decide(loaded, rounds[0], rounds[1], prereq.tool_versions())
-    prereq.remove_canaries(loaded, args.canary)
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(checks), indent=2).decode())
     else:
@@ -386,6 +389,10 @@ def _parser() -> argparse.ArgumentParser:
 
     verb = verbs.add_parser("cluster", help="a cluster file as shell assignments, for eval")
     verb.add_argument("name", help="a name in templates/ray/, or the path of a cluster file")
+    verb.add_argument(
+        "--at", action="append", default=[], metavar="HOST=IP", help="the address of a host that has none in the file"
+    )
+    verb.add_argument("--here", default="", metavar="HOST", help="the host that this machine is: no ssh to it")
     verb.set_defaults(action=_cluster)
 
     verb = verbs.add_parser("start-node", help="start this host's Ray node, or repair it")
@@ -408,7 +415,6 @@ def _parser() -> argparse.ArgumentParser:
     verb.set_defaults(action=_host_facts)
 
     verb = verbs.add_parser("prereq", help="decide from the hosts' facts on stdin (for 00)")
-    verb.add_argument("--canary", required=True, help="names the canary files of this check")
     verb.add_argument("--json", action="store_true")
     verb.set_defaults(action=_prereq)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from . import tools
 from .documents import convert, parse
 from .errors import BadInput, did_you_mean
 
@@ -26,7 +28,55 @@ class Host(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     name: HostName
     role: Literal["head", "worker"]
-    ip: str
+    ip: str = ""
+    """Empty where only the running host knows it: its host driver finds it."""
+    host: str = ""
+    """ssh: name, address or ssh config alias to connect to, default ``name``; ``self`` is the machine we are on."""
+    user: str = ""
+    port: Port | None = None
+    key: str = ""
+
+
+class Ssh(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How hosts are reached by ssh; a host's own ``user``, ``port`` and ``key`` win."""
+
+    user: str = ""
+    port: Port | None = None
+    key: str = ""
+    config: str = ""
+    """An ssh config file instead of the user's own."""
+    jump: str = ""
+    """A jump host, ``user@host:port``."""
+    connect_timeout_s: Annotated[int, msgspec.Meta(ge=1)] = 10
+
+    def words(self, host: Host) -> list[str]:
+        """The words between ``ssh`` and the remote command for ``host``, without those that are the same for all."""
+        words: list[str] = []
+        for option, value in (
+            ("-F", self.config),
+            ("-J", self.jump),
+            ("-l", host.user or self.user),
+            ("-i", host.key or self.key),
+        ):
+            words += [option, value] if value else []
+        port = host.port or self.port
+        return [*words, *(("-p", str(port)) if port else ()), host.host or host.name]
+
+
+class Docker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which containers the hosts are: a host's name is a service of the compose files, and its container's name."""
+
+    compose: list[str] = msgspec.field(default_factory=lambda: ["docker-compose.yaml"])
+    """Files, a later one overriding an earlier one; relative to the project."""
+    project: HostName = "mvp"
+
+
+class Slurm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of the allocation (``sbatch``) and of every step in it (``srun``), e.g. ``--container-image=…``."""
+
+    sbatch: list[str] = []
+    srun: list[str] = []
+    pending_timeout_s: Annotated[int, msgspec.Meta(ge=1)] = 600
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,7 +128,12 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     state_dir: str | None = None
     """Where each host keeps the record of its Ray node; default ``${shared_root}/ray/<cluster>``."""
     python: str = "python3"
-    """The interpreter on the hosts: a name on their PATH, or a path."""
+    """The interpreter on the hosts: a name on their PATH, or a path. By ssh always a path: rc files change the PATH."""
+    tools_dir: str | None = None
+    """Where this project lies on the hosts, as they see it. Default: where it is here; by ssh where script 13 puts it."""
+    ssh: Ssh = Ssh()
+    docker: Docker = Docker()
+    slurm: Slurm = Slurm()
     device: Literal["cpu", "cuda"]
     hosts: list[Host]
     worker: Worker
@@ -122,6 +177,13 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return Path(self.state_dir or f"{self.shared_root}/ray/{self.name}")
 
     @property
+    def tools(self) -> str:
+        """Where this project lies on the hosts."""
+        if self.tools_dir:
+            return self.tools_dir
+        return f"{self.shared_root}/common/tools/mvp/{tools.version()}" if self.host_driver == "ssh" else str(PROJECT)
+
+    @property
     def token_file(self) -> Path:
         return self.state / "ray_token"
 
@@ -141,13 +203,34 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "SHARED_ROOT": self.shared_root,
             "CLUSTER_PYTHON": self.python,
             "CLUSTER_STATE": str(self.state),
+            "TOOLS_DIR": self.tools,
             "DASHBOARD": self.dashboard,
             "MVP_CLUSTER_JSON": self.to_json(),
         }
+        arrays = {"HOSTS": [host.name for host in self.hosts], "HOST_IPS": [host.ip for host in self.hosts]}
+        arrays |= self._driver_words()
         lines = [f"{key}={shlex.quote(value)}" for key, value in values.items()]
-        lines.append("HOSTS=(" + " ".join(shlex.quote(host.name) for host in self.hosts) + ")")
-        lines.append("HOST_IPS=(" + " ".join(shlex.quote(host.ip) for host in self.hosts) + ")")
+        lines += [f"{key}=({shlex.join(words)})" for key, words in arrays.items()]
         return "\n".join(lines) + "\nexport MVP_CLUSTER_JSON\n"
+
+    def _driver_words(self) -> dict[str, list[str]]:
+        """What the bash file of this host driver needs to know, as arrays."""
+        if self.host_driver == "ssh":
+            # One element a host: its words, quoted for eval; "self" for the machine we are on.
+            targets = ["self" if host.host == "self" else shlex.join(self.ssh.words(host)) for host in self.hosts]
+            return {"SSH_TARGETS": targets, "SSH_CONNECT_TIMEOUT": [str(self.ssh.connect_timeout_s)]}
+        if self.host_driver == "docker":
+            return {
+                "COMPOSE_FILES": [str(PROJECT / file) for file in self.docker.compose],
+                "COMPOSE_PROJECT": [self.docker.project],
+            }
+        if self.host_driver == "slurm":
+            return {
+                "SBATCH_OPTIONS": self.slurm.sbatch,
+                "SRUN_OPTIONS": self.slurm.srun,
+                "SLURM_PENDING_TIMEOUT": [str(self.slurm.pending_timeout_s)],
+            }
+        return {}
 
 
 SAFE_PATH = re.compile(r"[\w./+@%:~-]+")
@@ -194,8 +277,10 @@ def find(name_or_file: str) -> Path:
     return path
 
 
-def load(name_or_file: str) -> Cluster:
+def load(name_or_file: str, addresses: Mapping[str, str] | None = None, here: str = "") -> Cluster:
     """Read, expand and check a cluster file; relative paths are relative to the project.
+
+    ``addresses`` are those of hosts that have none in the file; ``here`` is the host (``self``) that this machine is.
 
     Raises:
         BadInput: missing file, syntax error, unknown field, wrong type, no head or more than one, no worker.
@@ -216,10 +301,24 @@ def load(name_or_file: str) -> Cluster:
             f"{path}: shared_root {str(PROJECT / cluster.shared_root)!r} holds a character that a shell or Hydra would split",
             hint="MVP_SHARED_ROOT=/a/plain/path",
         )
-    absolute = {"shared_root": str(PROJECT / cluster.shared_root)}
+    if cluster.host_driver == "local" and (lacking := [host.name for host in cluster.hosts if not host.ip]):
+        raise BadInput(f"{path}: host '{lacking[0]}' has no ip", hint="a loopback address of its own, e.g. ip: 127.0.0.11")
+    if cluster.host_driver == "ssh" and not cluster.python.startswith("/"):
+        raise BadInput(
+            f"{path}: python is '{cluster.python}': by ssh it must be a path, for rc files change the PATH",
+            hint="python: /usr/bin/python3, or that of the image's virtual environment",
+        )
+    absolute: dict[str, Any] = {"shared_root": str(PROJECT / cluster.shared_root)}
     if cluster.state_dir:
         absolute["state_dir"] = str(PROJECT / cluster.state_dir)
-    return msgspec.structs.replace(cluster, **absolute)
+    absolute["hosts"] = [_located(host, addresses or {}, here) for host in cluster.hosts]
+    located = msgspec.structs.replace(cluster, **absolute)
+    return msgspec.structs.replace(located, tools_dir=located.tools)
+
+
+def _located(host: Host, addresses: Mapping[str, str], here: str) -> Host:
+    found = {"ip": host.ip or addresses.get(host.name, "")}
+    return msgspec.structs.replace(host, **found, **({"host": "self"} if host.name == here else {}))
 
 
 def from_environment() -> Cluster:

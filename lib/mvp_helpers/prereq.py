@@ -111,10 +111,6 @@ def canaries(cluster: Cluster, name: str, token: str) -> Facts:
     return Facts(name=name, sees=sorted(os.listdir(folder)) if folder.is_dir() else [])
 
 
-def remove_canaries(cluster: Cluster, token: str) -> None:
-    shutil.rmtree(Path(cluster.shared_root) / f".canary-{token}", ignore_errors=True)
-
-
 def decide(cluster: Cluster, facts: Iterable[Facts], second: Iterable[Facts], tools: dict[str, str]) -> list[Check]:
     """The table: ``tools`` are versions (or "") of the commands the scripts need here; hosts without facts did not answer."""
     known = {host.name: host for host in facts}

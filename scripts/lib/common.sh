@@ -115,13 +115,18 @@ find_python() { # sets PYTHON: the project's own interpreter, else the machine's
     die 3 "$PYTHON is older than Python 3.10" 'MVP_PYTHON=/path/to/python3.12 ./scripts/12_install_py_deps.sh'
 }
 
-load_cluster() { # CLUSTER_NAME, HOSTS … (see Cluster.to_shell), HEAD, WORKERS, and the verbs of its host driver
+read_cluster_file() { # [--at HOST=IP]...: CLUSTER_NAME, HOSTS, HOST_IPS … (see Cluster.to_shell)
   local assignments
-  find_python
-  assignments=$("$PYTHON" -m mvp_helpers cluster "${MVP_CLUSTER:-local}") || exit
+  assignments=$("$PYTHON" -m mvp_helpers cluster "${MVP_CLUSTER:-local}" ${MVP_HERE:+--here "$MVP_HERE"} "$@") || exit
   eval "$assignments"
+}
+
+load_cluster() { # what the cluster file says, HEAD, WORKERS, and the verbs of its host driver
+  find_python
+  read_cluster_file
   # shellcheck disable=SC2034 # used by the scripts
   HEAD=${HOSTS[0]} WORKERS=("${HOSTS[@]:1}")
   # shellcheck source=scripts/lib/hosts.sh
   source "$SCRIPTS/lib/hosts.sh"
+  locate_hosts
 }

@@ -7,7 +7,7 @@
 #   host_exec NAME [-i] -- ARGV...    run ARGV on a host: every argument arrives byte for byte, the exit code comes back;
 #                                     stdin only with -i. Its environment has MVP_HOST, MVP_HOST_IP, MVP_CLUSTER_JSON, a
 #                                     PYTHONPATH with the helper, and no RAY_* variable of the caller
-#   host_ip NAME                      the address its Ray node announces
+#   host_ip NAME                      the address its Ray node announces; nothing and exit code 1 while the host does not run
 #
 # Everything below is written on top of them.
 
@@ -16,6 +16,19 @@
 # shellcheck source=scripts/lib/hosts/local.sh
 source "$SCRIPTS/lib/hosts/$HOST_DRIVER.sh"
 
+locate_hosts() { # the addresses that the cluster file leaves to the hosts: into HOST_IPS and MVP_CLUSTER_JSON
+  local at ip found=()
+  for at in "${!HOSTS[@]}"; do
+    [[ -n ${HOST_IPS[at]} ]] || ! ip=$(host_ip "${HOSTS[at]}") || found+=(--at "${HOSTS[at]}=$ip")
+  done
+  ((${#found[@]} == 0)) || read_cluster_file "${found[@]}"
+}
+
+bring_hosts_up() { # hosts that can be reached, and where they are
+  run hosts_up
+  [[ -n $DRY_RUN ]] || locate_hosts
+}
+
 helper_on() { # <host> [-i] <argument>...: the Python helper, run on a host
   local host=$1 stdin=()
   shift
@@ -23,30 +36,33 @@ helper_on() { # <host> [-i] <argument>...: the Python helper, run on a host
   host_exec "$host" "${stdin[@]}" -- "$CLUSTER_PYTHON" -m mvp_helpers "$@"
 }
 
-on_each() { # <command> <host>...: run the command for all hosts at once; failures name the hosts
-  local command=$1 host code worst=0 failed=()
-  local -A pids=()
-  shift
+AT_ONCE=32 # hosts that are worked on at the same time
+
+on_each() { # <command> <host>...: run the command for all hosts, many at once; failures name the hosts
+  local command=$1 at code worst=0 failed=() pids=() names=("${@:2}")
   if [[ -n $DRY_RUN ]]; then
-    for host; do "$command" "$host"; done
+    for at in "${!names[@]}"; do "$command" "${names[at]}"; done
     return
   fi
-  set -m # a process group each: Ctrl-C and TERM are passed on to all that a host's command started
-  for host; do
-    "$command" "$host" &
-    pids[$host]=$!
+  trap 'kill -TERM "${pids[@]/#/-}" 2>/dev/null; wait; exit 130' INT TERM
+  for at in "${!names[@]}"; do
+    ((at < AT_ONCE)) || collect $((at - AT_ONCE))
+    set -m # a process group each: Ctrl-C and TERM are passed on to all that a host's command started
+    "$command" "${names[at]}" &
+    pids[at]=$!
+    set +m
   done
-  set +m
-  # shellcheck disable=SC2064 # the ids of now
-  trap "kill -TERM ${pids[*]/#/-} 2>/dev/null; wait; exit 130" INT TERM
-  for host; do
-    code=0
-    wait "${pids[$host]}" || code=$?
-    ((code == 0)) || { failed+=("$host") && worst=$((code > worst ? code : worst)); }
-  done
+  for at in "${!pids[@]}"; do collect "$at"; done
   trap 'exit 130' INT
   trap 'exit 143' TERM
   ((worst == 0)) || die "$worst" "$command: ${failed[*]}"
+}
+
+collect() { # <at>: on_each's own
+  code=0
+  wait "${pids[$1]}" || code=$?
+  unset "pids[$1]"
+  ((code == 0)) || { failed+=("${names[$1]}") && worst=$((code > worst ? code : worst)); }
 }
 
 start_worker() { # <host>
