@@ -17,11 +17,11 @@
 source "$SCRIPTS/lib/hosts/$HOST_DRIVER.sh"
 
 locate_hosts() { # the addresses that the cluster file leaves to the hosts: into HOST_IPS and MVP_CLUSTER_JSON
-  local at ip found=()
+  local at ip words=()
   for at in "${!HOSTS[@]}"; do
-    [[ -n ${HOST_IPS[at]} ]] || ! ip=$(host_ip "${HOSTS[at]}") || found+=(--at "${HOSTS[at]}=$ip")
+    [[ -n ${HOST_IPS[at]} ]] || ! ip=$(host_ip "${HOSTS[at]}") || words+=(--at "${HOSTS[at]}=$ip")
   done
-  ((${#found[@]} == 0)) || read_cluster_file "${found[@]}"
+  ((${#words[@]} == 0)) || read_cluster_file "${words[@]}"
 }
 
 bring_hosts_up() { # hosts that can be reached, and where they are
