@@ -36,6 +36,7 @@ lint: ## shellcheck, shfmt, ruff, mypy --strict
 	$(VENV)/shellcheck $(SHELL_FILES)
 	$(VENV)/shfmt -d $(SHELL_FILES)
 	$(VENV)/ruff check lib tests benchmarks
+	$(VENV)/ruff format --check lib tests benchmarks
 	$(VENV)/mypy
 
 unit: ## tests of the Python modules
