@@ -407,6 +407,9 @@ def _environment(
         "PYTHONSAFEPATH": "1",
         "PYTHONUNBUFFERED": "1",
         **merged,
+        # Ray signals every process below its own: SIGINT, which the trainer does not get to see, so that the job runner's SIGTERM
+        # is the only one. Of two the second often means "now, without a checkpoint".
+        "RAY_JOB_STOP_SIGNAL": "SIGINT",
         "RAY_JOB_STOP_WAIT_TIME_S": str((spec.stop_wait_s or cluster.stop_wait_s) + LAST_WORD_S),
         JOB_FOLDER: values["job_folder"],
     }

@@ -107,7 +107,7 @@ class Runner:
             code = self._spawn(self.plan.argv)
         self._note_metrics()
         if self.stop_requested_at is not None:
-            self.result.state, self.result.reason = "STOPPED", "told to stop by SIGTERM: 52_stop, or the end of its node"
+            self.result.state, self.result.reason = "STOPPED", "told to stop: 52_stop, or the end of its node"
         elif code == 0:
             self.result.state = "SUCCEEDED"
         else:
@@ -127,7 +127,7 @@ class Runner:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=processes.die_with_parent,
+                preexec_fn=_before_trainer,
             )
         except OSError as error:
             self.last_error_line = f"{argv[0]}: {error.strerror}"
@@ -222,6 +222,12 @@ class Runner:
             return found
         except (OSError, ValueError, KeyError):
             return None
+
+
+def _before_trainer() -> None:
+    """In the child: it ends with us, and Ray's own stop signal is for us alone (see ``plan``); ours is SIGTERM."""
+    processes.die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def run(folder: JobFolder) -> int:

@@ -125,7 +125,7 @@ print(d.datetime.fromtimestamp(last / 1000, d.timezone.utc).isoformat())' "$JOBS
   assert_status 0
   assert_output 'saver STOPPED'
   [[ -e $JOBS/saver/saved && $(state_of saver) == STOPPED ]] || fail 'no time to save'
-  grep -qx saving "$JOBS/saver/logs/driver.log"
+  [[ $(grep -cx saving "$JOBS/saver/logs/driver.log") == 1 ]] || fail 'not told exactly once'
   ls -d "$JOBS"/saver/debug/*-stopped
   wait_until_gone "${pids[@]}"
   [[ -z $(marked saver) ]] || fail "left: $(marked saver)"
