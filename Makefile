@@ -3,11 +3,11 @@
 
 SHELL := /bin/bash
 VENV := .venv/bin
-SHELL_FILES := $(wildcard scripts/*.sh scripts/lib/*.sh scripts/lib/hosts/*.sh benchmarks/*.sh benchmarks/lib/*.sh tests/bats/*.bash tests/bats/*.bats)
+SHELL_FILES := $(wildcard scripts/*.sh scripts/lib/*.sh scripts/lib/hosts/*.sh benchmarks/*.sh benchmarks/lib/*.sh tests/*.sh $(foreach dir,tests/bats tests/lab,$(dir)/*.sh $(dir)/*.bash $(dir)/*.bats))
 export MVP_CLUSTER := $(or $(CLUSTER),$(MVP_CLUSTER),local)
 
 .DEFAULT_GOAL := help
-.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions learn test lint unit bats deps deps-dev prereq up down status bench
+.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions learn test lint unit bats lab deps deps-dev deps-lab prereq up down status bench
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -30,7 +30,7 @@ regress-versions: ## two versions of verl's code at work at the same time, each 
 learn: ## SFT, then GRPO from its weights: does the reward rise? A chart, and a test with its numbers (5 minutes)
 	@scripts/learn.sh
 
-test: deps-dev lint unit bats ## all tests, with what they need installed first
+test: deps-dev deps-lab lint unit bats lab ## all tests, with what they need installed first
 
 lint: ## shellcheck, shfmt, ruff, mypy --strict
 	$(VENV)/shellcheck $(SHELL_FILES)
@@ -43,15 +43,19 @@ unit: ## tests of the Python modules
 	$(VENV)/pytest
 
 bats: ## tests of the scripts, on real Ray clusters of their own
-	@# Started in the background, bash cannot be interrupted, and tests of Ctrl-C would wait for ever: SIGINT is put back.
-	$(VENV)/python -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
-	  $(VENV)/bats --pretty --timing tests/bats
+	@tests/run_bats.sh tests/bats
+
+lab: deps-lab ## tests on real hosts: ssh, docker, Slurm; what this machine cannot run is skipped, with the reason
+	@tests/lab/run.sh
 
 deps: ## create .venv with the pinned packages
 	@scripts/12_install_py_deps.sh
 
 deps-dev:
 	@scripts/12_install_py_deps.sh --dev
+
+deps-lab:
+	@tests/lab/install.sh
 
 prereq: ## check this machine and the cluster's hosts
 	@scripts/00_prereq_check.sh
