@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Speed and memory of 55_explain.sh on a large log that it makes itself: many steps, and a traceback at the end; no Ray needed.
+# MB/s of wall time and of CPU time, as a whole process, each round beside `wc -l` of the same file, which does nothing but read it.
+#
+# usage: [ROUNDS=3] [MEGABYTES=1000] ./benchmarks/bench_explain.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib/common.sh"
+parse_options '' "$@"
+find_python
+export ROUNDS=${ROUNDS:-3} MEGABYTES=${MEGABYTES:-1000}
+say "$(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg), $ROUNDS rounds"
+exec "$PYTHON" "$PROJECT/benchmarks/lib/explain.py"
