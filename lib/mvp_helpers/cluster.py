@@ -17,6 +17,8 @@ from .errors import BadInput, did_you_mean
 
 PROJECT = Path(__file__).resolve().parents[2]
 TEMPLATES = PROJECT / "templates" / "ray"
+GPU_SELECTORS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+"""Variables that choose GPUs for whole processes. Ray gives each process its GPUs by the first (on AMD by the second)."""
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Count = Annotated[int, msgspec.Meta(ge=0)]

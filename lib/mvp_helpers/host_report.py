@@ -156,8 +156,7 @@ class _Report:
         pid = self.result.trainer_pid if self.result.trainer_pid in self.pids else next(iter(self.pids), None)
         whose, variables = "of this report: no process of the job runs here", dict(os.environ)
         if pid:
-            raw = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="surrogateescape")
-            whose, variables = f"of pid {pid}", dict(item.split("=", 1) for item in raw.split("\0") if "=" in item)
+            whose, variables = f"of pid {pid}", processes.environment(pid)
         named = dict.fromkeys(self._secrets(), redact.MASKED)
         shown = redact.environment(variables) | {name: value for name, value in named.items() if name in variables}
         self._write("environment.txt", f"# {whose}\n" + "".join(f"{name}={value}\n" for name, value in sorted(shown.items())))

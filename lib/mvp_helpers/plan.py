@@ -14,7 +14,7 @@ import msgspec
 from . import checkpoints, inputs, job_folder, overrides, snapshot, workloads
 from . import reward as reward_function
 from .checkpoints import Resume
-from .cluster import PROJECT, Cluster
+from .cluster import GPU_SELECTORS, PROJECT, Cluster
 from .errors import BadInput
 from .jobspec import JobSpec, override_texts
 from .paths import JobFolder, SharedRoot
@@ -397,6 +397,12 @@ def _environment(
     """``runtime_env.env_vars``: later layers win; PYTHONPATH begins with ``python_path`` and has no empty entry."""
     layers = {**workload.env_vars, **device.env_vars, **cluster.env_vars}
     merged = {key: _render(value, values) for key, value in layers.items()} | spec.env_vars
+    if cluster.device == "cuda" and (chosen := [name for name in GPU_SELECTORS if name in merged]):
+        raise BadInput(
+            f"{source}: env_vars.{chosen[0]} (the JobSpec's, the cluster file's or the workload's): Ray gives every process of a "
+            "job its GPUs, and would count them wrongly",
+            hint="leave it out; which GPUs a worker has is set where its Ray node is started",
+        )
     extra = [part for part in merged.pop("PYTHONPATH", "").split(":") if part and "$" not in part]
     for part in extra:
         if not part.startswith("/"):

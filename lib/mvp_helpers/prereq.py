@@ -13,14 +13,16 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from . import ray_node
+from . import gpus, processes, ray_node
 from .cluster import Cluster, Host
 from .errors import MvpError
+from .gpus import GpuFacts
 
 GIB = 1 << 30
 MIN_DISK = 5 * GIB
@@ -31,7 +33,6 @@ MIN_SHM = GIB
 """Ray's object store lives there; with less it falls back to the disk and crawls."""
 MIN_RAY = (2, 41)
 MAX_CLOCK_SKEW_S = 30.0
-FACTS_TIMEOUT_S = 20
 
 
 class Facts(msgspec.Struct, kw_only=True):
@@ -46,7 +47,8 @@ class Facts(msgspec.Struct, kw_only=True):
     memory_total: int = 0
     memory_available: int = 0
     shm_free: int = 0
-    gpus: list[str] = []
+    gpus: GpuFacts | None = None
+    """Of the workers of a cluster with GPUs."""
     clock: float = 0.0
     shared_root_problem: str = ""
     code_problem: str = ""
@@ -63,6 +65,8 @@ class Check(msgspec.Struct, kw_only=True):
     ok: bool
     found: str
     todo: str = ""
+    info: bool = False
+    """Only to know: nothing about it can be wrong."""
 
 
 def write_canary(cluster: Cluster, name: str, token: str) -> str:
@@ -86,6 +90,7 @@ def host_facts(cluster: Cluster, name: str, token: str) -> Facts:
     host = cluster.host(name)
     memory = dict(re.findall(r"(\w+):\s+(\d+) kB", Path("/proc/meminfo").read_text()))
     problem = write_canary(cluster, name, token)
+    has_gpus = cluster.device == "cuda" and host.role == "worker"
     return Facts(
         name=name,
         hostname=platform.node(),
@@ -96,12 +101,12 @@ def host_facts(cluster: Cluster, name: str, token: str) -> Facts:
         memory_total=int(memory["MemTotal"]) * 1024,
         memory_available=int(memory["MemAvailable"]) * 1024,
         shm_free=_free(Path("/dev/shm")),
-        gpus=_gpus(),
+        gpus=gpus.look(_node_environment(cluster, host)) if has_gpus else None,
         clock=time.time(),
         shared_root_problem=problem,
         code_problem=_code_problem(cluster) if host.role == "head" else "",
         port_problem=_port_problem(cluster, host),
-        node_runs=_node_runs(cluster, host),
+        node_runs=_running(cluster, host) is not None,
     )
 
 
@@ -140,6 +145,7 @@ def decide(cluster: Cluster, facts: Iterable[Facts], second: Iterable[Facts], to
         _equal("Python", answered, lambda host: host.python, "use one image, or one virtual environment, on all hosts"),
         _equal("Ray", answered, lambda host: host.ray, "./scripts/12_install_py_deps.sh on the host that differs"),
     ]
+    checks += _own_gpus(cluster, answered)
     if len(answered) > 1:
         skew = max(host.clock for host in answered) - min(host.clock for host in answered)
         checks.append(
@@ -187,15 +193,79 @@ def _host_checks(cluster: Cluster, host: Host, facts: Facts) -> list[Check]:
     ]
     if host.role == "head":
         checks.append(check("verl code", not facts.code_problem, facts.code_problem or f"verl {facts.verl}", install))
-    elif cluster.device == "cuda":
-        wanted = cluster.worker.num_gpus
-        found = f"{len(facts.gpus)} ({', '.join(sorted(set(facts.gpus)))})" if facts.gpus else "none"
-        checks.append(
-            check(
-                f"GPUs ({wanted} wanted)", len(facts.gpus) >= wanted, found, "worker.num_gpus in the cluster file, or the driver"
-            )
-        )
+    elif facts.gpus:
+        checks += _gpu_checks(host.name, facts.gpus, cluster.worker.num_gpus)
     return checks
+
+
+def _gpu_checks(name: str, facts: GpuFacts, wanted: int) -> list[Check]:
+    def check(what: str, ok: bool, found: str, todo: str = "", *, info: bool = False) -> Check:
+        return Check(what=f"{name}: {what}", ok=ok, found=found, todo=todo, info=info)
+
+    models = "; ".join(
+        f"{count} × {model}" for model, count in Counter(f"{gpu.name}, {gpu.memory}" for gpu in facts.gpus).items()
+    )
+    driver = check(
+        "NVIDIA driver",
+        not facts.problem,
+        facts.problem or facts.driver,
+        "nvidia-smi on that host; in docker: gpus, or the runtime",
+    )
+    selectors = [f"{selector}={value}" for selector, value in facts.selectors.items() if value]
+    rocr = facts.selectors.get("ROCR_VISIBLE_DEVICES")
+    alone = " (Ray gives its workers CUDA_VISIBLE_DEVICES beside it)" if len(selectors) == 1 else ""
+    choice = check(
+        "one variable chooses GPUs",
+        not rocr,
+        " and ".join(selectors) + f": verl refuses both{alone}" if rocr else ", ".join(selectors) or "none is set",
+        f"unset ROCR_VISIBLE_DEVICES where {name} is started; then ./scripts/02_down.sh and ./scripts/01_up.sh",
+    )
+    fabric = check("InfiniBand", True, facts.fabric, info=True)
+    if facts.problem:
+        return [driver, choice, fabric]
+    visible, chosen = len(facts.visible), facts.selectors.get("CUDA_VISIBLE_DEVICES")
+    shown = f"torch sees {facts.torch_count}" + "".join(
+        f" ({text})" for text in (facts.torch_version, facts.torch_problem) if text
+    )
+    return [
+        driver,
+        check(
+            f"GPUs ({wanted} wanted)",
+            len(facts.gpus) >= wanted,
+            models or "none",
+            "worker.num_gpus in the cluster file, or the driver",
+        ),
+        choice,
+        check(
+            "visible GPUs",
+            visible >= wanted,
+            "all" if chosen is None else f"{visible} of {len(facts.gpus)} by CUDA_VISIBLE_DEVICES={chosen}",
+            f"unset CUDA_VISIBLE_DEVICES where {name} is started, or worker.num_gpus in the cluster file",
+        ),
+        check(
+            "GPUs in torch",
+            facts.torch_count >= min(wanted, visible) and facts.torch_count > 0,
+            shown,
+            "a torch built for this driver's CUDA (./scripts/12_install_py_deps.sh, or the image)",
+        ),
+        check("NVLink", True, facts.links, info=True),
+        fabric,
+    ]
+
+
+def _own_gpus(cluster: Cluster, answered: list[Facts]) -> list[Check]:
+    """Two workers on one machine, or two containers with the same device ids, would train on the same GPUs."""
+    users: dict[str, list[str]] = {}
+    for host in answered:
+        for gpu in (host.gpus.visible if host.gpus else [])[: cluster.worker.num_gpus]:
+            users.setdefault(gpu.uuid, []).append(host.name)
+    shared = {uuid: names for uuid, names in users.items() if len(names) > 1}
+    found = f"{len(users)} GPUs, each of one worker"
+    if shared:
+        uuid, names = next(iter(shared.items()))
+        found = f"{' and '.join(names)} share {uuid}" + (f" and {len(shared) - 1} more" if len(shared) > 1 else "")
+    todo = "other device ids for each worker (docker), or CUDA_VISIBLE_DEVICES where each is started"
+    return [Check(what="no GPU belongs to two workers", ok=not shared, found=found, todo=todo)] if users else []
 
 
 MAKE_ROOM = "make the shared root writable, or choose another (MVP_SHARED_ROOT)"
@@ -239,16 +309,10 @@ def _free(path: Path) -> int:
     return shutil.disk_usage(path).free
 
 
-def _gpus() -> list[str]:
-    if not shutil.which("nvidia-smi"):
-        return []
-    try:
-        run = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, timeout=FACTS_TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired:
-        return []
-    return run.stdout.splitlines() if run.returncode == 0 else []
+def _node_environment(cluster: Cluster, host: Host) -> Mapping[str, str]:
+    """Environment of this host's Ray node; while none runs, of what would start it."""
+    record = _running(cluster, host)
+    return processes.environment(record.pid) if record else os.environ
 
 
 def _code_problem(cluster: Cluster) -> str:
@@ -260,13 +324,13 @@ def _code_problem(cluster: Cluster) -> str:
     return "" if code.source == "git" and code.repository else f"{code.path} holds no verl/"
 
 
-def _node_runs(cluster: Cluster, host: Host) -> bool:
+def _running(cluster: Cluster, host: Host) -> ray_node.Record | None:
     record = ray_node.NodePaths(cluster, host.name).read()
-    return bool(record and record.runs)
+    return record if record and record.runs() else None
 
 
 def _port_problem(cluster: Cluster, host: Host) -> str:
-    if _node_runs(cluster, host):
+    if _running(cluster, host):
         return ""
     try:
         ray_node.check_ports(cluster, host)
@@ -280,11 +344,12 @@ def _gib(size: int) -> str:
 
 
 def table(checks: list[Check]) -> str:
-    """The rows for a person: ✓ or ✗, what, found; for each ✗ what to do."""
+    """The rows for a person: ✓, ✗ or (only to know) ·, what, found; for each ✗ what to do."""
     width = max(len(check.what) for check in checks)
     lines = []
     for check in checks:
-        lines.append(f"{'✓' if check.ok else '✗'} {check.what:<{width}}  {check.found}")
+        mark = "·" if check.info else "✓" if check.ok else "✗"
+        lines.append(f"{mark} {check.what:<{width}}  {check.found}")
         if not check.ok:
             lines.append(f"  {'':<{width}}  → {check.todo}")
     return "\n".join(lines)

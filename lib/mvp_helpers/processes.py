@@ -45,6 +45,12 @@ def command(pid: int) -> str:
     return ""
 
 
+def environment(pid: int) -> dict[str, str]:
+    """The variables a process was started with. Raises OSError when it is gone, or another user's."""
+    raw = (PROC / str(pid) / "environ").read_bytes().decode(errors="surrogateescape")
+    return dict(item.split("=", 1) for item in raw.split("\0") if "=" in item)
+
+
 def pids() -> list[int]:
     """Every process this host shows us."""
     return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]

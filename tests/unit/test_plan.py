@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 from mvp_helpers import jobspec, plan
-from mvp_helpers.cluster import Cluster
+from mvp_helpers.cluster import GPU_SELECTORS, Cluster
 from mvp_helpers.errors import BadInput
 from mvp_helpers.paths import SharedRoot
 from mvp_helpers.plan import Plan
+from mvp_helpers.workloads import load as load_workload
 
 SPEC = {"workload": "toy", "submission_id": "job1", "code_path": "common/code/verl/current", "model": "common/models/tiny"}
 pytestmark = pytest.mark.usefixtures("workloads")
@@ -169,6 +170,36 @@ def test_both_ways_to_submit_carry_the_same_options(cluster: Cluster) -> None:
 
 def test_a_workload_without_settings_for_the_device_is_refused(cluster: Cluster) -> None:
     assert "has no settings for device 'cuda'" in refused(msgspec.structs.replace(cluster, device="cuda"))
+
+
+CUDA = """
+entry: {command: [train]}
+devices: {cuda: {env_vars: {OMP_NUM_THREADS: "4"}}}
+"""
+
+
+def test_which_gpus_a_process_uses_is_rays_matter_on_a_gpu_cluster(
+    cluster: Cluster, workloads: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workloads / "cuda.yaml").write_text(CUDA)
+    plain: dict[str, Any] = {"workload": "cuda", "code_path": None, "model": None, "dataset": None}
+    gpu_cluster = msgspec.structs.replace(cluster, device="cuda")
+    for name in GPU_SELECTORS:
+        monkeypatch.setenv(name, "3")  # the submitter's own, which is nobody's business
+    made = make(gpu_cluster, **plain)
+    assert set(made.env_vars).isdisjoint(GPU_SELECTORS) and "VISIBLE_DEVICES" not in shlex.join(made.submit_argv())
+    for name in GPU_SELECTORS:
+        assert f"env_vars.{name} " in refused(gpu_cluster, **plain, env_vars={name: "0,1"})
+        assert f"env_vars.{name} " in refused(msgspec.structs.replace(gpu_cluster, env_vars={name: "0"}), **plain)
+    assert make(cluster, env_vars={"CUDA_VISIBLE_DEVICES": ""}).env_vars["CUDA_VISIBLE_DEVICES"] == ""
+
+
+@pytest.mark.parametrize("name", ["ppo", "grpo", "sft"])
+def test_no_shipped_workload_chooses_gpus_on_a_gpu_cluster(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MVP_WORKLOADS")
+    loaded = load_workload(name)
+    assert {*loaded.env_vars, *loaded.devices["cuda"].env_vars}.isdisjoint({*GPU_SELECTORS, "VERL_PLATFORM"})
+    assert loaded.devices["cpu"].env_vars["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_a_plain_command_needs_neither_code_nor_data(cluster: Cluster) -> None:

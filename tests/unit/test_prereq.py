@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from mvp_helpers import prereq
@@ -79,13 +77,6 @@ def test_a_host_that_does_not_answer_is_named(cluster: Cluster) -> None:
 
 def test_a_missing_tool_is_named(cluster: Cluster) -> None:
     assert failed(cluster, all_hosts(), tools=TOOLS | {"git": ""}) == ["git here"]
-
-
-def test_gpus_are_wanted_where_the_cluster_file_wants_them(cluster: Cluster, replace: Callable[..., Cluster]) -> None:
-    worker = replace(cluster.worker, num_gpus=4)
-    gpus = replace(cluster, device="cuda", worker=worker)
-    facts = [host("head"), host("worker-0", gpus=["H200"] * 4), host("worker-1", gpus=["H200"] * 3)]
-    assert failed(gpus, facts) == ["worker-1: GPUs (4 wanted)"]
 
 
 def test_the_table_says_what_to_do_for_each_cross(cluster: Cluster) -> None:
