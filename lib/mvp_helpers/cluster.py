@@ -66,11 +66,11 @@ class Ssh(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Docker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which containers the hosts are: a host's name is a service of the compose files, and its container's name."""
+    """Which containers the hosts are: a host's name is that of a service in the compose files."""
 
     compose: list[str] = msgspec.field(default_factory=lambda: ["docker-compose.yaml"])
     """Files, a later one overriding an earlier one; relative to the project."""
-    project: HostName = "mvp"
+    project: HostName = "mvp11"
 
 
 class Slurm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

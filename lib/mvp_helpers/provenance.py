@@ -42,6 +42,7 @@ def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -
         "ray": ray_version,
         "python": platform.python_version(),
         "image": os.environ.get("MVP_IMAGE"),
+        "image_id": os.environ.get("MVP_IMAGE_ID"),
         "hosts": [{"name": host.name, "role": host.role, "ip": host.ip, "node_id": by_ip.get(host.ip)} for host in cluster.hosts],
     }
 

@@ -7,7 +7,8 @@
 #   host_exec NAME [-i] -- ARGV...    run ARGV on a host: every argument arrives byte for byte, the exit code comes back;
 #                                     stdin only with -i. Its environment has MVP_HOST, MVP_HOST_IP, MVP_CLUSTER_JSON, a
 #                                     PYTHONPATH with the helper, and no RAY_* variable of the caller
-#   host_ip NAME                      the address its Ray node announces; nothing and exit code 1 while the host does not run
+#   host_ip NAME                      the address its Ray node announces; nothing and exit code 1 while that is not known, 3 when
+#                                     the host certainly does not run (and so no Ray node on it)
 #
 # Everything below is written on top of them.
 
@@ -70,6 +71,9 @@ start_worker() { # <host>
 }
 
 stop_node() { # <host>
+  local code=0
+  host_ip "$1" >/dev/null || code=$?
+  ((code != 3)) || return 0
   run helper_on "$1" stop-node "$1" >/dev/null
 }
 

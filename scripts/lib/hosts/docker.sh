@@ -1,0 +1,171 @@
+# shellcheck shell=bash
+# Host driver "docker": a host is a container of a compose project on this machine, and its name is its service's.
+#
+# Running containers are left as they are: a changed image or setting takes effect after 02_down.sh. Containers, and what runs in them,
+# belong to the person who starts the script, also through sudo.
+
+find_containers() { # the project's running containers, by host: CONTAINERS, CONTAINER_IPS, IMAGE_IDS
+  local out ids host id image ip
+  declare -gA CONTAINERS=() CONTAINER_IPS=() IMAGE_IDS=()
+  command -v docker >/dev/null || die 3 'there is no docker on this machine' 'https://docs.docker.com/engine/install, or --cluster local'
+  out=$(docker ps -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT" 2>&1) || explain "docker ps" "$out"
+  mapfile -t ids <<<"$out"
+  [[ -n $out ]] || return 0
+  while read -r host id image ip; do
+    [[ -n $ip ]] || continue # it has ended meanwhile
+    CONTAINERS[$host]=$id CONTAINER_IPS[$host]=$ip IMAGE_IDS[$host]=$image
+  done < <(docker inspect --format '{{index .Config.Labels "com.docker.compose.service"}} {{.Id}} {{.Image}}
+    {{- range .NetworkSettings.Networks}} {{.IPAddress}}{{end}}' "${ids[@]}" 2>/dev/null)
+}
+
+explain() { # <command> <what it printed>: end with what the person can do about it
+  local what=${2%$'\n'} line
+  line=${what##*$'\n'}
+  shopt -s nocasematch
+  case $what in
+    *'permission denied'*docker*sock* | *docker*sock*'permission denied'*)
+      die 3 "user $(id -un) may not use docker's socket" "sudo usermod -aG docker $(id -un) and a new login, or the script with sudo"
+      ;;
+    *'cannot connect to the docker daemon'* | *'is the docker daemon running'* | *"couldn't connect to docker daemon"*)
+      die 3 "no docker daemon answers${DOCKER_HOST:+ at $DOCKER_HOST}" 'sudo systemctl start docker'
+      ;;
+    *'runtime name'*nvidia* | *'unknown runtime'*nvidia* | *nvidia-container-runtime*'not found'*)
+      die 3 "docker has no GPU runtime 'nvidia'" \
+        "install NVIDIA's container toolkit, then: sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker; without GPUs: --cluster dev-cpu"
+      ;;
+    *'unknown device'* | *'unresolvable CDI devices'*)
+      die 3 "this machine lacks a GPU that a worker asks for (MVP_GPUS_0=${MVP_GPUS_0:-0,1,2,3} MVP_GPUS_1=${MVP_GPUS_1:-4,5,6,7}): $line" \
+        'nvidia-smi -L lists them; with fewer: MVP_GPUS_0=0 MVP_GPUS_1=1, and worker.num_gpus in a cluster file of yours'
+      ;;
+    *nvidia-container-cli*) die 3 "the NVIDIA driver does not work for containers: $line" 'nvidia-smi, as root, on this machine' ;;
+    *'container name'*'already in use'*)
+      line=${what#*container name \"/}
+      die 3 "a container that is not this cluster's has the name ${line%%\"*}" "docker rm -f ${line%%\"*}, when nobody needs it"
+      ;;
+    *'port is already allocated'* | *'address already in use'*)
+      die 3 "a port that the compose files publish is taken: $line" 'another port in your compose file, or end what holds it'
+      ;;
+  esac
+  die 3 "$1: $what"
+}
+
+find_compose() { # sets COMPOSE: the command with project and files
+  local file
+  if docker compose version &>/dev/null; then
+    COMPOSE=(docker compose)
+  elif command -v docker-compose >/dev/null; then
+    COMPOSE=(docker-compose)
+  else
+    die 3 'docker compose is not installed' "install the package docker-compose-plugin (v2) or docker-compose (1.29)"
+  fi
+  COMPOSE+=(-p "$COMPOSE_PROJECT" --project-directory "$PROJECT")
+  for file in "${COMPOSE_FILES[@]}"; do COMPOSE+=(-f "$file"); done
+}
+
+name_invoker() { # for the compose files: who the containers run as, and the shared folder, which must be theirs
+  export MVP_UID MVP_GID MVP_USER MVP_SHARED_DIR
+  MVP_UID=${SUDO_UID:-$(id -u)} MVP_GID=${SUDO_GID:-$(id -g)} MVP_USER=${SUDO_USER:-$(id -un)}
+  MVP_SHARED_DIR=$(realpath -m "${MVP_SHARED_DIR:-$PROJECT/.mvp/$CLUSTER_NAME}")
+}
+
+hosts_up() {
+  local image host out old
+  all_run && return
+  find_compose
+  old=$(docker ps --filter name='^/?mvp-ray-(head|worker-.*)$' --format '{{.Names}}') || exit 3
+  [[ -z $old ]] || die 3 "containers of version 1 run: ${old//$'\n'/, }" './scripts/03_cleanup_v1_legacy.sh'
+  name_invoker
+  make_shared_folder
+  out=$("${COMPOSE[@]}" config 2>&1) || explain "${COMPOSE[*]} config" "$out"
+  while read -r image; do
+    docker image inspect "$image" &>/dev/null || {
+      say "pulling $image, once"
+      docker pull "$image" >&2 || die 3 "image $image is not here and cannot be pulled" 'MVP_IMAGE=<an image with Ray and verl>, or docker load'
+    }
+  done < <(sed -n 's/^ *image: *//p' <<<"$out" | sort -u)
+  out=$("${COMPOSE[@]}" up -d --no-recreate 2>&1) || explain "${COMPOSE[*]} up" "$out"
+  find_containers
+  for host in "${HOSTS[@]}"; do
+    [[ -n ${CONTAINERS[$host]:-} ]] || die 3 "the container of $host does not stay up" "${COMPOSE[*]} logs $host"
+  done
+  # shellcheck disable=SC2034 # for locate_hosts
+  HOST_IPS=("${HOSTS[@]//*/}") # what was started may have another address than before
+}
+
+all_run() {
+  local host
+  for host in "${HOSTS[@]}"; do [[ -n ${CONTAINERS[$host]:-} ]] || return 1; done
+}
+
+make_shared_folder() { # docker would make it root's
+  [[ -d $MVP_SHARED_DIR ]] || install -d -o "$MVP_UID" -g "$MVP_GID" "$MVP_SHARED_DIR" ||
+    die 3 "cannot make the shared folder $MVP_SHARED_DIR" 'MVP_SHARED_DIR=<a folder of yours>'
+}
+
+hosts_down() {
+  local out
+  find_compose
+  name_invoker
+  out=$("${COMPOSE[@]}" down -t 3 2>&1) || explain "${COMPOSE[*]} down" "$out"
+}
+
+hosts_list() { printf '%s\n' "${HOSTS[@]}"; }
+
+host_ip() { # <host>
+  [[ -n ${CONTAINER_IPS[$1]:-} ]] || return 3
+  printf '%s\n' "${CONTAINER_IPS[$1]}"
+}
+
+# In the container. $1: the words, quoted; they are ASCII, for docker hands on nothing but UTF-8.
+# shellcheck disable=SC2016
+IN_CONTAINER='unset "${!RAY_@}"; eval "exec -- $1"'
+
+# In the container: signal $1 to the process group that docker exec began with MVP_EXEC=$2. Only that process has no parent here.
+# shellcheck disable=SC2016
+SIGNAL_EXEC='for file in $(grep -lsz "^MVP_EXEC=$2\$" /proc/[0-9]*/environ); do
+  pid=${file//[!0-9]/}
+  ! grep -q "^PPid:.0$" "/proc/$pid/status" || { kill -s "$1" -- "-$pid" && exit 0; }
+done; exit 1'
+
+host_exec() {              # <host> [-i] -- <argv>...
+  (exec_in_container "$@") # its traps end with it
+}
+
+exec_in_container() { # as host_exec; ends the shell it is called in
+  local host=$1 container=${CONTAINERS[$1]:-} mark=$BASHPID.$EPOCHREALTIME code=0 words stdin=() client
+  [[ -n $container ]] || die 3 "$host: its container does not run" "./scripts/01_up.sh --cluster $MVP_CLUSTER"
+  shift
+  [[ $1 != -i ]] || { stdin=(-i) && shift; }
+  LC_ALL=C printf -v words ' %q' "${@:2}"
+  trap 'pass_on INT' INT
+  trap 'pass_on TERM' TERM
+  # In a session of its own: docker's client would leave at once where what runs in the container still has to clean up.
+  setsid docker exec "${stdin[@]}" -e MVP_EXEC="$mark" -e MVP_HOST="$host" -e MVP_HOST_IP="${CONTAINER_IPS[$host]}" -e MVP_CLUSTER_JSON \
+    -e MVP_IMAGE_ID="${IMAGE_IDS[$host]}" -e PYTHONPATH="$TOOLS_DIR/lib" "$container" bash -c "$IN_CONTAINER" "$host" "$words" <&0 &
+  client=$!
+  wait "$client" || code=$?
+  # Whoever read our output has gone: so goes what wrote it.
+  ((code != 128 + 13)) || docker exec "$container" bash -c "$SIGNAL_EXEC" "$host" PIPE "$mark" || true
+  ((code == 0)) || [[ -n $(docker ps -q --no-trunc --filter "id=$container") ]] ||
+    die 3 "$host: its container does not run any more" "./scripts/01_up.sh --cluster $MVP_CLUSTER"
+  exit "$code"
+}
+
+pass_on() { # <signal>: exec_in_container's own; until what runs in the container has ended
+  local number=130 tick
+  [[ $1 == INT ]] || number=143
+  trap '' INT TERM
+  for ((tick = 0; tick < 100; tick++)); do # it may not have begun yet
+    ! docker exec "$container" bash -c "$SIGNAL_EXEC" "$host" "$1" "$mark" 2>/dev/null || break
+    kill -0 "$client" 2>/dev/null || break
+    sleep 0.1
+  done
+  for ((tick = 0; tick < 200; tick++)); do
+    kill -0 "$client" 2>/dev/null || exit "$number"
+    sleep 0.1
+  done
+  docker exec "$container" bash -c "$SIGNAL_EXEC" "$host" KILL "$mark" || true
+  exit "$number"
+}
+
+find_containers
