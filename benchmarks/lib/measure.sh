@@ -9,6 +9,7 @@ declare -A TIMES=() # label → milliseconds of each round, separated by spaces
 
 start_benchmark() { # <argument>...: options, cluster, Ray's own commands on the PATH, a folder for synthetic jobs
   parse_options '' "$@"
+  export MVP_CLUSTER # --cluster is for the scripts that are measured too
   load_cluster
   [[ $HOST_DRIVER == local ]] || die 2 "benchmarks run on a local cluster, not on '$CLUSTER_NAME' ($HOST_DRIVER)"
   BENCH_TMP=$(mktemp -d)

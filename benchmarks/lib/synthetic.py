@@ -49,28 +49,20 @@ def root(folder: Path, count: int) -> None:
     print(file)
 
 
-def forgetting(folder: Path, keep: str) -> None:
-    """Print a cluster file for the running cluster: a shared root of its own, and ended jobs are forgotten unless ``keep``."""
-    loaded = cluster.from_environment()
-    settings = msgspec.structs.replace(loaded.ray, keep_job_records=bool(keep))
-    folder.mkdir()
-    file = folder / "cluster.json"
-    file.write_text(msgspec.structs.replace(loaded, shared_root=str(folder), state_dir=str(loaded.state), ray=settings).to_json())
-    print(file)
-
-
 def fill(count: int) -> None:
     """Run ``count`` trivial jobs on Ray, ``AT_ONCE`` at a time, each with the folder of a job that ended well."""
     loaded = cluster.load(os.environ["MVP_CLUSTER"])
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        for at, _ in enumerate(pool.map(lambda _: _trivial_job(loaded), range(count)), 1):
-            if at % 50 == 0 or at == count:
-                retention.sweep(loaded, ray_api.of(loaded))
-                print(f"{at} of {count} jobs", file=sys.stderr)
+        for done in range(0, count, retention.AT_ONCE):
+            some = min(retention.AT_ONCE, count - done)
+            list(pool.map(lambda _: _trivial_job(loaded), range(some)))
+            # Between jobs, for their folders get their last word only when Ray has spoken its own.
+            retention.sweep(loaded, ray_api.of(loaded))
+            print(f"{done + some} of {count} jobs", file=sys.stderr)
 
 
 def _trivial_job(loaded: cluster.Cluster) -> None:
-    api, name = ray_api.of(loaded), f"trivial-{secrets.token_hex(6)}"
+    api, name = ray_api.of(loaded, timeout_s=120), f"trivial-{secrets.token_hex(6)}"
     result = Result(submission_id=name, workload="nothing", state="CLAIMED")
     folder = job_folder.claim(SharedRoot(Path(loaded.shared_root)), result)
     folder.submit_cmd.write_text(f"ray job submit --address {api.address} --submission-id {name}\n")
@@ -78,16 +70,20 @@ def _trivial_job(loaded: cluster.Cluster) -> None:
     request = urllib.request.Request(f"{api.address}/api/jobs/", json.dumps(asked).encode(), {"Content-Type": "application/json"})
     request.add_header("Authorization", f"Bearer {ray_api.read_token(loaded)}")
     urllib.request.urlopen(request, timeout=120).close()
-    while (api.job(name) or {})["status"] not in ray_api.ENDED:
-        time.sleep(0.5)
+    while (record := api.job(name) or {})["status"] not in ray_api.ENDED:
+        time.sleep(0.2)
+    if record["status"] != "SUCCEEDED":
+        raise SystemExit(f"{name}: {json.dumps(record)}")
     (folder.debug / "20260131T000000Z-succeeded").mkdir()
     result.state, result.ended_at = "SUCCEEDED", job_folder.now()
     job_folder.write(folder, result)
 
 
 def records() -> None:
-    """Print how many jobs are on Ray's list."""
-    print(len(ray_api.of(cluster.from_environment()).jobs()))
+    """Print how many job folders there are, and how many jobs are on Ray's list."""
+    loaded = cluster.load(os.environ["MVP_CLUSTER"])
+    folders = sum(1 for _ in SharedRoot(Path(loaded.shared_root)).job_index.iterdir())
+    print(f"cluster '{loaded.name}': {folders} job folders, {len(ray_api.of(loaded).jobs())} jobs on Ray's list", file=sys.stderr)
 
 
 if __name__ == "__main__":
@@ -96,8 +92,6 @@ if __name__ == "__main__":
             variables()
         case ["root", folder, count]:
             root(Path(folder), int(count))
-        case ["forgetting", folder, keep]:
-            forgetting(Path(folder), keep)
         case ["fill", count]:
             fill(int(count))
         case ["records"]:
