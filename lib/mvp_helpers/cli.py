@@ -9,10 +9,22 @@ import sys
 from .errors import Blocked, MvpError
 
 MODULES = {
-    "nodes": ("cluster", "start-node", "stop-node", "wait-nodes", "host-facts", "prereq"),
+    "nodes": (
+        "cluster",
+        "start-node",
+        "stop-node",
+        "wait-nodes",
+        "watchdog",
+        "own-address",
+        "tool-files",
+        "host-facts",
+        "all-reduce",
+        "prereq",
+    ),
     "materials": ("prepare", "snapshot"),
-    "jobs": ("submit", "pack-spec", "run-job", "list", "status", "logs", "stop", "end-leftovers"),
+    "jobs": ("submit", "pack-spec", "run-job", "list", "status", "logs", "stop", "stop-here", "end-leftovers"),
     "evidence": ("verify", "verify-versions", "trend", "debug-bundle", "host-report", "pack-bundle", "explain"),
+    "e2e": ("e2e", "triage"),
 }
 """Which verb is in which module of ``verbs``: one verb loads one module."""
 

@@ -102,6 +102,8 @@ class RaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     object_store_mb: Annotated[int, msgspec.Meta(ge=80)] | None = None
     auth: Literal["token", "none"] = "token"
     start_timeout_s: Annotated[int, msgspec.Meta(ge=1)] = 120
+    system_env: dict[Annotated[str, msgspec.Meta(pattern="^RAY_[A-Za-z0-9_]+$")], str] = {}
+    """Settings of Ray itself, e.g. ``RAY_health_check_period_ms``: environment of every node."""
     keep_job_records: bool = True
     """False: Ray forgets a job when its folder holds all evidence (see ``retention``)."""
 

@@ -46,6 +46,10 @@ class SharedRoot:
         """Hydra configs already composed, by content of snapshot and overrides."""
         return self.root / "common" / "cache" / "overrides"
 
+    def head(self, cluster: str) -> Path:
+        """Where that cluster's head is since its last start."""
+        return self.root / "ray" / cluster / "head.json"
+
     @property
     def hf_cache(self) -> Path:
         return self.root / "hf"
@@ -133,3 +137,30 @@ class JobFolder:
     @property
     def result(self) -> Path:
         return self.path / "result.json"
+
+
+@dataclass(frozen=True)
+class E2eRun:
+    """Paths in the folder of one end-to-end run; made once, never overwritten: each try of a step has a folder of its own."""
+
+    path: Path
+
+    @property
+    def request(self) -> Path:
+        """What was asked for, and the state of the checkouts it began with."""
+        return self.path / "run.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def summary(self, suffix: str) -> Path:
+        """``txt``, ``md`` or ``json``; written again at the end of every resume."""
+        return self.path / f"summary.{suffix}"
+
+    def tries(self, step: str) -> list[Path]:
+        """The folders of a step's tries, the oldest first."""
+        return sorted((self.path / "steps" / step).glob("try-*"), key=lambda folder: int(folder.name.removeprefix("try-")))
+
+    def next_try(self, step: str) -> Path:
+        return self.path / "steps" / step / f"try-{len(self.tries(step)) + 1}"

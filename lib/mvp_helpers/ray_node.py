@@ -28,13 +28,15 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from . import files, processes, ray_api
+from . import addresses, files, processes, ray_api
 from .cluster import Cluster, Host
 from .errors import Blocked, Failed, MvpError, TimedOut
 
 T = TypeVar("T")
 
 INSTANCE = "MVP_RAY_INSTANCE"
+PASSING_MARK = "MVP_EXEC"
+"""By this the host drivers find what one of their commands started, to end it at Ctrl-C: a node outlives its command."""
 TOKEN_AUTH_SINCE = (2, 52)
 """The first Ray with token authentication."""
 KEPT_SESSIONS = 3
@@ -60,6 +62,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     ray_version: str
     python_version: str
     started_at: str
+    stopping: bool = False
+    """Its end is wanted (see ``stay``)."""
 
     def runs(self) -> bool:
         """Whether the recorded process still is that very process."""
@@ -165,9 +169,10 @@ def start_argv(cluster: Cluster, host: Host, instance: str, temp_dir: Path) -> l
 
 def start_environment(cluster: Cluster, instance: str, inherited: Mapping[str, str]) -> dict[str, str]:
     """Environment of a node and all its jobs: no other Ray cluster's variables, and the mark that makes its processes ours."""
-    kept = {key: value for key, value in inherited.items() if not key.startswith("RAY_") and key != "MVP_CLUSTER_JSON"}
+    passing = ("MVP_CLUSTER_JSON", PASSING_MARK)
+    kept = {key: value for key, value in inherited.items() if not key.startswith("RAY_") and key not in passing}
     kept["PATH"] = f"{Path(sys.executable).parent}:{inherited.get('PATH', os.defpath)}"
-    return kept | ray_api.environment(cluster) | {INSTANCE: instance}
+    return kept | cluster.ray.system_env | ray_api.environment(cluster) | {INSTANCE: instance}
 
 
 def ports(cluster: Cluster, host: Host) -> list[tuple[str, int, str, str]]:
@@ -221,8 +226,10 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
     """
     host, paths = cluster.host(name), NodePaths(cluster, name)
     with paths.locked():
-        if host.role == "worker" and not _answers(cluster.head.ip, cluster.ray.port):
-            raise Blocked(f"{name}: no head answers at {cluster.gcs_address}", hint="./scripts/20_start_head.sh")
+        if host.role == "worker":
+            cluster = addresses.with_head(cluster)
+            if not _answers(cluster.head.ip, cluster.ray.port):
+                raise Blocked(f"{name}: no head answers at {cluster.gcs_address}", hint="./scripts/20_start_head.sh")
         old = paths.read()
         if old and old.runs() and _has_raylet(old) and _wait_for_row(cluster, old):
             return "already running"
@@ -230,6 +237,7 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
             _say(f"{name}: its Ray node is dead or half dead: ending what is left of it")
             _end(paths, old)
         ray_version = _installed_ray()
+        _check_versions(cluster, host, ray_version)
         _make_token(cluster, host, ray_version)
         check_ports(cluster, host)
         paths.make_temp_dir()
@@ -248,7 +256,20 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
         except BaseException:
             _end(paths, record)
             raise
+        if host.role == "head":
+            told = {field: getattr(record, field) for field in ("ip", "instance", "ray_version", "python_version", "started_at")}
+            addresses.publish(cluster, addresses.Head(port=cluster.ray.port, **told))
     return "repaired" if old else "started"
+
+
+def lost(cluster: Cluster, name: str, *, ask_head: bool) -> str:
+    """Why host ``name``'s node needs a start, or ""; with ``ask_head`` also when the head does not know it (any more)."""
+    record = NodePaths(cluster, name).read()
+    if not (record and record.runs() and _has_raylet(record)):
+        return "its Ray node has died"
+    if ask_head and _row(addresses.with_head(cluster), record) is False:
+        return "the head does not count its Ray node among the living"
+    return ""
 
 
 def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Record, early: bool) -> None:
@@ -280,6 +301,27 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
     _say(f"{host.name}: up after {time.monotonic() - began:.1f} s")
 
 
+def stay(cluster: Cluster, name: str) -> None:
+    """Until host ``name``'s node, just started, has been stopped. Interrupted, it ends the node.
+
+    Raises:
+        Failed: the node ended by itself (with the end of what ``ray start`` printed).
+    """
+    paths = NodePaths(cluster, name)
+    started = paths.read()
+    if not started:
+        return
+    try:
+        while started.runs():
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        _end(paths, started)
+        raise
+    now = paths.read()
+    if now and now.instance == started.instance and not now.stopping:
+        raise Failed(f"{name}: its Ray node has ended{paths.log_tail()}")
+
+
 def stop(cluster: Cluster, name: str) -> str:
     """End host ``name``'s node with everything that runs on it; returns ``stopped`` or ``not running``.
 
@@ -290,7 +332,9 @@ def stop(cluster: Cluster, name: str) -> str:
     paths = NodePaths(cluster, name)
     record = paths.read()
     if record:
+        paths.write(msgspec.structs.replace(record, stopping=True))
         _end(paths, record)
+        addresses.withdraw(cluster, record.instance)
     if not paths.on_shared_storage:
         paths.temp_dir.unlink(missing_ok=True)
     return "stopped" if record else "not running"
@@ -352,6 +396,20 @@ def _installed_ray() -> str:
         return importlib.metadata.version("ray")
     except importlib.metadata.PackageNotFoundError:
         raise Blocked(f"Ray is not installed for {sys.executable}", hint="./scripts/12_install_py_deps.sh") from None
+
+
+def _check_versions(cluster: Cluster, host: Host, ray_version: str) -> None:
+    """Ray itself would tell only in the node's log. Raises Blocked where a worker's Ray or Python is not the head's."""
+    head = addresses.published(cluster) if host.role == "worker" else None
+    for what, here, there in (
+        ("Ray", ray_version, head and head.ray_version),
+        ("Python", platform.python_version(), head and head.python_version),
+    ):
+        if there and here != there:
+            raise Blocked(
+                f"{host.name} has {what} {here}, the head has {what} {there}: in one cluster they must be the same",
+                hint=f"one image, or one virtual environment, on all hosts ({sys.executable} here)",
+            )
 
 
 def _make_token(cluster: Cluster, host: Host, ray_version: str) -> None:

@@ -14,8 +14,12 @@
 
 [[ -r $SCRIPTS/lib/hosts/$HOST_DRIVER.sh ]] ||
   die 2 "cluster '$CLUSTER_NAME': host driver '$HOST_DRIVER' is not supported yet" 'a cluster file with host_driver: local'
+HOST_STEPS='' STEPS=$PROJECT/.mvp/$CLUSTER_NAME/steps # <host>/{out,log,code,pid} for each step that stays
 # shellcheck source=scripts/lib/hosts/local.sh
 source "$SCRIPTS/lib/hosts/$HOST_DRIVER.sh"
+
+NEEDED=("${HOSTS[@]}") # the hosts this script has to do with: with --here only the one that this machine is
+[[ -z ${ONLY_HERE:-} ]] || NEEDED=("$MVP_HERE")
 
 locate_hosts() { # the addresses that the cluster file leaves to the hosts: into HOST_IPS and MVP_CLUSTER_JSON
   local at ip words=()
@@ -26,8 +30,12 @@ locate_hosts() { # the addresses that the cluster file leaves to the hosts: into
 }
 
 bring_hosts_up() { # hosts that can be reached, and where they are
-  run hosts_up
+  if [[ -n $HOST_STEPS ]]; then hosts_up; else run hosts_up; fi
   [[ -n $DRY_RUN ]] || locate_hosts
+}
+
+take_hosts_down() {
+  if [[ -n $HOST_STEPS ]]; then hosts_down; else run hosts_down; fi
 }
 
 helper_on() { # <host> [-i] <argument>...: the Python helper, run on a host
@@ -35,6 +43,27 @@ helper_on() { # <host> [-i] <argument>...: the Python helper, run on a host
   shift
   [[ ${1:-} != -i ]] || { stdin=(-i) && shift; }
   host_exec "$host" "${stdin[@]}" -- "$CLUSTER_PYTHON" -m mvp_helpers "$@"
+}
+
+deploy_tools() { # this project to TOOLS_DIR; where all hosts share that, on one of them. Prints, for each host, what was done
+  local hosts=("${NEEDED[@]}")
+  [[ $TOOLS_DIR != "$SHARED_ROOT"/* ]] || hosts=("${NEEDED[0]}")
+  on_each put_tools "${hosts[@]}"
+}
+
+# On the host: a folder appears whole or not at all, and is never written again.
+# shellcheck disable=SC2016
+UNPACK='if [ -d "$1" ]; then cat >/dev/null; echo "$MVP_HOST: already there"; exit; fi
+umask 022 && mkdir -p "${1%/*}" && new=$(mktemp -d "$1.XXXXXX") && tar -xC "$new" && chmod 755 "$new" && mv -T "$new" "$1" &&
+  echo "$MVP_HOST: deployed"'
+
+put_tools() { # <host>
+  run send_tools "$1"
+}
+
+send_tools() { # <host>
+  "$PYTHON" -m mvp_helpers tool-files | tar -cC "$PROJECT" --null -T - --owner=0 --group=0 |
+    host_exec "$1" -i -- /bin/sh -c "$UNPACK" mvp "$TOOLS_DIR"
 }
 
 AT_ONCE=32 # hosts that are worked on at the same time
@@ -66,8 +95,52 @@ collect() { # <at>: on_each's own
   ((code == 0)) || { failed+=("${names[$1]}") && worst=$((code > worst ? code : worst)); }
 }
 
-start_worker() { # <host>
-  run helper_on "$1" start-node "$1"
+start_node() { # <host> [--early]: "started", "repaired" or "already running" on stdout
+  if [[ -z $HOST_STEPS ]]; then
+    run helper_on "$1" start-node "$@"
+  elif [[ -n $DRY_RUN ]]; then
+    WOULD=1 helper_on "$1" start-node "$@" --stay
+  else
+    start_in_step "$@"
+  fi
+}
+
+start_in_step() ( # <host> [--early]: as start_node, by a command that goes on after this script, for as long as the node lives
+  step=$STEPS/$1 new=$STEPS/.$1.$BASHPID
+  mkdir -p "$new"
+  KEEP=$new helper_on "$1" start-node "$@" --stay &
+  trap 'interrupt_step "$new" 130' INT
+  trap 'interrupt_step "$new" 143' TERM
+  until [[ -s $new/out || -e $new/code ]]; do sleep 0.1; done
+  cat "$new/log" >&2
+  did=$(<"$new/out")
+  if [[ $did == 'already running' ]]; then
+    rm -rf "$new" "$step/code" # its step may be one that the launching machine has lost sight of
+  else
+    rm -rf "$step" && mv "$new" "$step"
+    [[ -n $did ]] || exit "$(<"$step/code")"
+  fi
+  printf '%s\n' "$did"
+)
+
+interrupt_step() { # <its folder> <exit code>: Ctrl-C for it, and its time to leave nothing behind
+  trap '' INT TERM
+  until [[ -s $1/pid ]]; do sleep 0.1; done
+  kill -INT -- "-$(<"$1/pid")"
+  until [[ -e $1/code ]]; do sleep 0.1; done
+  cat "$1/log" >&2
+  exit "$2"
+}
+
+tell_ended_steps() {
+  local step code
+  for step in "$STEPS"/*/; do
+    step=${step%/}
+    [[ -e $step/code ]] || continue
+    code=$(<"$step/code")
+    say "${step##*/}: its Ray node's step ended $(date -r "$step/code" +%T) with exit code $code ($step/log); ./scripts/01_up.sh repairs"
+    tail -n 8 "$step/log" | sed 's/^/    /' >&2
+  done
 }
 
 stop_node() { # <host>
@@ -90,3 +163,5 @@ submit_spec() { # <JobSpec file> [--wait | --no-wait] [--timeout S] [--pending-t
     helper_on "$HEAD" -i submit --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run} <"$spec"
   fi
 }
+
+[[ -z $HOST_STEPS ]] || tell_ended_steps

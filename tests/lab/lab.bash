@@ -33,7 +33,7 @@ lacks_namespaces() {
 lacks_sshd() { lacks_commands ssh sshd ssh-keygen; }
 
 make_lab() { # <prefix> <subnet> [<setup file>]: hosts as netlab.sh makes them, for setup_file; LAB_DIR is their folder
-  LAB_DIR=$(mktemp -d "${TMPDIR:-/tmp}/mvp-lab.XXXXXX")
+  LAB_DIR=${LAB_DIR:-$(mktemp -d "${TMPDIR:-/tmp}/mvp-lab.XXXXXX")}
   export LAB_DIR LAB_PREFIX=$1 LAB_SUBNET=$2 LAB_SETUP=${3:-} LAB_HOSTS=${LAB_HOSTS:-head worker-0 worker-1}
   "$NETLAB" up
 }

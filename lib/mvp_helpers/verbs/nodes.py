@@ -30,14 +30,24 @@ def _start_node(args: argparse.Namespace) -> int:
     # Scripts start workers in the background, where bash ignores SIGINT, and pass Ctrl-C on as SIGTERM.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    print(ray_node.start(cluster.from_environment(), args.host, early=args.early))
+    loaded = cluster.from_environment()
+    did = ray_node.start(loaded, args.host, early=args.early)
+    print(did, flush=True)
+    if args.watchdog:
+        from .. import watchdog
+
+        watchdog.start(loaded, args.host)
+    if args.stay and did != "already running":
+        ray_node.stay(loaded, args.host)
     return 0
 
 
 def _stop_node(args: argparse.Namespace) -> int:
-    from .. import cluster, ray_node
+    from .. import cluster, ray_node, watchdog
 
-    print(ray_node.stop(cluster.from_environment(), args.host))
+    loaded = cluster.from_environment()
+    watchdog.stop(loaded, args.host)
+    print(ray_node.stop(loaded, args.host))
     return 0
 
 
@@ -63,22 +73,62 @@ def _host_facts(args: argparse.Namespace) -> int:
     return 0
 
 
+def _all_reduce(args: argparse.Namespace) -> int:
+    import signal
+
+    import msgspec
+
+    from .. import all_reduce, cluster
+
+    loaded = cluster.from_environment()
+    if args.free_port:
+        print(all_reduce.free_port(loaded))
+        return 0
+    # In the background bash ignores SIGINT; either way the processes of the test go with us.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    outcome = all_reduce.measure(loaded, args.host, args.port, args.timeout)
+    os.write(1, msgspec.json.encode(outcome) + b"\n")
+    return 0
+
+
 def _prereq(args: argparse.Namespace) -> int:
     import msgspec
 
-    from .. import cluster, prereq
+    from .. import all_reduce, cluster, prereq
 
     loaded = cluster.from_environment()
-    rounds = [
-        [msgspec.json.decode(line, type=prereq.Facts) for line in part.splitlines() if line.strip()]
-        for part in sys.stdin.read().split("\n\n", 1)
-    ]
-    checks = prereq.decide(loaded, rounds[0], rounds[1], prereq.tool_versions())
+    parts = [[line for line in part.splitlines() if line.strip()] for part in sys.stdin.read().split("\n\n", 2)]
+    facts, second = ([msgspec.json.decode(line, type=prereq.Facts) for line in part] for part in parts[:2])
+    checks = prereq.decide(loaded, facts, second, prereq.tool_versions())
+    if args.nccl:
+        checks.append(prereq.all_reduce_check(loaded, [msgspec.json.decode(line, type=all_reduce.Outcome) for line in parts[2]]))
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(checks), indent=2).decode())
     else:
         print(prereq.table(checks))
     return 0 if all(check.ok for check in checks) else 3
+
+
+def _own_address(args: argparse.Namespace) -> int:
+    from .. import addresses, cluster
+
+    print(addresses.own(cluster.from_environment()))
+    return 0
+
+
+def _tool_files(args: argparse.Namespace) -> int:
+    from .. import tools
+
+    sys.stdout.buffer.write(b"".join(os.fsencode(file) + b"\0" for file in tools.files()))
+    return 0
+
+
+def _watchdog(args: argparse.Namespace) -> int:
+    from .. import cluster, watchdog
+
+    watchdog.watch(cluster.from_environment(), args.host)
+    return 0
 
 
 def add(verbs: Verbs) -> None:
@@ -94,7 +144,19 @@ def add(verbs: Verbs) -> None:
     verb = verbs.add_parser("start-node", help="start this host's Ray node, or repair it")
     verb.add_argument("host", help="its name in the cluster file")
     verb.add_argument("--early", action="store_true", help="return for a head as soon as workers can join")
+    verb.add_argument("--stay", action="store_true", help="return when the node has ended; ended by a signal, end the node")
+    verb.add_argument("--watchdog", action="store_true", help="leave a process that starts the node again when it dies")
     verb.set_defaults(action=_start_node)
+
+    verb = verbs.add_parser("watchdog", help="keep this host's Ray node joined (start-node --watchdog starts it)")
+    verb.add_argument("host", help="its name in the cluster file")
+    verb.set_defaults(action=_watchdog)
+
+    verb = verbs.add_parser("own-address", help="the address other hosts reach this one by")
+    verb.set_defaults(action=_own_address)
+
+    verb = verbs.add_parser("tool-files", help="the files of this project that are deployed, each ended by a zero byte")
+    verb.set_defaults(action=_tool_files)
 
     verb = verbs.add_parser("stop-node", help="end this host's Ray node and everything that runs on it")
     verb.add_argument("host", help="its name in the cluster file")
@@ -110,6 +172,14 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--read", action="store_true", help="second round: whose canaries does this host see?")
     verb.set_defaults(action=_host_facts)
 
+    verb = verbs.add_parser("all-reduce", help="this worker's share of the all-reduce test, as one line of JSON (for 00)")
+    verb.add_argument("host", help="its name in the cluster file")
+    verb.add_argument("--free-port", action="store_true", help="only print a port where the workers could meet (on the first)")
+    verb.add_argument("--port", type=int, default=0, help="where they meet, on the first worker")
+    verb.add_argument("--timeout", type=float, default=120, help="give up after so many seconds (default 120)")
+    verb.set_defaults(action=_all_reduce)
+
     verb = verbs.add_parser("prereq", help="decide from the hosts' facts on stdin (for 00)")
     verb.add_argument("--json", action="store_true")
+    verb.add_argument("--nccl", action="store_true", help="stdin also holds what all-reduce said on each worker")
     verb.set_defaults(action=_prereq)

@@ -1,0 +1,134 @@
+# shellcheck shell=bash
+# Host driver "ssh": hosts exist already (containers of a platform, machines), and we only come in by ssh; a host that says "self" is the
+# one we are on. Connections are shared, and close by themselves some minutes after the last command. Keys, host keys and aliases are
+# the business of the user's ssh config.
+
+ADDRESSES=$PROJECT/.mvp/$CLUSTER_NAME/addresses # a file for each host, as of the last hosts_up
+FILE_IPS=("${HOST_IPS[@]}")
+declare -gA NUMBERS=()
+for number in "${!HOSTS[@]}"; do NUMBERS[${HOSTS[number]}]=$number; done
+# A short path, for it holds sockets; another one for other targets.
+CONNECTIONS=$(printf '%s\n' "$CLUSTER_NAME" "${SSH_TARGETS[@]}" | cksum)
+CONNECTIONS=/tmp/mvp-ssh-$EUID-${CONNECTIONS%% *}
+SSH=(ssh -T -o BatchMode=yes -o "ConnectTimeout=${SSH_CONNECT_TIMEOUT[0]}"
+  -o "ServerAliveInterval=$(((SSH_CONNECT_TIMEOUT[0] + 2) / 3))" -o ServerAliveCountMax=2
+  -o ControlMaster=auto -o "ControlPath=$CONNECTIONS/%C" -o ControlPersist=300 -o RemoteCommand=none -o LogLevel=ERROR)
+
+hosts_up() {
+  local host lacking=()
+  on_each look_at "${NEEDED[@]}"
+  for host in "${NEEDED[@]}"; do [[ -s $ADDRESSES/$host ]] || lacking+=("$host"); done
+  if ((${#lacking[@]})); then
+    deploy_tools >/dev/null
+    on_each look_again "${lacking[@]}"
+  fi
+  HOST_IPS=("${FILE_IPS[@]}") # others may be known by now
+}
+
+# On the host: its address, behind whatever its login shell may have said; without an address where this project is not there yet.
+# shellcheck disable=SC2016
+LOOK='[ -x "$1" ] || { echo "blocked: $MVP_HOST: there is no interpreter $1 (python in the cluster file)" >&2; exit 3; }
+printf "mvp-address "; [ ! -d "$2" ] || { [ -z "$3" ] && exec "$1" -m mvp_helpers own-address; echo "$3"; }'
+
+look_at() { # <host>: can it be reached, has it the interpreter, what is its address?
+  local said ip=${FILE_IPS[NUMBERS[$1]]}
+  said=$(host_exec "$1" -- /bin/sh -c "$LOOK" look "$CLUSTER_PYTHON" "$TOOLS_DIR" "$ip") || exit
+  [[ $said == 'mvp-address '* ]] || die 3 "$1: its shell prints at every command: '${said%%mvp-address *}'" \
+    "at the top of ~/.bashrc on $1: [[ \$- == *i* ]] || return"
+  mkdir -p "$ADDRESSES"
+  printf '%s' "${said#mvp-address }" >"$ADDRESSES/$1"
+}
+
+look_again() { # <host>: now that the tools are deployed
+  look_at "$1"
+  [[ -s $ADDRESSES/$1 ]] || die 3 "$1 does not see $TOOLS_DIR, which is there on ${NEEDED[0]}" \
+    "mount the shared root $SHARED_ROOT on $1: one file system on all hosts"
+}
+
+hosts_down() { # their connections
+  local socket
+  for socket in "$CONNECTIONS"/*; do
+    [[ ! -S $socket ]] || ssh -o ControlPath="$socket" -O exit mvp 2>/dev/null || true
+  done
+  rm -rf "$CONNECTIONS"
+}
+
+hosts_list() { printf '%s\n' "${HOSTS[@]}"; }
+
+host_ip() { # <host>: as the file says, else as the host said; it is asked once
+  local ip=${FILE_IPS[NUMBERS[$1]]}
+  if [[ -z $ip && -z $DRY_RUN && " ${NEEDED[*]} " == *" $1 "* ]]; then
+    [[ -s $ADDRESSES/$1 ]] || (look_at "$1") || return 1
+  fi
+  [[ -n $ip ]] || ip=$(cat "$ADDRESSES/$1" 2>/dev/null) || return 1
+  [[ -n $ip ]] && printf '%s\n' "$ip"
+}
+
+# On the host: signal $1 to all that carries the mark $2; what is left after a while gets TERM, then KILL.
+# shellcheck disable=SC2016
+END_MARKED='marked() { pids=$(grep -ls "MVP_EXEC=$1" /proc/[0-9]*/environ | cut -d/ -f3); [ -n "$pids" ]; }
+tries=0
+until marked "$2" || [ $tries -ge 3 ]; do sleep 0.1; tries=$((tries + 1)); done # it may not have begun
+for signal in "$1" TERM KILL; do
+  marked "$2" || exit 0
+  kill -s "$signal" $pids 2>/dev/null
+  tries=0
+  while marked "$2" && [ $tries -lt 150 ]; do sleep 0.1; tries=$((tries + 1)); done
+done'
+
+# shellcheck disable=SC2016 # on the host: rc files may have set variables of another Ray cluster
+HOST_COMMAND='unset $(env | sed -n "s/^\(RAY_[A-Za-z0-9_]*\)=.*/\1/p"); exec "$@"'
+
+host_exec() {         # <host> [-i] -- <argv>...
+  (exec_on_host "$@") # its traps end with it
+}
+
+exec_on_host() { # as host_exec; ends the shell it is called in
+  local host=$1 mark=mvp-$BASHPID-$EPOCHREALTIME-$RANDOM code=0 reaching
+  [[ -n ${NUMBERS[$host]:-} ]] || die 2 "cluster '$CLUSTER_NAME' has no host '$host'" "one of: ${HOSTS[*]}"
+  shift
+  if [[ $1 == -i ]]; then shift; else exec </dev/null; fi
+  trap 'end_there INT 130' INT
+  trap 'end_there TERM 143' TERM
+  set -m # a process group of its own: ssh would leave at once at Ctrl-C, and the host would go on
+  reach "$host" env "MVP_EXEC=$mark" "MVP_HOST=$host" "MVP_HOST_IP=${HOST_IPS[NUMBERS[$host]]}" "MVP_CLUSTER_JSON=$MVP_CLUSTER_JSON" \
+    "PYTHONPATH=$TOOLS_DIR/lib" /bin/sh -c "$HOST_COMMAND" mvp "${@:2}" <&0 &
+  reaching=$!
+  set +m
+  wait "$reaching" || code=$?
+  exit "$code"
+}
+
+end_there() { # <signal> <exit code>: exec_on_host's own; returns when nothing of its command is left on the host
+  trap '' INT TERM
+  reach "$host" /bin/sh -c "$END_MARKED" mvp "$1" "$mark" </dev/null || true
+  kill -TERM "-$reaching" 2>/dev/null || true
+  wait
+  exit "$2"
+}
+
+reach() { # <host> <argv>...: as it is, by ssh; ends with 3 where ssh itself fails
+  local target=${SSH_TARGETS[NUMBERS[$1]]} words code=0 log log_text
+  if [[ $target == self ]]; then
+    "${@:2}"
+    return
+  fi
+  eval "words=($target)"
+  mkdir -m 700 "$CONNECTIONS" 2>/dev/null || [[ -O $CONNECTIONS ]] || die 3 "$CONNECTIONS is not ours" "ls -ld $CONNECTIONS"
+  log=$CONNECTIONS/log.$BASHPID
+  "${SSH[@]}" -E "$log" "${words[@]}" "$(for_login_shell "${@:2}")" || code=$?
+  # 255 is also what the command itself may have said: then the connection still stands.
+  if ((code == 255)) && ! "${SSH[@]}" -O check "${words[@]}" 2>/dev/null; then
+    code=3 log_text=$(grep -v '^ControlSocket' "$log" || true)
+    say "blocked: $1: no connection (ssh $target): ${log_text:-it broke off}"
+    say "  try: ssh -o ConnectTimeout=${SSH_CONNECT_TIMEOUT[0]} $target true"
+  fi
+  rm -f "$log"
+  return "$code"
+}
+
+for_login_shell() { # <argv>...: one word that any login shell hands on to sh, which runs ARGV byte for byte
+  local word words=exec LC_ALL=C
+  for word in "${@}"; do words+=" '${word//\'/\'\\\'\'}'"; done
+  printf "exec /bin/sh -c 'eval \"\$(echo %s | base64 -d)\"'" "$(printf '%s' "$words" | base64 -w0)"
+}
