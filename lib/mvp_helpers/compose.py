@@ -31,6 +31,10 @@ def main() -> None:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    # The trainer's environment is another, and what is in ours (secrets) must not get into a config that is remembered.
+    OmegaConf.register_new_resolver(
+        "oc.env", lambda name, *default: default[0] if default else f"${{oc.env:{name}}}", replace=True
+    )
     request = json.load(sys.stdin)
     parser = OverridesParser.create()
     errors, good = [], {}

@@ -55,6 +55,13 @@ def test_the_composed_config_comes_back_with_interpolations_resolved(config_dir:
     assert config["trainer"]["total_epochs"] == config["x"] == 3  # type: ignore[index]
 
 
+def test_what_the_environment_here_holds_gets_into_no_config(config_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANARY", "s3cr3t")
+    config = compose(config_dir, "+x=${oc.env:CANARY}", "+y=${oc.env:CANARY,5}", "+z='pre-${oc.env:NOT_SET_HERE}'")
+    assert (config["x"], config["y"], config["z"]) == ("${oc.env:CANARY}", 5, "pre-${oc.env:NOT_SET_HERE}")
+    assert all("s3cr3t" not in file.read_text() for file in (config_dir.parent / "cache").iterdir())
+
+
 def test_an_accepted_set_is_remembered_and_asked_only_once(config_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = compose(config_dir, "trainer.total_epochs=3")
     monkeypatch.setattr(subprocess, "run", lambda *_a, **_k: pytest.fail("Hydra was asked again"))
