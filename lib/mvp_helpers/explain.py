@@ -343,10 +343,10 @@ def log(path: Path) -> Explanation:
         BadInput: it cannot be read, is empty, or is no text.
     """
     found = signatures.load()
-    return conclude([Scan(found, str(path)).read(_text(path))], found, {"log": str(path)})
+    return conclude([Scan(found, str(path)).read(pieces(path))], found, {"log": str(path)})
 
 
-def _text(path: Path) -> Iterator[bytes]:
+def pieces(path: Path) -> Iterator[bytes]:
     """The log in pieces."""
     try:
         if path.is_dir():
@@ -413,7 +413,7 @@ def _sources(folder: JobFolder, result: Result) -> Iterator[Source]:
     if folder.precheck.exists() and result.state == "BLOCKED":
         yield folder.precheck.name, True, [_lines(_problems(folder.precheck))]
     if folder.driver_log.exists() and folder.driver_log.stat().st_size:
-        yield f"logs/{folder.driver_log.name}", False, _text(folder.driver_log)
+        yield f"logs/{folder.driver_log.name}", False, pieces(folder.driver_log)
     for bundle in sorted(folder.debug.glob("2*"), reverse=True):
         if bundle.is_dir():
             yield from _of_bundle(folder, bundle, result)
@@ -443,7 +443,7 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
     # The node's own logs stay out: they tell about other jobs, and of trouble that Ray overcame.
     for output in sorted(bundle.glob("hosts/*/ray-logs/worker-*")):
         if output.stat().st_size:
-            yield str(output.relative_to(folder.path)), False, _text(output)
+            yield str(output.relative_to(folder.path)), False, pieces(output)
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

@@ -28,8 +28,7 @@ def facts(root: Path, paths: Sequence[str]) -> dict[str, Any]:
     ``{"unknown": reason}`` when git cannot tell: provenance that is missing is said to be missing.
     """
     try:
-        # A checkout often belongs to another user than the container's root, and its config may name programs to run.
-        base = ["-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-C", str(root)]
+        base = _at(root)
         commit = _git([*base, "rev-parse", "HEAD"], 30).strip()
         changed = _git([*base, "status", "--porcelain", "--untracked-files=all", "--", *paths], 60).splitlines()
     except Blocked as error:
@@ -38,6 +37,41 @@ def facts(root: Path, paths: Sequence[str]) -> dict[str, Any]:
     with contextlib.suppress(Blocked):
         origin = without_user(_git([*base, "config", "remote.origin.url"], 30).strip())
     return {"commit": commit, "dirty": bool(changed), "changed": [line[3:] for line in changed], "origin": origin}
+
+
+def _at(root: Path) -> list[str]:
+    # A checkout often belongs to another user than the container's root, and its config may name programs to run.
+    return ["-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-C", str(root)]
+
+
+def root(path: Path) -> Path | None:
+    """The top folder of the checkout that ``path`` lies in; None when it lies in none."""
+    try:
+        return Path(_git([*_at(path), "rev-parse", "--show-toplevel"], 30).strip())
+    except Blocked:
+        return None
+
+
+def branch(checkout: Path) -> str:
+    """The branch that is checked out; "" when none is. Raises Blocked."""
+    return _git([*_at(checkout), "branch", "--show-current"], 30).strip()
+
+
+def diff(checkout: Path) -> str:
+    """What differs from the last commit, submodules' commits included; "" when nothing does. Raises Blocked."""
+    return _git([*_at(checkout), "diff", "--no-ext-diff", "--no-textconv", "--submodule=short", "HEAD"], 120)
+
+
+def submodules(checkout: Path) -> list[str]:
+    """``git submodule status``, a line each. Raises Blocked."""
+    return _git([*_at(checkout), "submodule", "status"], 60).splitlines()
+
+
+def changed_since(checkout: Path, base: str) -> list[str]:
+    """Files that differ from where this branch left ``base``, uncommitted and untracked ones too. Raises Blocked."""
+    commit = _git([*_at(checkout), "merge-base", "--end-of-options", base, "HEAD"], 30).strip()
+    tracked = _git([*_at(checkout), "diff", "--name-only", "--no-ext-diff", commit], 60).splitlines()
+    return sorted({*tracked, *_git([*_at(checkout), "ls-files", "--others", "--exclude-standard"], 60).splitlines()})
 
 
 def clone(url: str, target: Path, timeout_s: float, say: Callable[[str], None]) -> None:

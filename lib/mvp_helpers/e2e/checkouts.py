@@ -1,0 +1,114 @@
+"""The checkouts under test: recorded as they are (commit, branch, dirty files with their diff, submodules); never changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from .. import files, git, redact
+from ..errors import BadInput, Blocked
+from .description import Checkout, Description
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """One checkout as it was found. ``fingerprint`` changes with any change of it."""
+
+    name: str
+    path: str
+    commit: str
+    branch: str
+    origin: str
+    dirty: list[str]
+    submodules: list[str]
+    """As ``git submodule status`` says it: ``-`` not checked out, ``+`` another commit than the recorded one."""
+    fingerprint: str
+
+    def tell(self) -> str:
+        """One line for the summary."""
+        changed = (
+            f"{len(self.dirty)} dirty: {', '.join(self.dirty[:8])}{' …' if len(self.dirty) > 8 else ''}"
+            if self.dirty
+            else "clean"
+        )
+        return f"{self.commit[:12]} ({self.branch or 'detached'}), {changed}"
+
+
+def find(description: Description, env: Mapping[str, str]) -> dict[str, Path]:
+    """Where the checkouts lie, from the variables that name them.
+
+    Raises:
+        BadInput: a variable is missing, names no git checkout, or another repository than it should.
+    """
+    found = {}
+    for name, checkout in description.checkouts.items():
+        value = env.get(checkout.variable, "")
+        if not value:
+            raise BadInput(
+                f"{checkout.variable} is not set: the {name} checkout under test",
+                hint=" ".join(f"{one.variable}=/path/to/{key}" for key, one in description.checkouts.items())
+                + " ./scripts/60_e2e_verl.sh …",
+            )
+        path = Path(os.path.realpath(Path(value).expanduser()))
+        if not path.is_dir():
+            raise BadInput(f"{checkout.variable}={value} is not a folder")
+        if git.root(path) != path:
+            raise BadInput(
+                f"{checkout.variable}={value} is not a git checkout: what is tested there could not be named",
+                hint="git clone, or git init it",
+            )
+        if missing := [text for text in checkout.holds if not (path / text).exists()]:
+            raise BadInput(
+                f"{checkout.variable}={value} is no {name} checkout: it has no {missing[0]}{_which(description, path)}"
+            )
+        found[name] = path
+    return found
+
+
+def _which(description: Description, path: Path) -> str:
+    for name, checkout in description.checkouts.items():
+        if all((path / text).exists() for text in checkout.holds):
+            return f" (it looks like {name}: {checkout.variable})"
+    return ""
+
+
+def record(name: str, path: Path, evidence: Path) -> State:
+    """Note the state of a checkout, and its uncommitted changes in ``<evidence>/<name>.diff``. Raises Blocked."""
+    facts = git.facts(path, ["."])
+    if "unknown" in facts:
+        raise Blocked(f"git does not tell the state of {path}: {facts['unknown']}")
+    diff = git.diff(path)
+    seen = hashlib.sha256(f"{facts['commit']}\n{diff}\n".encode(errors="surrogateescape"))
+    for text in facts["changed"]:
+        if (file := path / text.strip('"')).is_file() and not file.is_symlink():
+            seen.update(f"{text}\0{files.sha256(file)}".encode())
+    if diff:
+        files.write_bytes(evidence / f"{name}.diff", redact.data(diff.encode(errors="surrogateescape")), mode=0o600)
+    return State(
+        name=name,
+        path=str(path),
+        commit=facts["commit"],
+        branch=git.branch(path),
+        origin=facts["origin"],
+        dirty=facts["changed"],
+        submodules=git.submodules(path),
+        fingerprint=seen.hexdigest()[:16],
+    )
+
+
+def unready(state: State, checkout: Checkout) -> list[str]:
+    """Folders that Python should import from and that are empty, mostly submodules nobody checked out."""
+    return [
+        folder
+        for folder in checkout.pythonpath
+        if not (Path(state.path, folder).is_dir() and any(Path(state.path, folder).iterdir()))
+    ]
+
+
+def pythonpath(description: Description, paths: Mapping[str, Path], inherited: str = "") -> str:
+    """The checkouts' folders, then what was inherited; no empty entry (that would be the working directory)."""
+    own = [str((paths[name] / folder).resolve()) for name, one in description.checkouts.items() for folder in one.pythonpath]
+    return ":".join([*own, *(part for part in inherited.split(":") if part and part not in own)])

@@ -1,0 +1,114 @@
+"""Step 2: can these runs start here at all? Looks, and changes nothing; what is missing blocks, with what to do about it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..errors import BadInput
+from . import matrix
+from .description import DataFile, Description
+from .matrix import Planned
+
+FREE_GB = 20.0
+"""Below so much free space where models and checkpoints go a run is not started."""
+
+
+def home(path: str, env: Mapping[str, str]) -> Path:
+    """``~`` is the HOME that the wrapper will have."""
+    return Path(env.get("HOME", "~")) / path[2:] if path.startswith("~/") else Path(path)
+
+
+def gpus(env: Mapping[str, str]) -> tuple[int, str]:
+    """GPUs of this machine that CUDA_VISIBLE_DEVICES lets us see, and how it is known."""
+    smi = shutil.which("nvidia-smi", path=env.get("PATH"))
+    if not smi:
+        return 0, "no nvidia-smi on this machine"
+    try:
+        run = subprocess.run(
+            [smi, "--query-gpu=index,name,memory.total", "--format=csv,noheader"], capture_output=True, text=True, timeout=20
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return 0, f"nvidia-smi: {error}"
+    lines = [line for line in run.stdout.splitlines() if line.strip()] if run.returncode == 0 else []
+    visible = env.get("CUDA_VISIBLE_DEVICES")
+    count = len(lines) if visible is None else len([part for part in visible.split(",") if part.strip() not in ("", "-1")])
+    return min(count, len(lines)), lines[0] if lines else (run.stderr or run.stdout).strip()[:200]
+
+
+def devices(env: Mapping[str, str]) -> list[str]:
+    """What is wrong with the variables that choose devices."""
+    if env.get("ROCR_VISIBLE_DEVICES") is not None and (env.get("CUDA_VISIBLE_DEVICES") or env.get("HIP_VISIBLE_DEVICES")):
+        return [
+            "ROCR_VISIBLE_DEVICES is set beside CUDA_VISIBLE_DEVICES: verl's workers refuse to start; unset ROCR_VISIBLE_DEVICES"
+        ]
+    return []
+
+
+def sizes(description: Description, planned: Sequence[Planned], available: int) -> list[str]:
+    """Runs whose parallel sizes do not fit the GPUs they are given, or that are there."""
+    found = []
+    for one in planned:
+        needed, why = matrix.gpus_needed(description, one.env)
+        given = one.env[description.parallel.gpus]
+        if not given.isdigit() or int(given) < 1:
+            raise BadInput(f"{description.parallel.gpus}={given} is not a number of GPUs")
+        if int(given) % needed:
+            found.append(f"{one.name}: {description.parallel.gpus}={given} is no multiple of the {needed} that {why} need")
+        elif description.devices == "gpu" and int(given) > available:
+            found.append(f"{one.name}: needs {given} GPUs ({why}), {available} are here")
+    return found
+
+
+def disk(env: Mapping[str, str], folders: Sequence[Path]) -> list[str]:
+    """Places with too little room; a folder that does not exist yet is its nearest parent."""
+    found = []
+    for folder in dict.fromkeys(folders):
+        place = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
+        free = shutil.disk_usage(place).free / 1e9
+        if free < float(env.get("MVP_E2E_FREE_GB", FREE_GB)):
+            found.append(
+                f"{folder}: {free:.1f} GB free; move HF_HOME, HF_HUB_CACHE and MODEL_PATH to a larger disk, or MVP_E2E_FREE_GB=…"
+            )
+    return found
+
+
+def hf_home(env: Mapping[str, str]) -> Path:
+    return home(env.get("HF_HUB_CACHE") or env.get("HF_HOME") or "~/.cache/huggingface", env)
+
+
+def data_problem(file: DataFile, env: Mapping[str, str]) -> str:
+    """Why the parquet file cannot be used; "" when it can."""
+    path = home(env.get(file.variable) or file.default, env)
+    if not path.is_file():
+        return f"{file.variable}: {path} does not exist"
+    try:
+        from pyarrow import ArrowException, parquet
+
+        try:
+            found = parquet.read_schema(path).names
+            rows = parquet.read_metadata(path).num_rows
+        except (ArrowException, OSError) as error:
+            return f"{file.variable}: {path} is no readable parquet file: {str(error).splitlines()[0][:200]}"
+    except ImportError:
+        return ""  # The wrapper's interpreter has it; ours need not.
+    if missing := [name for name in file.columns if name not in found]:
+        return f"{file.variable}: {path} lacks the column {missing[0]} (it has {', '.join(found)[:200]})"
+    return "" if rows else f"{file.variable}: {path} has no rows"
+
+
+def model_problem(description: Description, env: Mapping[str, str]) -> str:
+    """Why the model cannot be loaded from where the wrapper looks; "" when it can."""
+    model = description.model
+    if env.get("USE_DUMMY_MODEL") == "True":
+        config = env.get("DUMMY_MODEL_CONFIG_PATH", "")
+        if not config:
+            return "USE_DUMMY_MODEL=True needs DUMMY_MODEL_CONFIG_PATH, a minimal config.json of the architecture"
+        return "" if Path(config).is_file() else f"DUMMY_MODEL_CONFIG_PATH={config} does not exist"
+    path = home(env.get(model.path_variable) or model.default.replace("{MODEL_ID}", env.get(model.id_variable, "")), env)
+    if not (path / "config.json").is_file():
+        download = f"hf download {env.get(model.id_variable, '')} --local-dir {path}"
+        return f"the model is not at {path} (no config.json): {download}, or {model.path_variable}=…"
+    return ""

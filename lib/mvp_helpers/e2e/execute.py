@@ -1,0 +1,187 @@
+"""Runs one command to its end, whatever that is: complete log, own exit status, limits in time, and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from .. import files, processes
+from ..job_secrets import Mask
+from ..redact import MASKED, environment
+
+MARK = "MVP_E2E_STEP"
+"""In the environment of everything that a step starts: what tells its processes from those of others."""
+POLL_S = 0.2
+TERM_S = 15.0
+CHUNK = 1 << 20
+
+Ended = Literal["exit", "timeout", "stall", "interrupted", "not started"]
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command ended. ``exit_code`` is its own (128+n for a signal); cpu_s is also that of its children."""
+
+    ended: Ended
+    exit_code: int
+    seconds: float
+    cpu_s: float = 0.0
+    peak_mb: float = 0.0
+    """Largest resident memory of any one of its processes."""
+    log_bytes: int = 0
+    left_behind: int = 0
+    """Processes that outlived it and were ended."""
+
+    @property
+    def good(self) -> bool:
+        return self.ended == "exit" and self.exit_code == 0
+
+    def tell(self) -> str:
+        how = {
+            "exit": f"exit code {self.exit_code}",
+            "timeout": f"ended by us after {self.seconds:.0f} s: it took too long",
+            "stall": f"ended by us after {self.seconds:.0f} s: its log did not grow any more",
+            "interrupted": "interrupted",
+            "not started": "could not be started",
+        }[self.ended]
+        return f"{how}, {self.seconds:.1f} s, {self.cpu_s:.0f} s of CPU, peak {self.peak_mb:.0f} MB a process"
+
+
+def run(
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    log: Path,
+    mark: str,
+    timeout_s: float,
+    stall_s: float,
+    watch: Callable[[bytes], None] = lambda _: None,
+    stdin: Path | None = None,
+) -> Outcome:
+    """Run ``argv``; its output goes straight into ``log`` (so no pipe can lose its status). ``watch`` gets what was added.
+
+    Whatever it left running is ended then, and its Ray's session folder removed. Secret variables' values are masked in the log.
+    """
+    began = time.monotonic()
+    # Ray's sockets lie below it, and a path of a socket has 107 characters at most.
+    ray = Path(tempfile.mkdtemp(prefix="mvp-e2e-"))
+    full = {**env, MARK: mark, "RAY_TMPDIR": str(ray)}
+    ended: Ended = "exit"
+    left: list[int] = []
+    used = Used()
+    try:
+        with log.open("xb") as sink, (stdin or Path(os.devnull)).open("rb") as source:
+            try:
+                process = subprocess.Popen(
+                    list(argv), cwd=cwd, env=full, stdin=source, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
+                )
+            except OSError as error:
+                sink.write(f"{argv[0]}: {error.strerror}\n".encode())
+                return Outcome(ended="not started", exit_code=127, seconds=time.monotonic() - began, log_bytes=sink.tell())
+        try:
+            ended = _wait(process, used, log, began, timeout_s, stall_s, watch)
+        except KeyboardInterrupt:
+            ended = "interrupted"
+        finally:
+            if process.returncode is None:
+                _end_group(process, used)
+            left = [pid for pid in _ours(mark, ray) if processes.start_time(pid) is not None]
+            processes.end(lambda: _ours(mark, ray), TERM_S / 3)
+        _mask(log, env)
+    finally:
+        shutil.rmtree(ray, ignore_errors=True)
+    if ended == "interrupted":
+        raise KeyboardInterrupt
+    code = process.returncode
+    return Outcome(
+        ended=ended,
+        exit_code=code if code >= 0 else 128 - code,
+        seconds=round(time.monotonic() - began, 3),
+        cpu_s=round(used.ru_utime + used.ru_stime, 1),
+        peak_mb=round(used.ru_maxrss / 1024, 1),
+        log_bytes=log.stat().st_size,
+        left_behind=len(left),
+    )
+
+
+class Used:
+    """What a process and those it waited for used, known once it is reaped."""
+
+    ru_utime = ru_stime = 0.0
+    ru_maxrss = 0
+
+    def wait(self, process: subprocess.Popen[bytes], seconds: float) -> bool:
+        """Whether it ends within ``seconds``."""
+        deadline = time.monotonic() + seconds
+        while process.returncode is None:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                self.ru_utime, self.ru_stime, self.ru_maxrss = usage.ru_utime, usage.ru_stime, usage.ru_maxrss
+            elif time.monotonic() > deadline:
+                return False
+            else:
+                time.sleep(0.05)
+        return True
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    used: Used,
+    log: Path,
+    began: float,
+    timeout_s: float,
+    stall_s: float,
+    watch: Callable[[bytes], None],
+) -> Ended:
+    grew = time.monotonic()
+    with log.open("rb") as reader:
+        while True:
+            used.wait(process, POLL_S)
+            while added := reader.read(CHUNK):
+                grew = time.monotonic()
+                watch(added)
+            if process.returncode is not None:
+                return "exit"
+            if time.monotonic() - began > timeout_s:
+                return "timeout"
+            if time.monotonic() - grew > stall_s:
+                return "stall"
+
+
+def _end_group(process: subprocess.Popen[bytes], used: Used) -> None:
+    for number, patience in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, 10.0)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        if used.wait(process, patience):
+            return
+
+
+def _ours(mark: str, ray: Path) -> list[int]:
+    found = {*processes.holding(MARK, mark), *processes.renamed_by_ray(ray)}
+    return [pid for pid in found if processes.start_time(pid) is not None]
+
+
+def _mask(log: Path, env: Mapping[str, str]) -> None:
+    """Take the values of variables that are secret by name or look out of a log."""
+    values = [value for name, value in env.items() if len(value) >= 8 and environment({name: value})[name] == MASKED]
+    if not values:
+        return
+
+    def pieces() -> Iterator[bytes]:
+        with log.open("rb") as stream:
+            while piece := stream.read(CHUNK):
+                yield piece
+
+    with files.replacing(log) as masked, masked.open("wb") as sink:
+        for piece in Mask(values).stream(pieces()):
+            sink.write(piece)

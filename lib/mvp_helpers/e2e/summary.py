@@ -1,0 +1,110 @@
+"""Step 10, the summary: did the requested deliverables pass? In the procedure's own format, as text, Markdown and JSON. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+Overall = Literal["Pass", "Fail", "Blocked"]
+EXIT_CODES: dict[str, int] = {"Pass": 0, "Fail": 1, "Blocked": 3}
+
+
+class Deliverable(msgspec.Struct, frozen=True, kw_only=True):
+    """One line under Deliverables."""
+
+    name: str
+    verdict: Literal["Pass", "Fail", "Skipped", "Blocked", "Not requested"]
+    reason: str
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole report; the fields are those of the format, in its order."""
+
+    result: Overall
+    sentence: str
+    coverage: str
+    model: str
+    deliverables: list[Deliverable]
+    evidence: list[tuple[str, str]]
+    limitations: list[str]
+    follow_ups: list[str]
+    run: str
+    steps: list[dict[str, Any]] = []
+
+
+def overall(verdicts: Sequence[str], requested: Sequence[str]) -> Overall:
+    """The first cause decides: what is first Blocked or Fail; Pass only when everything requested passed."""
+    for verdict in verdicts:
+        if verdict == "Blocked":
+            return "Blocked"
+        if verdict == "Fail":
+            return "Fail"
+    return "Pass" if requested and all(verdict == "Pass" for verdict in requested) else "Blocked"
+
+
+def text(found: Summary) -> str:
+    """The format of the procedure, line by line."""
+    return "\n".join(
+        [
+            f"Result: {found.result} - {found.sentence}",
+            f"Requested coverage: {found.coverage}",
+            f"Model: {found.model}",
+            "",
+            "Deliverables:",
+            *(f"- {one.name}: {one.verdict} - {one.reason}" for one in found.deliverables),
+            "",
+            "Evidence:",
+            *(f"- {name}: {value}" for name, value in found.evidence),
+            "",
+            "Limitations:",
+            *(f"- {one}" for one in found.limitations or ["none"]),
+            "",
+            "Follow-ups:",
+            *(f"- {one}" for one in found.follow_ups or ["none"]),
+        ]
+    )
+
+
+def markdown(found: Summary) -> str:
+    """The same for a pull request."""
+
+    def cell(words: str) -> str:
+        return words.replace("|", "\\|").replace("\n", " ")
+
+    return "\n".join(
+        [
+            f"**Result: {found.result}** - {found.sentence}",
+            "",
+            f"**Requested coverage:** {found.coverage}",
+            "",
+            f"**Model:** `{found.model}`",
+            "",
+            "### Deliverables",
+            "",
+            "| deliverable | verdict | evidence |",
+            "|---|---|---|",
+            *(f"| {one.name} | {one.verdict} | {cell(one.reason)} |" for one in found.deliverables),
+            "",
+            "### Evidence",
+            "",
+            *(f"- {name}: `{value.replace('`', '')}`" for name, value in found.evidence),
+            "",
+            "### Limitations",
+            "",
+            *(f"- {one}" for one in found.limitations or ["none"]),
+            "",
+            "### Follow-ups",
+            "",
+            *(f"- {one}" for one in found.follow_ups or ["none"]),
+            "",
+        ]
+    )
+
+
+def as_json(found: Summary) -> bytes:
+    """One JSON object; evidence as a mapping."""
+    plain = msgspec.to_builtins(found)
+    plain["evidence"] = dict(found.evidence)
+    return msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n"

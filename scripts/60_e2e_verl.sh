@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Validate a Megatron-Bridge change end to end through verl: every step of the procedure, ending in an honest verdict and a summary.
+#
+# usage: BRIDGE_REPO=PATH VERL_REPO=PATH ./scripts/60_e2e_verl.sh --level N[,N...] [--model ORG/NAME|FOLDER] [--variant NAME]
+#            [--override KEY=VALUE]... [--bridge-tests PATH]... [--steps N] [--baseline FILE] [--timeout S] [--stall S]
+#            [--via docker|slurm|sbatch|ray --image IMAGE:TAG] [--launcher-option OPTION]... [--json] [--plan]
+#        … --recommend [--base REF]      which levels the changed files of BRIDGE_REPO call for, and why
+#        … --resume RUN                  go on with a run: what passed is not run again
+#
+# levels: 0 LoRA + DDP smoke, 1 save and resume, 2 parallelism stress (variants dense, moe), 3 Megatron-FSDP, 4 feature-specific
+# (variants vlm, moe, mtp, qat, each with the overrides that switch it on), 5 learning signal.
+#
+#   --plan        (= --dry-run) every step with its exact environment and command, checked against the checkouts; nothing is run
+#   --override    handed on to the wrapper, which takes it apart at spaces and globs: those are refused
+#   --timeout     seconds for each start of the wrapper (7200); --stall: seconds without a word in its log (1800)
+#   --runs-dir    where runs' folders are made (.mvp/e2e); they are never overwritten
+#   --via         the whole procedure in a container, under Slurm, or as a Ray job of the cluster (--cluster); needs --image but for ray
+#   --description another procedure of templates/e2e: verl-cpu-smoke runs the real verl on CPUs (VERL_REPO only)
+#
+# The wrapper's own variables (MODEL_PATH, RM_MODEL_PATH, TRAIN_FILES, VAL_FILES, NUM_GPUS, USE_DUMMY_MODEL …) are taken from the
+# environment. Without a reward model the run uses a rule reward, and the summary says so. See docs/e2e.md.
+#
+# exit codes: 0 Pass, 1 Fail, 2 bad input, 3 Blocked (no evidence against the change)
+#
+# examples:
+#   BRIDGE_REPO=~/Megatron-Bridge VERL_REPO=~/verl ./scripts/60_e2e_verl.sh --level 0 --model Qwen/Qwen2.5-0.5B
+#   BRIDGE_REPO=~/Megatron-Bridge ./scripts/60_e2e_verl.sh --recommend --base origin/main
+#   ./scripts/60_e2e_verl.sh --level 1,2 --plan
+#   ./scripts/60_e2e_verl.sh --level 5 --steps 50 --baseline base/wrapper.log --via slurm --image verlai/verl:TAG
+export MVP_E2E_PYTHONPATH=${MVP_E2E_PYTHONPATH-${PYTHONPATH-}}
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+parse_options '--level= --variant= --model= --override= --bridge-tests= --steps= --baseline= --timeout= --stall= --runs-dir= --resume=
+  --recommend --base= --via= --image= --launcher-option= --description= --plan --json' "$@"
+[[ -z $DRY_RUN ]] || OPTS+=(--plan)
+find_python
+
+if [[ " ${OPTS[*]} " == *' --via ray '* && -z $DRY_RUN ]] && ! given --plan; then
+  load_cluster
+  spec=$(mktemp --suffix=.json)
+  trap 'rm -f "$spec"' EXIT
+  "$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" >"$spec"
+  submit_spec "$spec" --wait
+else
+  code=0
+  "$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" || code=$?
+  exit "$code"
+fi

@@ -1,0 +1,87 @@
+"""Stands for verl's trainer in a fixture checkout: prints, saves and fails as the real one does. FAKE_FAULT: what fails."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+given = dict(text.lstrip("+").split("=", 1) for text in sys.argv[1:] if "=" in text and not text.startswith("--"))
+fault = os.environ.get("FAKE_FAULT", "")
+steps, saves = int(given["trainer.total_training_steps"]), int(given["trainer.save_freq"])
+folder = Path(given["trainer.default_local_dir"])
+pointer = folder / "latest_checkpointed_iteration.txt"
+WHO = "(TaskRunnerV1 pid=4711) "
+
+
+def say(text: str) -> None:
+    print(WHO + text, flush=True)
+
+
+def fail(frames: list[str], error: str) -> None:
+    print("Traceback (most recent call last):")
+    for frame in frames:
+        print(f'  File "{frame}", line 77, in work\n    work()')
+    print(error, flush=True)
+    raise SystemExit(1)
+
+
+if fault == "data":
+    fail(["/opt/verl/utils/dataset/rl_dataset.py"], "FileNotFoundError: Unable to find '/data/gsm8k/train.parquet'")
+if fault == "hang":
+    time.sleep(600)
+if fault == "deaf":
+    import signal
+    import subprocess
+
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+    time.sleep(600)
+if fault == "silent-exit":
+    raise SystemExit(0)
+say("Qwen2ForCausalLM contains 494.03M parameters")
+if fault == "provider":
+    say("building")
+    fail(
+        ["/b/src/megatron/bridge/models/qwen/qwen2_bridge.py"],
+        "AttributeError: 'Qwen2Provider' object has no attribute 'rotary_base'",
+    )
+if fault == "secondary-first":
+    print("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.")
+    fail(["/b/src/megatron/bridge/peft/lora.py"], "ValueError: target module linear_qkv was not found")
+start = 0
+if given["trainer.resume_mode"] == "auto":
+    if fault == "from-scratch" or not pointer.exists():
+        say("Training from scratch")
+    else:
+        start = int(pointer.read_text())
+        say(f"Resuming from {folder}/global_step_{start}")
+say("PEFT Adapter Information:")
+say(f"  Trainable percentage: {0.0 if fault == 'frozen' else 0.42}%")
+if fault == "vanilla":
+    say("DeprecationWarning: vanilla_mbridge=True is deprecated")
+for step in range(start + 1, steps + 1):
+    if fault == "dies-in-step":
+        fail(["/opt/verl/trainer/ppo/ray_trainer.py"], "RuntimeError: shape '[4, 7]' is invalid for input of size 27")
+    flat = fault == "flat"
+    values = {
+        "actor/loss": float("nan") if fault == "nan" else 1.0 / step,
+        "actor/grad_norm": 0.0 if fault == "zero-gradients" else 0.5 + step / 100,
+        "actor/entropy": 2.0 - step / 50,
+        "rollout_log_probs/mean": -1.5 if fault == "frozen" else -1.5 + step / 100,
+        "critic/score/mean": 0.25 if flat else (0.5 - step / 100 if fault == "falls" else 0.1 + step / 100),
+        "response_length/mean": 100.0 + step,
+        "training/global_step": step,
+    }
+    say(f"step:{step} - " + " - ".join(f"{key}:{value}" for key, value in values.items()))
+    print(f"Training Progress: {100 * step // steps}%|###| {step}/{steps} [00:01<00:00,  1.0s/it]", file=sys.stderr, flush=True)
+    if saves > 0 and step % saves == 0 and fault != "no-checkpoint":
+        (folder / f"global_step_{step}" / "actor").mkdir(parents=True, exist_ok=True)
+        (folder / f"global_step_{step}" / "actor" / "weights").write_text("w")
+        pointer.write_text(str(step))
+if start >= steps:
+    say("Training from scratch" if not start else "nothing left to train")
+if fault == "exit-code":
+    raise SystemExit(3)
+print(
+    "resource_tracker: There appear to be 1 leaked shared_memory objects to clean up at shutdown" if fault == "noise" else "done"
+)

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Stands for the Megatron PPO wrapper of a verl checkout, which needs GPUs: it reads the same variables, shows them in the same way, starts
+# a trainer with Hydra overrides, and hands its arguments on as unquoted as the real one does. FAKE_* say how the fake trainer goes wrong.
+set -xeuo pipefail
+if [ -n "${FAKE_SHADOW:-}" ]; then export PYTHONPATH="${FAKE_SHADOW}${PYTHONPATH:+:${PYTHONPATH}}"; fi
+NUM_GPUS=${NUM_GPUS:-8}
+ENGINE=${ENGINE:-"vllm"}
+LAUNCH=(python3)
+if [ "${VERL_USE_UV:-1}" != 0 ] && [ "${FAKE_UV:-0}" = 1 ]; then LAUNCH=(uv run --frozen python3); fi
+MODEL_ID=${MODEL_ID:-Qwen/Qwen2.5-0.5B}
+MODEL_PATH=${MODEL_PATH:-${HOME}/models/${MODEL_ID}}
+RM_MODEL_PATH=${RM_MODEL_PATH:-${HOME}/models/rm}
+TRAIN_FILES=${TRAIN_FILES:-${HOME}/data/gsm8k/train.parquet}
+VAL_FILES=${VAL_FILES:-${HOME}/data/gsm8k/test.parquet}
+VAL_BEFORE_TRAIN=${VAL_BEFORE_TRAIN:-False}
+TEST_FREQ=${TEST_FREQ:--1}
+RESUME_MODE=${RESUME_MODE:-disable}
+SAVE_FREQ=${SAVE_FREQ:--1}
+TOTAL_TRAIN_STEPS=${TOTAL_TRAIN_STEPS:-1}
+LORA_RANK=${LORA_RANK:-0}
+COMMON_PP=${COMMON_PP:-2} COMMON_VPP=${COMMON_VPP:-2} COMMON_CP=${COMMON_CP:-2} COMMON_TP=${COMMON_TP:-2}
+COMMON_EP=${COMMON_EP:-1} COMMON_ETP=${COMMON_ETP:-1} INFER_TP=${INFER_TP:-$COMMON_TP}
+ALL_OFFLOAD=${ALL_OFFLOAD:-True}
+USE_MBRIDGE=${USE_MBRIDGE:-True}
+VANILLA_MBRIDGE=${VANILLA_MBRIDGE:-False}
+VALUE_VANILLA_MBRIDGE=${VALUE_VANILLA_MBRIDGE:-$VANILLA_MBRIDGE}
+USE_MEGATRON_FSDP=${USE_MEGATRON_FSDP:-False}
+ROUTING_REPLAY_MODE=${ROUTING_REPLAY_MODE:-disabled}
+: "$VALUE_VANILLA_MBRIDGE" "$COMMON_VPP" "$COMMON_EP" "$COMMON_ETP" "$ALL_OFFLOAD" "$VAL_BEFORE_TRAIN" "$TEST_FREQ" "$ENGINE"
+"${LAUNCH[@]}" -m verl.trainer.main_ppo --config-path=config --config-name='ppo_megatron_trainer.yaml' \
+  actor_rollout_ref.model.path="${MODEL_PATH}" \
+  actor_rollout_ref.model.lora.rank="${LORA_RANK}" \
+  actor_rollout_ref.actor.megatron.use_mbridge="${USE_MBRIDGE}" \
+  actor_rollout_ref.actor.megatron.vanilla_mbridge="${VANILLA_MBRIDGE}" \
+  actor_rollout_ref.ref.megatron.vanilla_mbridge="${VANILLA_MBRIDGE}" \
+  critic.megatron.vanilla_mbridge="${VALUE_VANILLA_MBRIDGE}" \
+  actor_rollout_ref.actor.megatron.use_megatron_fsdp="${USE_MEGATRON_FSDP}" \
+  actor_rollout_ref.actor.megatron.tensor_model_parallel_size="$((COMMON_TP * COMMON_PP * COMMON_CP * INFER_TP / INFER_TP))" \
+  actor_rollout_ref.actor.megatron.router_replay.mode="${ROUTING_REPLAY_MODE}" \
+  data.train_files="${TRAIN_FILES}" data.val_files="${VAL_FILES}" \
+  reward.reward_model.model_path="${RM_MODEL_PATH}" \
+  trainer.n_gpus_per_node="${NUM_GPUS}" \
+  trainer.resume_mode="${RESUME_MODE}" \
+  trainer.save_freq="${SAVE_FREQ}" \
+  trainer.total_training_steps="${TOTAL_TRAIN_STEPS}" \
+  $@

@@ -1,0 +1,472 @@
+"""Script 60: every step of the end-to-end procedure, driven by fixture checkouts that behave as the real ones, traps included."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import e2e_checkouts as fixtures
+import msgspec
+import pytest
+
+from mvp_helpers import processes
+from mvp_helpers.e2e import checkouts, description, execute, launch, matrix, runs, summary, wrapper
+from mvp_helpers.e2e.procedure import Procedure, Step, request_from
+from mvp_helpers.e2e.summary import Summary
+from mvp_helpers.errors import BadInput, Blocked
+from mvp_helpers.paths import E2eRun
+
+VERL = description.load("verl")
+
+
+class World:
+    """Two checkouts, a home, and a run whose slow steps (imports with a real Ray, tests, drift) have passed once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.bridge = fixtures.make_bridge(root / "bridge")
+        self.verl = fixtures.make_verl(root / "verl")
+        self.env = dict(fixtures.environment(self.bridge, self.verl, fixtures.make_home(root / "home"), root / "bin"))
+        self.said: list[str] = []
+        self.count = 0
+        self.passed: E2eRun | None = None
+
+    def request(self, levels: str = "0", variants: tuple[str, ...] = (), model: str = "", **options: Any) -> Any:
+        options = {"timeout_s": 60.0, "stall_s": 30.0, **options}
+        return request_from("verl", levels, list(variants), model, self.env | options.pop("env", {}), **options)
+
+    def fresh(self, request: Any, env: dict[str, str] | None = None) -> tuple[Summary, Procedure]:
+        folder = runs.new(self.root / "runs", request)
+        procedure = Procedure(folder, request, self.env | (env or {}), self.said.append)
+        return procedure.run(), procedure
+
+    def run(self, request: Any, **env: str) -> tuple[Summary, Procedure]:
+        """A run that takes the slow steps from the first one, as a resume does."""
+        if self.passed is None:
+            _, procedure = self.fresh(self.request("0"))
+            self.passed = procedure.folder
+        folder = runs.new(self.root / "runs", request)
+        for name in ("imports", "bridge-checks", "drift"):
+            shutil.copytree(self.passed.path / "steps" / name, folder.path / "steps" / name)
+        procedure = Procedure(folder, request, self.env | env, self.said.append)
+        return procedure.run(), procedure
+
+    def fault(self, fault: str, levels: str = "0", **options: Any) -> tuple[Summary, Step]:
+        found, procedure = self.run(self.request(levels, **options), FAKE_FAULT=fault)
+        return found, procedure.steps[-1]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("e2e"))
+
+
+@pytest.fixture
+def changed(world: World) -> Iterator[Callable[[Path, str], None]]:
+    """Changes a file of a checkout until the end of the test."""
+    before: dict[Path, bytes | None] = {}
+
+    def change(path: Path, text: str) -> None:
+        before.setdefault(path, path.read_bytes() if path.exists() else None)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    yield change
+    for path, data in before.items():
+        path.unlink() if data is None else path.write_bytes(data)
+
+
+# -- a whole run -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_level_0_run_passes_with_the_evidence_of_every_criterion(world: World) -> None:
+    found, procedure = world.fresh(world.request("0"))
+    world.passed = procedure.folder
+    assert found.result == "Pass", summary.text(found)
+    assert [step.verdict for step in procedure.steps] == ["Pass"] * 6
+    proof = next(step for step in procedure.steps if step.name == "imports")
+    assert f"driver: megatron.core = {world.bridge}/3rdparty/Megatron-LM/megatron/core/__init__.py" in proof.evidence
+    assert f"worker: megatron.bridge = {world.bridge}/src/megatron/bridge/__init__.py" in proof.evidence
+    run = procedure.steps[-1]
+    assert "VANILLA_MBRIDGE=False: + VANILLA_MBRIDGE=False" in run.evidence
+    assert any("step:1 … training/global_step:1" in text and "1/1" in text for text in run.evidence)
+    assert "test_integration.py not in this checkout" in found.deliverables[0].reason, "a missing path is drift, not a failure"
+    text = summary.text(found)
+    heads = [
+        "Result: Pass - ",
+        "Requested coverage: Level 0",
+        "Model: Qwen/Qwen2.5-0.5B",
+        "Deliverables:",
+        "- Bridge-side checks: Pass - ",
+    ]
+    heads += [
+        "- Local Bridge import in verl: Pass - ",
+        "- verl Megatron backend run: Pass - ",
+        "- Requested variants: Not requested - ",
+    ]
+    heads += [
+        "- Log capture: Pass - ",
+        "Evidence:",
+        "- Bridge repo: ",
+        "- verl repo: ",
+        "- Command: ",
+        "- Key lines: + VANILLA_MBRIDGE=False",
+    ]
+    heads += ["Limitations:", "Follow-ups:"]
+    at = [text.index(head) for head in heads]
+    assert at == sorted(at), "the format's order"
+    assert "converged" not in text
+    assert "save/resume not run" in found.limitations and "no convergence claim" in found.limitations
+    assert any(text.startswith("all parallel sizes 1") for text in found.limitations)
+    assert any(text.startswith("reward model disabled") for text in found.limitations)
+    stored = json.loads(procedure.folder.summary("json").read_text())
+    assert (stored["result"], stored["evidence"]["verl repo"]) == ("Pass", dict(found.evidence)["verl repo"])
+    assert procedure.folder.summary("md").read_text().startswith("**Result: Pass**")
+    assert not list((world.verl).rglob("checkpoints")), "nothing is written into the checkout"
+
+
+def test_resume_goes_on_from_a_checkpoint_and_does_not_count_one_from_scratch(world: World) -> None:
+    found, procedure = world.run(world.request("1"))
+    assert found.result == "Pass", summary.text(found)
+    assert any("Resuming from" in text and "global_step_1" in text for text in procedure.steps[-1].evidence)
+    assert "save/resume not run" not in found.limitations
+    scratch, step = world.fault("from-scratch", "1")
+    assert (scratch.result, step.name) == ("Fail", "level-1-resume")
+    assert "from scratch" in step.reason, step.reason
+    nothing, step = world.fault("no-checkpoint", "1")
+    assert nothing.result == "Fail" and "checkpoint" in nothing.sentence
+
+
+def test_a_learning_signal_is_the_strongest_word(world: World) -> None:
+    found, procedure = world.run(world.request("5"))
+    assert found.result == "Pass" and procedure.steps[-1].reason == "learning-signal passed over 20 steps"
+    assert any("Mann-Kendall" in text for _, text in found.evidence)
+    assert any("no benchmark convergence" in text for text in found.limitations)
+    for fault, words in {
+        "nan": "actor/loss:nan",
+        "zero-gradients": "zero 20 steps in a row",
+        "flat": "flat reward",
+        "falls": "fell",
+        "frozen": "PEFT has trainable parameters",
+    }.items():
+        found, step = world.fault(fault, "5")
+        assert found.result == "Fail" and words in step.reason, (fault, step.reason)
+    baseline = world.root / "baseline.jsonl"
+    baseline.write_text(
+        "".join(json.dumps({"step": n, "data": {"critic/score/mean": 0.9 + n / 100}}) + "\n" for n in range(1, 21))
+    )
+    found, procedure = world.run(world.request("5", baseline=str(baseline)))
+    assert found.result == "Fail" and "below the baseline" in procedure.steps[-1].reason
+    found, procedure = world.run(world.request("5", steps=50))
+    assert procedure.steps[-1].reason == "learning-signal passed over 50 steps"
+
+
+@pytest.mark.parametrize(
+    ("fault", "verdict", "words"),
+    [
+        ("data", "Blocked", "Unable to find"),
+        ("provider", "Fail", "Qwen2Provider"),
+        ("secondary-first", "Fail", "linear_qkv"),
+        ("dies-in-step", "Fail", "is invalid for input of size"),
+        ("exit-code", "Fail", "exit code 3"),
+        ("silent-exit", "Fail", "no metric line for step 1"),
+        ("vanilla", "Fail", "vanilla bridge"),
+        ("nan", "Fail", "nan"),
+        ("noise", "Pass", ""),
+    ],
+)
+def test_every_end_gets_an_honest_verdict(world: World, fault: str, verdict: str, words: str) -> None:
+    found, step = world.fault(fault)
+    assert (found.result, step.verdict) == (verdict, verdict), summary.text(found)
+    assert words in step.reason
+    if verdict == "Blocked":
+        assert "not evidence against" in found.sentence
+    if fault == "noise":
+        assert any("leaked shared_memory" in text for text in found.limitations), "residual noise is listed"
+    if verdict != "Pass":
+        assert found.follow_ups and f"--resume {found.run}" in found.follow_ups[-1]
+
+
+def test_a_hang_ends_in_a_verdict_and_leaves_nothing_running(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "TERM_S", 1.0)
+    found, step = world.fault("deaf", stall_s=1.0)
+    assert found.result == "Blocked" and step.outcome and step.outcome.ended == "stall", step.reason
+    assert step.outcome.left_behind, "what detached itself was found"
+    assert not processes.holding(execute.MARK, Path(found.run).name)
+    found, step = world.fault("hang", timeout_s=1.0)
+    assert step.outcome and step.outcome.ended == "timeout"
+
+
+def test_a_passed_step_is_not_run_again_and_a_changed_checkout_stops_a_resume(
+    world: World, changed: Callable[[Path, str], None]
+) -> None:
+    _, first = world.run(world.request("0,1"), FAKE_FAULT="no-checkpoint")
+    assert [step.name for step in first.steps if step.verdict == "Fail"] == ["level-1-save"]
+    again = Procedure(first.folder, first.request, world.env, world.said.append)
+    found = again.run()
+    assert found.result == "Pass", summary.text(found)
+    assert len(first.folder.tries("level-0-smoke")) == 1, "not run again"
+    assert [place.name for place in first.folder.tries("level-1-save")] == ["try-1", "try-2"], "and nothing overwritten"
+    changed(world.bridge / "src/megatron/bridge/__init__.py", "x = 1\n")
+    with pytest.raises(BadInput, match="has changed since"):
+        Procedure(first.folder, first.request, world.env, world.said.append).run()
+
+
+# -- before anything is started --------------------------------------------------------------------------------------------------
+
+
+def test_an_import_from_elsewhere_blocks_in_driver_and_worker(world: World, tmp_path: Path) -> None:
+    shadow = tmp_path / "shadow"
+    (shadow / "megatron" / "core").mkdir(parents=True)
+    (shadow / "megatron" / "core" / "__init__.py").write_text("")
+    found, procedure = world.fresh(world.request("0"), {"FAKE_SHADOW": str(shadow)})
+    proof = next(step for step in procedure.steps if step.name == "imports")
+    assert (found.result, proof.verdict) == ("Blocked", "Blocked")
+    assert f"driver: megatron.core comes from {shadow}" in proof.reason
+    assert [step.verdict for step in procedure.steps][-3:] == ["Skipped"] * 3, "no later result counts"
+
+
+def test_a_failing_focused_test_fails_and_pytest_that_runs_nothing_is_no_pass(
+    world: World, changed: Callable[[Path, str], None]
+) -> None:
+    test = world.bridge / "tests/unit_tests/models/test_param_mapping.py"
+    place = iter(range(10))
+
+    def verdict(text: str) -> Step:
+        changed(test, text)
+        request = world.request("0", tests=[str(test.relative_to(world.bridge))])
+        folder = E2eRun(world.root / f"tests-{next(place)}")
+        procedure = Procedure(folder, request, world.env, world.said.append)
+        return procedure._step("bridge-checks", "tests", procedure._tests)
+
+    assert verdict("def test_mapping():\n    assert False\n").verdict == "Fail"
+    assert verdict("import nothing_like_this\n").verdict == "Blocked"
+    other = world.bridge / "tests/unit_tests/models/test_model_provider_mixin.py"
+    changed(other, "")
+    empty = verdict("")
+    assert (empty.verdict, "exit code 5" in empty.reason) == ("Skipped", True), empty.reason
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ({"NUM_GPUS": "16"}, "needs 16 GPUs"),
+        ({"ROCR_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "0"}, "ROCR_VISIBLE_DEVICES"),
+        ({"TRAIN_FILES": "/no/such/train.parquet"}, "does not exist"),
+        ({"MODEL_ID": "Qwen/Other"}, "the model is not at"),
+        ({"USE_DUMMY_MODEL": "True"}, "DUMMY_MODEL_CONFIG_PATH"),
+        ({"FAKE_UV": "1"}, "'uv', which is not on the PATH"),
+        ({"MVP_E2E_PYTHONPATH": ""}, "has no module 'modelopt'"),
+        ({"MVP_E2E_FREE_GB": "1e9"}, "GB free"),
+    ],
+)
+def test_an_environment_that_lacks_something_blocks_with_what_to_do(world: World, env: dict[str, str], words: str) -> None:
+    _, procedure = world.run(world.request("0", env=env), **env)
+    step = procedure.steps[1]
+    assert (step.name, step.verdict) == ("environment", "Blocked")
+    assert any(words in text for text in [step.reason, *step.evidence]), step
+
+
+def test_parquet_of_the_wrong_kind_is_named(world: World, tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"question": ["1"]}), tmp_path / "train.parquet")
+    (tmp_path / "test.parquet").write_text("no parquet")
+    env = {"TRAIN_FILES": str(tmp_path / "train.parquet"), "VAL_FILES": str(tmp_path / "test.parquet")}
+    _, procedure = world.run(world.request("0", env=env), **env)
+    texts = "\n".join(procedure.steps[1].evidence)
+    assert "lacks the column data_source" in texts and "is no readable parquet file" in texts
+
+
+def test_a_revision_that_ignores_a_variable_blocks_the_level_that_needs_it(
+    world: World, changed: Callable[[Path, str], None]
+) -> None:
+    script = world.verl / VERL.wrapper.script
+    old = "\n".join(line for line in script.read_text().splitlines() if "USE_MEGATRON_FSDP" not in line) + "\n"
+    changed(script, old)
+    procedure = Procedure(E2eRun(world.root / "RUN"), world.request("0,3"), world.env, world.said.append)
+    smoke, fsdp = (procedure.checked(one) for one in procedure.planned)
+    assert smoke.problems == [] and "always behaves like USE_MEGATRON_FSDP=False" in smoke.notes[0]
+    assert "does not read USE_MEGATRON_FSDP" in fsdp.problems[0]
+
+
+def test_an_override_that_the_checkouts_config_refuses_blocks_before_a_gpu_is_used(world: World) -> None:
+    request = world.request("0", overrides=["actor_rollout_ref.rollout.enforce_eagre=True"])
+    procedure = Procedure(E2eRun(world.root / "RUN"), request, world.env, world.said.append)
+    assert "did you mean 'actor_rollout_ref.rollout.enforce_eager'" in procedure.checked(procedure.planned[0]).problems[0]
+    vanilla = world.request("0", overrides=["actor_rollout_ref.actor.megatron.vanilla_mbridge=True"])
+    procedure = Procedure(E2eRun(world.root / "RUN"), vanilla, world.env, world.said.append)
+    assert procedure.checked(procedure.planned[0]).problems == [
+        "the resolved config has actor_rollout_ref.actor.megatron.vanilla_mbridge=True, not False"
+    ]
+
+
+def test_the_plan_shows_every_command_and_writes_nothing(world: World) -> None:
+    procedure = Procedure(E2eRun(world.root / "nowhere" / "RUN"), world.request("0,1,2"), world.env, world.said.append)
+    found = runs.plan(procedure)
+    assert [run["name"] for run in found["runs"]] == ["level-0-smoke", "level-1-save", "level-1-resume", "level-2-dense-stress"]
+    stress = found["runs"][3]
+    assert (stress["env"]["COMMON_TP"], stress["env"]["COMMON_PP"], stress["env"]["NUM_GPUS"]) == ("2", "2", "4")
+    assert stress["starts"][:3] == ["python3", "-m", "verl.trainer.main_ppo"] and stress["problems"] == []
+    assert "bash tests/special_e2e/run_ppo_trainer_megatron.sh" in runs.show_plan(found)
+    assert not (world.root / "nowhere").exists()
+
+
+def test_a_preview_starts_nothing_that_a_wrapper_calls(tmp_path: Path) -> None:
+    script = tmp_path / "wrapper.sh"
+    script.write_text('set -eu\nrm -rf "$PWD/kept"\nray stop\npython3 -m my.trainer a=1 "b=${B:-x y}" $@\n')
+    (tmp_path / "kept").touch()
+    seen = wrapper.preview(script, tmp_path, "my.trainer", {"B": "two words"}, ["c=3"])
+    assert (tmp_path / "kept").exists() and seen.overrides == ["a=1", "b=two words", "c=3"]
+    script.write_text("set -eu\necho $MISSING\npython3 -m my.trainer\n")
+    with pytest.raises(Blocked, match="MISSING: unbound variable"):
+        wrapper.preview(script, tmp_path, "my.trainer", {}, [])
+
+
+# -- what is asked for -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"levels": "7"}, "is no level"),
+        ({"variants": ("dense",)}, "belongs to level 2"),
+        ({"variants": ("dens",)}, "did you mean 'dense'"),
+        ({"levels": "4"}, "needs a variant"),
+        ({"levels": "4", "variants": ("vlm",)}, "text-only"),
+        ({"levels": "4", "variants": ("vlm",), "overrides": ["trainer.x=1"]}, "text-only"),
+        ({"overrides": ["a=b c"]}, "takes it apart"),
+        ({"overrides": ["a=*"]}, "takes it apart"),
+        ({"overrides": ["nothing"]}, "is no override"),
+        ({"model": "/no/such/model"}, "no config.json"),
+        ({"baseline": "/no/such.jsonl"}, "cannot read"),
+        ({"env": {"BRIDGE_REPO": ""}}, "BRIDGE_REPO is not set"),
+        ({"env": {"BRIDGE_REPO": "/no/such"}}, "is not a folder"),
+        ({"env": {"BRIDGE_REPO": "/usr"}}, "is not a git checkout"),
+    ],
+)
+def test_bad_input_is_one_clear_message(world: World, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        world.request(options.pop("levels", "0"), **options)
+    assert words in caught.value.what and "\n" not in caught.value.what
+
+
+def test_the_wrong_repository_in_a_variable_is_recognised(world: World) -> None:
+    with pytest.raises(BadInput, match=r"it looks like verl: VERL_REPO"):
+        world.request("0", env={"BRIDGE_REPO": str(world.verl)})
+
+
+def test_a_feature_run_records_the_override_that_switches_it_on(world: World) -> None:
+    request = world.request("4", ("mtp",), overrides=["+actor_rollout_ref.model.mtp.enable=True"])
+    planned = matrix.plan(VERL, request.levels, request.variants, request.env, request.overrides)
+    assert [one.name for one in planned] == ["level-4-mtp-smoke"] and planned[0].overrides == request.overrides
+
+
+def test_dirty_files_their_diff_and_submodules_are_recorded_and_nothing_is_changed(
+    world: World, tmp_path: Path, changed: Callable[[Path, str], None]
+) -> None:
+    changed(world.bridge / "src/megatron/bridge/__init__.py", "API_TOKEN = 'abcdefghijklmnop'\n")
+    changed(world.bridge / "new.py", "x = 1\n")
+    state = checkouts.record("bridge", world.bridge, tmp_path)
+    assert sorted(state.dirty) == ["new.py", "src/megatron/bridge/__init__.py"] and "2 dirty" in state.tell()
+    diff = (tmp_path / "bridge.diff").read_text()
+    assert "-__version__ = '0'" in diff and "abcdefghijklmnop" not in diff
+    before = state.fingerprint
+    changed(world.bridge / "new.py", "x = 2\n")
+    assert checkouts.record("bridge", world.bridge, tmp_path).fingerprint != before, "untracked files count"
+
+
+def test_changed_files_call_for_levels_with_the_tables_reason(world: World, changed: Callable[[Path, str], None]) -> None:
+    changed(world.bridge / "src/megatron/bridge/peft/lora.py", "")
+    recommended, files = runs.recommend("verl", "main", world.env)
+    called = {one.number for one in recommended if one.called_for}
+    assert files == ["src/megatron/bridge/peft/lora.py"] and called == {0, 1, 5}
+    shown = runs.show_recommended(recommended, files)
+    assert "--level 0,1,5" in shown and VERL.levels[1].when in shown
+    none, _ = matrix.recommend(VERL, ["README.md"]), None
+    assert "no level" in runs.show_recommended(none, ["README.md"])
+    with pytest.raises(BadInput, match="cannot compare"):
+        runs.recommend("verl", "no-such-branch", world.env)
+
+
+def test_gpus_that_the_sizes_need_are_counted() -> None:
+    def needed(**sizes: str) -> int:
+        return matrix.gpus_needed(VERL, VERL.env | sizes)[0]
+
+    assert needed() == 1
+    assert needed(COMMON_TP="2", COMMON_PP="2", INFER_TP="2") == 4
+    assert needed(COMMON_EP="2") == 2
+    assert needed(COMMON_TP="2", INFER_TP="4") == 4
+    with pytest.raises(BadInput, match="is not a parallel size"):
+        needed(COMMON_TP="two")
+
+
+def test_limitations_follow_from_what_was_run() -> None:
+    def limits(overrides: list[str] | None = None, **given: str) -> list[str]:
+        return matrix.limitations(VERL, matrix.plan(VERL, [0], [], given, overrides or []))
+
+    assert any(text.startswith("dummy model") for text in limits(USE_DUMMY_MODEL="True"))
+    assert any(text.startswith("eager mode") for text in limits(["actor_rollout_ref.rollout.enforce_eager=True"]))
+    assert any("PEFT" in text for text in limits(LORA_RANK="0"))
+    assert not any("eager" in text or "dummy" in text or "PEFT" in text for text in limits())
+
+
+# -- running ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_exit_status_is_the_commands_own_and_its_log_is_whole_and_masked(tmp_path: Path) -> None:
+    env = {**os.environ, "MY_API_TOKEN": "hunter2-hunter2"}
+    argv = ["bash", "-c", "echo out; echo err >&2; echo $MY_API_TOKEN; exit 7"]
+    outcome = execute.run(argv, tmp_path, env, tmp_path / "log", "mark", 30, 30)
+    assert (outcome.ended, outcome.exit_code) == ("exit", 7)
+    assert (tmp_path / "log").read_text() == "out\nerr\n***\n"
+    killed = execute.run(["bash", "-c", "kill -9 $$"], tmp_path, env, tmp_path / "log2", "mark", 30, 30)
+    assert killed.exit_code == 137
+    absent = execute.run(["/no/such/command"], tmp_path, env, tmp_path / "log3", "mark", 30, 30)
+    assert (absent.ended, absent.exit_code) == ("not started", 127)
+    with pytest.raises(FileExistsError):
+        execute.run(argv, tmp_path, env, tmp_path / "log", "mark", 30, 30)
+
+
+def test_the_same_procedure_is_launched_elsewhere_with_both_checkouts_mounted(world: World) -> None:
+    from argparse import Namespace
+
+    request = world.request("0")
+    asked = {"description": "verl", "level": "0", "override": ["a=1"], "timeout": 60.0, "stall": 30.0, "json": True}
+    unasked = {"variant": [], "bridge_tests": [], "model": "", "steps": None, "baseline": "", "resume": ""}
+    args = Namespace(**asked, **unasked, via="slurm", image="verlai/verl:x", launcher_option=["--partition=gpu"])
+    argv = launch.argv(args, request, world.root / "runs", world.env)
+    assert argv[0] == "srun" and "--container-image=verlai/verl:x" in argv and "--partition=gpu" in argv
+    mounts = next(word for word in argv if word.startswith("--container-mounts="))
+    assert f"{world.bridge}:{world.bridge}" in mounts and f"{world.verl}:{world.verl}" in mounts
+    assert argv[argv.index("--override") + 1] == "a=1" and "--via" not in argv
+    docker = launch.argv(Namespace(**{**vars(args), "via": "docker"}), request, world.root / "runs", world.env)
+    assert docker[:2] == ["docker", "run"] and f"{world.verl}:{world.verl}" in docker and f"BRIDGE_REPO={world.bridge}" in docker
+    batch = launch.argv(Namespace(**{**vars(args), "via": "sbatch"}), request, world.root / "runs", world.env)
+    assert batch[0] == "sbatch" and any(word.startswith("--wrap=srun ") for word in batch)
+    spec = json.loads(launch.jobspec(args, request, world.root / "runs", world.env))
+    assert spec["workload"] == "e2e" and json.loads(spec["env_vars"]["MVP_E2E_ARGUMENTS"])[:2] == ["--description", "verl"]
+    with pytest.raises(BadInput, match="--image is needed"):
+        launch.argv(Namespace(**{**vars(args), "image": ""}), request, world.root / "runs", world.env)
+    with pytest.raises(BadInput, match="not one of"):
+        launch.argv(Namespace(**{**vars(args), "via": "ssh"}), request, world.root / "runs", world.env)
+
+
+# -- descriptions ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", description.names())
+def test_every_description_is_read_and_a_mistake_in_one_is_named(name: str, tmp_path: Path) -> None:
+    if name == "triage":
+        return
+    found = description.load(name)
+    file = tmp_path / "mine.yaml"
+    file.write_text((description.FOLDER / f"{name}.yaml").read_text().replace("parallel:", "paralel:", 1))
+    with pytest.raises(BadInput, match="did you mean 'parallel'"):
+        description.load(str(file))
+    assert found.levels and msgspec.json.encode(found)
