@@ -99,6 +99,13 @@ given() { # <option>: was it among the script's own options?
   [[ " ${OPTS[*]} " == *" $1 "* ]]
 }
 
+value_of() { # <option>: what it was given among the script's own options; nothing when it was not
+  local at
+  for at in "${!OPTS[@]}"; do
+    [[ ${OPTS[at]} != "$1" ]] || printf '%s' "${OPTS[at + 1]}"
+  done
+}
+
 run() { # <command>...: run it; with --dry-run only print it
   if [[ -z $DRY_RUN ]]; then
     "$@"
@@ -129,4 +136,10 @@ load_cluster() { # what the cluster file says, HEAD, WORKERS, and the verbs of i
   # shellcheck source=scripts/lib/hosts.sh
   source "$SCRIPTS/lib/hosts.sh"
   locate_hosts
+}
+
+load_cluster_here() { # as load_cluster; with --here HOST for the one host that this machine is
+  MVP_HERE=$(value_of --here) ONLY_HERE=1
+  [[ -n $MVP_HERE ]] || unset MVP_HERE ONLY_HERE
+  load_cluster
 }

@@ -46,9 +46,9 @@ helper_on() { # <host> [-i] <argument>...: the Python helper, run on a host
 }
 
 deploy_tools() { # this project to TOOLS_DIR; where all hosts share that, on one of them. Prints, for each host, what was done
-  local hosts=("${NEEDED[@]}")
-  [[ $TOOLS_DIR != "$SHARED_ROOT"/* ]] || hosts=("${NEEDED[0]}")
-  on_each put_tools "${hosts[@]}"
+  local targets=("${NEEDED[@]}")
+  [[ $TOOLS_DIR != "$SHARED_ROOT"/* ]] || targets=("${NEEDED[0]}")
+  on_each put_tools "${targets[@]}"
 }
 
 # On the host: a folder appears whole or not at all, and is never written again.
@@ -77,8 +77,8 @@ on_each() { # <command> <host>...: run the command for all hosts, many at once; 
   trap 'kill -TERM "${pids[@]/#/-}" 2>/dev/null; wait; exit 130' INT TERM
   for at in "${!names[@]}"; do
     ((at < AT_ONCE)) || collect $((at - AT_ONCE))
-    set -m # a process group each: Ctrl-C and TERM are passed on to all that a host's command started
-    "$command" "${names[at]}" &
+    set -m # a process group each: Ctrl-C and TERM are passed on to all that a host's command started, and that is waited for
+    { trap 'exit 143' TERM && "$command" "${names[at]}"; } &
     pids[at]=$!
     set +m
   done

@@ -4,6 +4,7 @@
 # the business of the user's ssh config.
 
 ADDRESSES=$PROJECT/.mvp/$CLUSTER_NAME/addresses # a file for each host, as of the last hosts_up
+DEPLOYED=$PROJECT/.mvp/$CLUSTER_NAME/tools      # what was TOOLS_DIR when it was last seen there
 FILE_IPS=("${HOST_IPS[@]}")
 declare -gA NUMBERS=()
 for number in "${!HOSTS[@]}"; do NUMBERS[${HOSTS[number]}]=$number; done
@@ -22,6 +23,7 @@ hosts_up() {
     deploy_tools >/dev/null
     on_each look_again "${lacking[@]}"
   fi
+  [[ -n ${ONLY_HERE:-} ]] || printf '%s' "$TOOLS_DIR" >"$DEPLOYED"
   HOST_IPS=("${FILE_IPS[@]}") # others may be known by now
 }
 
@@ -43,6 +45,14 @@ look_again() { # <host>: now that the tools are deployed
   look_at "$1"
   [[ -s $ADDRESSES/$1 ]] || die 3 "$1 does not see $TOOLS_DIR, which is there on ${NEEDED[0]}" \
     "mount the shared root $SHARED_ROOT on $1: one file system on all hosts"
+}
+
+fresh_tools() { # after a change of this project any script may be the first to need it on the hosts
+  [[ ! -e $DEPLOYED || $(<"$DEPLOYED") == "$TOOLS_DIR" ]] && return
+  (
+    flock 9
+    [[ $(<"$DEPLOYED") == "$TOOLS_DIR" ]] || { deploy_tools >&2 && printf '%s' "$TOOLS_DIR" >"$DEPLOYED"; }
+  ) 9>"$DEPLOYED.lock" || true # the host will tell what it lacks
 }
 
 hosts_down() { # their connections
@@ -76,8 +86,14 @@ for signal in "$1" TERM KILL; do
   while marked "$2" && [ $tries -lt 150 ]; do sleep 0.1; tries=$((tries + 1)); done
 done'
 
-# shellcheck disable=SC2016 # on the host: rc files may have set variables of another Ray cluster
-HOST_COMMAND='unset $(env | sed -n "s/^\(RAY_[A-Za-z0-9_]*\)=.*/\1/p"); exec "$@"'
+# On the host, whose rc files may have set variables of another Ray cluster.
+# shellcheck disable=SC2016
+HOST_COMMAND='unset $(env | sed -n "s/^\(RAY_[A-Za-z0-9_]*\)=.*/\1/p")
+if [ "$2 $3" = "-m mvp_helpers" ] && [ ! -d "$PYTHONPATH" ]; then
+  printf "blocked: %s: this version of the tools is not there: %s\n  try: ./scripts/13_deploy_tools.sh\n" "$MVP_HOST" "$PYTHONPATH" >&2
+  exit 3
+fi
+exec "$@"'
 
 host_exec() {         # <host> [-i] -- <argv>...
   (exec_on_host "$@") # its traps end with it
@@ -87,6 +103,7 @@ exec_on_host() { # as host_exec; ends the shell it is called in
   local host=$1 mark=mvp-$BASHPID-$EPOCHREALTIME-$RANDOM code=0 reaching
   [[ -n ${NUMBERS[$host]:-} ]] || die 2 "cluster '$CLUSTER_NAME' has no host '$host'" "one of: ${HOSTS[*]}"
   shift
+  [[ $* != *' -m mvp_helpers '* ]] || fresh_tools
   if [[ $1 == -i ]]; then shift; else exec </dev/null; fi
   trap 'end_there INT 130' INT
   trap 'end_there TERM 143' TERM

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Put this project on the hosts, where they do not see this disk: ${SHARED_ROOT}/common/tools/mvp/<version>, or the cluster file's
+# tools_dir. A version is named by its content, appears whole or not at all, and is never written again; versions lie side by side.
+#
+# usage: ./scripts/13_deploy_tools.sh [--list] [--cluster NAME|FILE] [--dry-run]
+#
+# On stdout: "HOST: deployed" or "HOST: already there", then the folder. Where all hosts share it, one of them is enough. The scripts
+# that start hosts (00, 01, 20, 21) do this by themselves.
+#
+#   --list   only list the versions on the head; this project's own is marked with "*"
+#
+# examples:
+#   ./scripts/13_deploy_tools.sh --cluster prod
+#   ./scripts/13_deploy_tools.sh --cluster prod --list
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+parse_options '--list' "$@"
+load_cluster
+
+if given --list; then
+  # shellcheck disable=SC2016 # expanded on the head
+  run host_exec "$HEAD" -- /bin/sh -c 'cd "${1%/*}" 2>/dev/null || exit 0
+    for version in *; do [ "$version" = "${1##*/}" ] && echo "* $version" || echo "  $version"; done' mvp "$TOOLS_DIR"
+  exit 0
+fi
+deploy_tools
+printf '%s\n' "$TOOLS_DIR"
