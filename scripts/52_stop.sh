@@ -6,9 +6,11 @@
 # The trainer gets SIGTERM and time: stop_wait_s of the JobSpec or of the cluster file (default 60 s), fixed when the job is submitted;
 # then SIGKILL. The job becomes STOPPED, a debug bundle of its end is taken, and on every host it is checked that no process of it is
 # left (one that is left is ended). Other jobs are not touched. A job that waits for resources is stopped too; one that has ended is
-# left as it is. Ctrl-C while waiting leaves the stop going on.
+# left as it is. Ctrl-C while waiting leaves the stop going on. Where Ray does not answer (its head is gone), the job runners are told
+# on their own hosts, and the rest is the same.
 #
-# exit codes: 0 every one of them has ended, 1 a process cannot be ended, 2 unknown ID, 3 Ray does not answer, 4 a job goes on
+# exit codes: 0 every one of them has ended, 1 a process cannot be ended, 2 unknown ID, 3 Ray does not answer and no runner was found,
+# 4 a job goes on
 #
 # examples:
 #   ./scripts/52_stop.sh ppo-20260131-101500-1a2b
@@ -21,5 +23,17 @@ end_leftovers() { # <host>
   run helper_on "$1" end-leftovers "$1" "${ARGS[@]}"
 }
 
-run helper_on "$HEAD" stop "${ARGS[@]}"
+stop_here() { # <host>
+  run helper_on "$1" stop-here "$1" "${ARGS[@]}"
+}
+
+code=0
+run helper_on "$HEAD" stop "${ARGS[@]}" || code=$?
+if ((code == 3)); then
+  say 'without Ray: the job runners are told on their own hosts'
+  on_each stop_here "${HOSTS[@]}"
+  code=0
+  run helper_on "$HEAD" stop "${ARGS[@]}" || code=$?
+fi
+((code == 0)) || exit "$code"
 on_each end_leftovers "${HOSTS[@]}"

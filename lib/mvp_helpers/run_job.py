@@ -174,7 +174,7 @@ class Runner:
     def _on_stop(self, number: int, _frame: Any) -> None:
         if self.stop_requested_at is None:
             self.stop_requested_at = time.monotonic()
-        self._signal_child(signal.SIGTERM)
+            self._signal_child(signal.SIGTERM)
 
     def _enforce_stop(self) -> None:
         """A trainer that ignores SIGTERM is killed before Ray kills us, so that the last word can still be written."""

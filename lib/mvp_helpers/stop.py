@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 
@@ -88,6 +90,29 @@ def _until_ended(folder: JobFolder, api: RayApi, asked_at: float) -> Result:
     raise TimedOut(
         f"job '{folder.submission_id}' has not ended {clock(waited)} after it was told to stop", hint="./scripts/50_status.sh"
     )
+
+
+def stop_here(folder: JobFolder, host: str, say: Say) -> None:
+    """Where Ray does not answer: tell the job runner directly, if it is on this host, and wait for its last word.
+
+    Raises TimedOut: the job goes on longer than its trainer's time and ``MARGIN_S``.
+    """
+    name, word = folder.submission_id, f"run-job {folder.path}"
+    if job_folder.read(folder).driver_host not in (None, host):  # hosts can share a machine
+        return
+    runners = [pid for pid in processes.holding(plan.JOB_FOLDER, str(folder.path)) if word in processes.command(pid)]
+    if not runners:
+        return
+    say(f"{host}: the runner of job '{name}' is told to stop; its trainer has {_time_given(folder)} s to finish a checkpoint")
+    for pid in runners:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    patience = _time_given(folder) + MARGIN_S
+    deadline = time.monotonic() + patience
+    while not job_folder.read(folder).ended:
+        if time.monotonic() > deadline:
+            raise TimedOut(f"{host}: job '{name}' has not ended {clock(patience)} after its runner was told to stop")
+        time.sleep(POLL_S)
 
 
 def end_leftovers(folder: JobFolder, host: str, say: Say) -> None:

@@ -152,6 +152,7 @@ host_of() { # <id>: the host its driver runs on
 
 @test "the head killed while a job trains and started again: jobs stay readable, the lost one has ended, the next works" {
   start_training head-killed
+  start_training head-stopped
   mapfile -t pids < <(processes_of head)
   kill -9 "${pids[@]}" 2>/dev/null || true
   run --separate-stderr 50_status.sh
@@ -159,6 +160,11 @@ host_of() { # <id>: the host its driver runs on
   assert_output '*trainer-killed*'
   run --separate-stderr 54_verify.sh trainer-killed
   assert_status 1
+  run --separate-stderr 52_stop.sh head-stopped # without Ray, on its own host
+  assert_status 0
+  assert_output 'head-stopped STOPPED'
+  assert_stderr_has 'no process of job '"'head-stopped'"' is left'
+  has_state head-killed RUNNING || fail 'another job was touched'
   01_up.sh # ends the workers of the lost head, and with them the job: by SIGTERM, unless it had already failed
   50_status.sh --json >/dev/null
   # shellcheck disable=SC2031 # every test has its own

@@ -126,13 +126,14 @@ def test_a_stop_reaches_the_trainer_and_the_state_is_stopped(tmp_path: Path) -> 
     assert "saved" in folder.driver_log.read_text(), "the trainer was not given the time to save"
 
 
-def test_rays_stop_signal_to_every_process_reaches_the_trainer_as_one_sigterm(tmp_path: Path) -> None:
+def test_rays_stop_signal_to_every_process_and_a_second_one_reach_the_trainer_as_one_sigterm(tmp_path: Path) -> None:
     code = "import signal, time; signal.signal(15, lambda *_: print('told', flush=True)); print('up', flush=True); time.sleep(3)"
     folder = job(tmp_path, python(code))
     process = start(folder)
     wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
-    for pid in (process.pid, job_folder.read(folder).trainer_pid):
-        os.kill(int(pid or 0), signal.SIGINT)
+    for pid, number in ((process.pid, 2), (job_folder.read(folder).trainer_pid, 2), (process.pid, 15)):
+        os.kill(int(pid or 0), number)
+        time.sleep(0.1)
     process.wait(20)
     assert folder.driver_log.read_text() == "up\ntold\n"
     assert (job_folder.read(folder).state, job_folder.read(folder).exit_code) == ("STOPPED", 0)

@@ -251,3 +251,39 @@ def test_a_process_that_cannot_be_ended_is_said(folder: JobFolder, monkeypatch: 
     monkeypatch.setattr("mvp_helpers.processes.end", lambda find, *_: find())
     with pytest.raises(Failed, match=f"worker-0: 1 processes of job 'a' cannot be ended: {os.getpid()}"):
         stop.end_leftovers(folder, "worker-0", lambda _: None)
+
+
+def test_without_ray_the_job_runner_is_told_and_its_last_word_awaited(
+    folder: JobFolder, started: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    ending = folder.path / "ending.json"
+    ending.write_text(folder.result.read_text().replace("RUNNING", "STOPPED"))
+    move = f"os.rename({str(ending)!r}, {str(folder.result)!r})"
+    code = f"import os; signal.signal(signal.SIGTERM, lambda *_: ({move}, exit(0))); 'run-job {folder.path}'"
+    runner, trainer = started(folder, code), started(folder, "0")
+    said: list[str] = []
+    stop.stop_here(folder, "worker-0", said.append)
+    assert runner.wait(5) == 0 and trainer.poll() is None
+    assert said == ["worker-0: the runner of job 'a' is told to stop; its trainer has 7 s to finish a checkpoint"]
+
+
+def test_without_ray_a_host_without_the_runner_has_nothing_to_do(
+    folder: JobFolder, started: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    elsewhere, other = started(folder, f"'run-job {folder.path}'"), started(folder, "'another process of the job'")
+    set_state(folder, driver_host="worker-0")
+    stop.stop_here(folder, "worker-1", lambda text: pytest.fail(text))
+    assert elsewhere.poll() is None
+    elsewhere.kill()
+    elsewhere.wait()
+    stop.stop_here(folder, "worker-0", lambda text: pytest.fail(text))
+    assert other.poll() is None
+
+
+def test_without_ray_a_runner_that_goes_on_is_said(
+    folder: JobFolder, started: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stop, "MARGIN_S", -6.5)
+    started(folder, f"signal.signal(signal.SIGTERM, signal.SIG_IGN); 'run-job {folder.path}'")
+    with pytest.raises(TimedOut, match="worker-0: job 'a' has not ended"):
+        stop.stop_here(folder, "worker-0", lambda _: None)

@@ -119,6 +119,14 @@ def _stop(args: argparse.Namespace) -> int:
     return 0
 
 
+def _stop_here(args: argparse.Namespace) -> int:
+    from .. import stop
+
+    for submission_id in dict.fromkeys(args.ids):
+        stop.stop_here(job(submission_id)[1], args.host, say)
+    return 0
+
+
 def _end_leftovers(args: argparse.Namespace) -> int:
     from .. import stop
 
@@ -174,6 +182,11 @@ def add(verbs: Verbs) -> None:
     verb = verbs.add_parser("stop", help="stop jobs so that a checkpoint can finish; each one's id and state on stdout")
     verb.add_argument("ids", nargs="+", metavar="ID", help="a submission_id")
     verb.set_defaults(action=_stop)
+
+    verb = verbs.add_parser("stop-here", help="stop jobs whose runner is on this host, without Ray")
+    verb.add_argument("host", help="its name in the cluster file")
+    verb.add_argument("ids", nargs="+", metavar="ID", help="a submission_id")
+    verb.set_defaults(action=_stop_here)
 
     verb = verbs.add_parser("end-leftovers", help="end what ended jobs have left running on this host")
     verb.add_argument("host", help="its name in the cluster file")
