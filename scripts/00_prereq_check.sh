@@ -1,28 +1,43 @@
 #!/usr/bin/env bash
-# Check everything a cluster needs before anything is started: tools, Python and Ray versions, disk, memory, /dev/shm, GPUs, ports,
-# verl's code, and that every host sees the same shared root (each writes a canary file there, the others read it).
+# Check everything a cluster needs before anything is started: tools, Python and Ray versions, disk, memory, /dev/shm, ports, verl's
+# code, and that every host sees the same shared root (each writes a canary file there, the others read it). Where the workers have
+# GPUs also: driver, which GPUs Ray and torch will see there and what hides them, NVLink and InfiniBand.
 #
-# usage: ./scripts/00_prereq_check.sh [--json] [--cluster NAME|FILE] [--dry-run]
+# usage: ./scripts/00_prereq_check.sh [--json] [--nccl [--timeout S]] [--cluster NAME|FILE] [--dry-run]
 #
-# A table of ✓ and ✗ on stdout, with what to do for each ✗. Exit code 0 when all is well, 3 when something is not.
+# A table on stdout: ✓, ✗ with what to do, and · for what is only to know. Exit code 0 without ✗, 3 otherwise.
 #
-#   --json   the same as JSON
+#   --json        the same as JSON
+#   --nccl        also add up a tensor between all workers (an all-reduce: NCCL, one process a GPU; without GPUs gloo, one a
+#                 worker), and tell algorithm and bus bandwidth (algorithm × 2(n-1)/n). Needs no Ray, and up to 1 GB of each GPU
+#   --timeout S   with --nccl: give up after so many seconds (default 120)
 #
 # examples:
 #   ./scripts/00_prereq_check.sh
-#   ./scripts/00_prereq_check.sh --cluster dev --json
+#   ./scripts/00_prereq_check.sh --cluster dev --nccl
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-parse_options '--json' "$@"
+parse_options '--json --nccl --timeout=' "$@"
 load_cluster
 
+timeout=$(value_of --timeout)
 token=$EPOCHSECONDS-$$
 # A host that does not answer is missing from the facts, and so a ✗ in the table.
 host_facts() { run helper_on "$1" host-facts "$1" --canary "$token" || true; }
 host_canaries() { run helper_on "$1" host-facts "$1" --canary "$token" --read || true; }
+all_reduce() { run helper_on "$1" all-reduce "$1" --port "$port" ${timeout:+--timeout "$timeout"} || true; }
 
 bring_hosts_up
 facts=$(on_each host_facts "${HOSTS[@]}")
 seen=$(on_each host_canaries "${HOSTS[@]}")
+reduced=''
+if given --nccl; then
+  port=$(run helper_on "${WORKERS[0]}" all-reduce "${WORKERS[0]}" --free-port) || port=0
+  [[ -z $DRY_RUN ]] || port=PORT
+  # All at once, however many: they wait for each other.
+  reduced=$(AT_ONCE=${#WORKERS[@]} on_each all_reduce "${WORKERS[@]}")
+fi
 [[ -z $DRY_RUN ]] || exit 0
 host_exec "$HEAD" -- rm -rf "$SHARED_ROOT/.canary-$token" || true
-"$PYTHON" -m mvp_helpers prereq "${OPTS[@]}" < <(printf '%s\n\n%s\n' "$facts" "$seen") || exit
+options=()
+for option in --json --nccl; do ! given "$option" || options+=("$option"); done
+"$PYTHON" -m mvp_helpers prereq "${options[@]}" < <(printf '%s\n\n%s\n\n%s\n' "$facts" "$seen" "$reduced") || exit

@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from . import gpus, processes, ray_node
+from .all_reduce import Bandwidth, Outcome
 from .cluster import Cluster, Host
 from .errors import MvpError
 from .gpus import GpuFacts
@@ -67,6 +68,7 @@ class Check(msgspec.Struct, kw_only=True):
     todo: str = ""
     info: bool = False
     """Only to know: nothing about it can be wrong."""
+    sizes: list[Bandwidth] | msgspec.UnsetType = msgspec.UNSET
 
 
 def write_canary(cluster: Cluster, name: str, token: str) -> str:
@@ -266,6 +268,26 @@ def _own_gpus(cluster: Cluster, answered: list[Facts]) -> list[Check]:
         found = f"{' and '.join(names)} share {uuid}" + (f" and {len(shared) - 1} more" if len(shared) > 1 else "")
     todo = "other device ids for each worker (docker), or CUDA_VISIBLE_DEVICES where each is started"
     return [Check(what="no GPU belongs to two workers", ok=not shared, found=found, todo=todo)] if users else []
+
+
+def all_reduce_check(cluster: Cluster, outcomes: list[Outcome]) -> Check:
+    """The row of ``--nccl``: the figures of the largest size, or which worker failed and why."""
+    what, told = "all-reduce between the workers", {outcome.name: outcome for outcome in outcomes}
+    problems = [
+        f"{worker.name}: {told[worker.name].problem if worker.name in told else 'no answer'}"
+        for worker in cluster.workers
+        if worker.name not in told or told[worker.name].problem
+    ]
+    if problems:
+        todo = "let the workers reach each other on all ports, then again; with GPUs NCCL_DEBUG=INFO tells more"
+        return Check(what=what, ok=False, found="; ".join(problems), todo=todo)
+    first = told[cluster.workers[0].name]
+    if first.processes == 1:
+        return Check(what=what, ok=True, found="there is only one process: nothing to measure", info=True)
+    largest = first.sizes[-1]
+    rates = f"algorithm {largest.algorithm_gb_s:.2f} GB/s, bus {largest.bus_gb_s:.2f} GB/s (algorithm × 2(n-1)/n)"
+    found = f"{largest.bytes >> 20} MiB over n = {first.processes} processes ({first.backend}): {rates}"
+    return Check(what=what, ok=True, found=found, sizes=first.sizes)
 
 
 MAKE_ROOM = "make the shared root writable, or choose another (MVP_SHARED_ROOT)"
