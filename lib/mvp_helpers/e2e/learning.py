@@ -179,7 +179,7 @@ def judge(
             found.wrong.append(f"{name} is at its cap of {cap:g} in most steps: responses are cut off")
         elif constant and re.search(how.lengths, name):
             found.wrong.append(f"{name} is {values[0]:g} in all {len(values)} steps: lengths are saturated")
-    _movement(found, series, steps, how, baseline)
+    _movement(found, steps, how, baseline)
     found.verdict = "Fail" if found.wrong else "Pass"
     return found
 
@@ -196,30 +196,37 @@ def not_finite(steps: Mapping[int, Mapping[str, float]], how: Learning) -> list[
 
 def _movement(
     found: Signal,
-    series: Mapping[str, Sequence[float]],
     steps: Mapping[int, Mapping[str, float]],
     how: Learning,
     baseline: Mapping[int, Mapping[str, float]] | None,
 ) -> None:
-    """Validation or reward against the start, and against the baseline where there is one."""
-    name = next((name for pattern in how.trend for name in series if re.search(pattern, name) and len(series[name]) >= 2), "")
-    if not name:
-        found.wrong.append("neither reward nor validation was logged for two steps: there is no trend to compare")
-        return
-    values = [steps[step].get(name) for step in sorted(steps)]
-    rise = trend.of(values)
-    found.told.append(rise.tell(name))
-    fall = trend.of([-value for value in values if value is not None])
-    ends = f"{rise.first:.3f} at the start, {rise.last:.3f} at the end"
-    if fall.count >= trend.FEWEST and fall.p < ALPHA:
-        found.wrong.append(f"{name} fell: {ends}, one-sided p={fall.p:.2g}")
-    if baseline:
-        _against(found, name, values, [baseline[step].get(name) for step in sorted(baseline)])
-    elif not rise.rises and not found.wrong:
-        if rise.last > rise.first:
-            found.notes.append(f"{name} moved up ({ends}), which can be chance (p={rise.p:.2g})")
+    """Validation and reward against the start, and against the baseline where there is one: one of them must have moved up."""
+    logged = {name for data in steps.values() for name in data}
+    names = [name for pattern in how.trend for name in sorted(logged) if re.search(pattern, name)]
+    compared, moved, still = 0, [], []
+    for name in dict.fromkeys(names):
+        values = [steps[step].get(name) for step in sorted(steps)]
+        rise = trend.of(values)
+        if rise.count < 2:
+            continue
+        compared += 1
+        found.told.append(rise.tell(name))
+        fall = trend.of([-value for value in values if value is not None])
+        ends = f"{rise.first:.3f} at the start, {rise.last:.3f} at the end"
+        if fall.count >= trend.FEWEST and fall.p < ALPHA:
+            found.wrong.append(f"{name} fell: {ends}, one-sided p={fall.p:.2g}")
+        elif rise.last > rise.first:
+            moved.append("" if rise.rises else f"{name} moved up ({ends}), which can be chance (p={rise.p:.2g})")
         else:
-            found.wrong.append(f"{name} did not move in the expected direction: {ends} (p={rise.p:.2g})")
+            still.append(f"{name} did not move in the expected direction: {ends} (p={rise.p:.2g})")
+        if baseline:
+            _against(found, name, values, [baseline[step].get(name) for step in sorted(baseline)])
+    if not compared:
+        found.wrong.append("neither reward nor validation was logged for two steps: there is no trend to compare")
+    elif not baseline and not moved:
+        found.wrong += still
+    elif not baseline and all(moved):
+        found.notes += moved
 
 
 def _against(found: Signal, name: str, values: Iterable[float | None], base: Iterable[float | None]) -> None:

@@ -1,0 +1,254 @@
+"""Script 62: what a log means for the code under test, also where no signature knows its cause; and the learning signal alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mvp_helpers import cli
+from mvp_helpers.e2e import description, learning, triage
+from mvp_helpers.errors import BadInput
+
+HOW = description.load("verl").learning
+PACKAGES = "/opt/venv/lib/python3.12/site-packages/"
+STEP = "(TaskRunner pid=1) step:1 - actor/loss:{} - training/global_step:1\n"
+BUILT = "(WorkerDict pid=2) Qwen2ForCausalLM contains 494.03M parameters\n"
+DONE = "Training Progress: 100%|###| 1/1 [00:10<00:00, 10.0s/it]\n"
+
+
+def raised(error: str, *files: str) -> str:
+    frames = "".join(f'  File "{file}", line 11, in work\n    x()\n' for file in files)
+    return f"Traceback (most recent call last):\n{frames}{error}\n"
+
+
+def told(tmp_path: Path, text: str) -> triage.Triage:
+    log = tmp_path / "some.log"
+    log.write_text(text)
+    return triage.of_log(log)
+
+
+CASES = {
+    "an engine that does not start": (
+        raised("RuntimeError: Engine core failed", PACKAGES + "vllm/v1/engine/utils.py"),
+        "Blocked",
+        "rollout engine",
+    ),
+    "an engine that breaks in training": (
+        STEP.format(1) + raised("RuntimeError: bad", PACKAGES + "vllm/v1/engine/core.py"),
+        "Fail",
+        "rollout engine",
+    ),
+    "a provider without an attribute": (
+        raised(
+            "AttributeError: 'P' object has no attribute 'x'",
+            "/v/verl/workers/engine.py",
+            "/b/src/megatron/bridge/models/q_provider.py",
+        ),
+        "Fail",
+        "provider",
+    ),
+    "a weight that no mapping knows": (
+        raised("KeyError: 'layers.0.q'", "/b/src/megatron/bridge/models/bridge.py"),
+        "Fail",
+        "provider",
+    ),
+    "a LoRA target that is not there": (
+        BUILT + raised("ValueError: no target", "/b/src/megatron/bridge/peft/lora.py"),
+        "Fail",
+        "PEFT",
+    ),
+    "a checkpoint that does not fit": (
+        STEP.format(1) + raised("CheckpointingException: sharding", "/m/megatron/core/dist_checkpointing/validation.py"),
+        "Fail",
+        "checkpoint",
+    ),
+    "a module of another version": (
+        raised("AttributeError: module 'vllm' has no attribute 'y'", "/v/verl/trainer/main_ppo.py"),
+        "Blocked",
+        "dependency",
+    ),
+    "a hub that says no": (
+        raised("requests.exceptions.HTTPError: 403 Client Error", "/v/verl/trainer/main_ppo.py"),
+        "Blocked",
+        "model hub",
+    ),
+    "a rendezvous without the others": (
+        raised("torch.distributed.DistStoreError: 1/8 joined", PACKAGES + "torch/d.py"),
+        "Blocked",
+        "unknown",
+    ),
+    "an assertion in training": (STEP.format(1) + raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Fail", "unknown"),
+    "an assertion before anything": (raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Unknown", "unknown"),
+    "only an effect, in training": (
+        STEP.format(1) + "ray.exceptions.ActorDiedError: The actor died unexpectedly.\n",
+        "Fail",
+        "Ray",
+    ),
+    "only an effect, at the start": ("ray.exceptions.ActorDiedError: The actor died unexpectedly.\n", "Blocked", "Ray"),
+    "an effect before its cause": (
+        "ray.exceptions.ActorDiedError: The actor died.\n"
+        + raised("ValueError: no target", "/b/src/megatron/bridge/peft/lora.py"),
+        "Fail",
+        "PEFT",
+    ),
+    "an end": (STEP.format(0.5) + DONE, "Pass", ""),
+    "an end with residual words": (
+        STEP.format(0.5) + DONE + "resource_tracker: There appear to be 1 leaked shared_memory objects\n",
+        "Noise",
+        "shutdown",
+    ),
+    "an end with NaN in it": (STEP.format("nan") + DONE, "Fail", "training"),
+    "an end with infinity in it": (STEP.format("inf") + DONE, "Fail", "training"),
+    "an end that ended badly": (STEP.format(0.5) + DONE + "process exited with exit code 1\n", "Unknown", ""),
+    "an end, and another run that is cut off": (DONE + "Training Progress:  50%|#  | 1/2 [00:10<00:10]\n", "Unknown", ""),
+    "an excerpt without an end": (STEP.format(0.5), "Unknown", ""),
+    "prose": ("hello\nworld\n", "Unknown", ""),
+    "passing tests": ("......                     [100%]\n6 passed in 2.31s\n", "Pass", ""),
+    "failing tests": ("FAILED tests/test_x.py::test_a - assert 1 == 2\n=== 1 failed, 5 passed in 2.31s ===\n", "Fail", "test"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_cause_is_judged_by_kind_by_whose_code_raised_it_and_by_phase(name: str, tmp_path: Path) -> None:
+    text, verdict, boundary = CASES[name]
+    found = told(tmp_path, text)
+    assert (found.verdict, found.boundary) == (verdict, boundary), found
+    assert verdict != "Blocked" or "No evidence against the provider" in found.advice
+    assert verdict not in ("Fail", "Blocked") or (found.evidence and found.advice and found.follow_up)
+
+
+def test_every_judgement_can_be_reached() -> None:
+    """A judgement that an earlier one always covers would never be seen."""
+    judgements = triage.load().judgements
+    assert len({msgspec.json.encode(one) for one in judgements}) == len(judgements)
+    bare = [one for one in judgements[:-1] if not (one.evidence or one.boundary or one.phase)]
+    assert not bare
+
+
+def test_a_failed_checkpoint_is_followed_up_without_one_and_with_that_limitation(tmp_path: Path) -> None:
+    found = told(tmp_path, CASES["a checkpoint that does not fit"][0])
+    assert "SAVE_FREQ=-1" in found.follow_up and found.limitation.startswith("without save/resume")
+    engine = told(tmp_path, CASES["an engine that does not start"][0])
+    assert "enforce_eager=True" in engine.follow_up and "CUDA graph" in engine.limitation
+    assert engine.phase == "before provider construction" and engine.line == 4
+
+
+def test_one_json_object_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.log").write_text(STEP.format(0.5) + DONE)
+    (tmp_path / "b.log").write_text("cp: x: No space left on device\n")
+    assert cli.main(["triage", "--json", str(tmp_path / "a.log"), str(tmp_path / "b.log")]) == 3
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["verdict"] for row in rows] == ["Pass", "Blocked"]
+    assert {"verdict", "boundary", "phase", "rule", "line", "evidence", "confidence", "advice", "follow_up"} <= rows[1].keys()
+    assert cli.main(["triage", str(tmp_path / "a.log")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("empty.log", b"", "is empty"),
+        ("binary.log", b"\x7fELF\0\0\0", "no text"),
+        ("packed.log", b"\x1f\x8b\x08", "no text"),
+        ("m.jsonl", b"step 1\n", "not a metrics record"),
+        ("m.json", b"{}", "holds no metrics"),
+        ("m.json", b"[1, 2]", "not a metrics record"),
+    ],
+)
+def test_what_cannot_be_judged_is_one_message(name: str, data: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(BadInput, match=words):
+        triage.of(tmp_path / name)
+    with pytest.raises(BadInput, match="No such file"):
+        triage.of(tmp_path / "absent.log")
+
+
+# -- learning signal -------------------------------------------------------------------------------------------------------------
+
+
+def series(**values: list[float]) -> dict[int, dict[str, float]]:
+    names = {name.replace("__", "/"): found for name, found in values.items()}
+    return {step + 1: {name: found[step] for name, found in names.items()} for step in range(len(next(iter(names.values()))))}
+
+
+RISING = [n / 20 for n in range(20)]
+NOISE = [0.5, 0.4, 0.6, 0.45, 0.55] * 4
+
+
+def test_what_was_logged_is_read_from_a_console_whatever_stands_around_it() -> None:
+    seen = learning.LogMetrics()
+    for piece in (
+        b"(TaskRunner pid=1) st",
+        b"ep:3 - actor/loss:np.float64(0.25) - critic/score/mean:1e-3 - a:nan\nTrain",
+        b"able percentage: 0.4%\n",
+    ):
+        seen.feed(piece)
+    seen.finish()
+    assert seen.steps[3]["actor/loss"] == 0.25 and seen.steps[3]["critic/score/mean"] == 1e-3 and math.isnan(seen.steps[3]["a"])
+    assert seen.trainable == 0.4
+
+
+def test_metrics_files_of_both_kinds_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"step": 1, "data": {"loss": 1.5, "note": "x"}}\n{"step": 2, "data": {"loss": null}}\n')
+    (tmp_path / "b.json").write_text('{"train/reward": {"1": 0.5, "2": 0.75}}')
+    assert math.isnan(learning.read_jsonl(tmp_path / "a.jsonl")[2]["loss"]), "verl's file logger writes NaN as null"
+    assert learning.read_jsonl(tmp_path / "b.json") == {1: {"train/reward": 0.5}, 2: {"train/reward": 0.75}}
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        (series(actor__grad_norm=[0.0, 0.0, 1.0] * 6, critic__score__mean=RISING[:18]), "zero 2 steps in a row"),
+        (series(rollout_log_probs__mean=[-1.0] * 20, critic__score__mean=RISING), "weights that generate do not change"),
+        (series(critic__score__mean=[0.0] * 20), "flat reward"),
+        (series(critic__values__mean=[0.1] * 20, critic__score__mean=RISING), "values are flat"),
+        (series(response_length__mean=[512.0] * 20, critic__score__mean=RISING), "at its cap of 512"),
+        (series(critic__score__mean=RISING[::-1]), "fell"),
+        (series(critic__score__mean=[0.5, 0.4, 0.6, 0.5, 0.45]), "expected direction"),
+        (series(critic__kl=[math.inf] + [0.1] * 19, critic__score__mean=RISING), "critic/kl is inf at step 1"),
+        (series(actor__entropy=RISING), "no trend to compare"),
+        ({}, "no metrics"),
+    ],
+)
+def test_every_way_of_not_learning_fails(steps: dict[int, dict[str, float]], words: str) -> None:
+    found = learning.judge(steps, HOW, wanted=[1, max(steps, default=1)], cap=512)
+    assert found.verdict == "Fail" and any(words in text for text in found.wrong), found
+
+
+def test_a_rise_passes_and_a_small_one_is_said_to_be_possible_chance() -> None:
+    found = learning.judge(series(critic__score__mean=RISING), HOW, wanted=[1, 20])
+    assert (found.verdict, found.reason()) == ("Pass", "learning-signal passed over 20 steps")
+    assert "p=" in found.told[0]
+    small = learning.judge(series(critic__score__mean=[*NOISE[:-1], 0.66]), HOW, wanted=[1, 20])
+    assert small.verdict == "Pass" and "can be chance" in small.notes[0]
+    missing = learning.judge(series(critic__score__mean=RISING), HOW, wanted=[1, 22])
+    assert missing.wrong == ["no metrics for step 21, 22"]
+
+
+def test_a_validation_before_training_counts_as_the_start() -> None:
+    steps = series(critic__score__mean=NOISE)
+    steps[0] = {"val-core/gsm8k/acc/mean@1": 0.1}
+    steps[20]["val-core/gsm8k/acc/mean@1"] = 0.3
+    found = learning.judge(steps, HOW, wanted=[1, 20])
+    assert found.verdict == "Pass" and "val-core" in found.told[0]
+
+
+def test_peft_needs_trainable_parameters() -> None:
+    steps = series(critic__score__mean=RISING)
+    assert "no parameter is trainable" in learning.judge(steps, HOW, trainable=0, peft=True).wrong[0]
+    assert learning.judge(steps, HOW, trainable=None, peft=True).notes == [
+        "the log does not say how many parameters are trainable"
+    ]
+
+
+def test_a_baseline_is_compared_by_a_test_with_its_numbers() -> None:
+    high, low = series(critic__score__mean=[value + 1 for value in NOISE]), series(critic__score__mean=NOISE)
+    assert learning.judge(low, HOW, baseline=high).verdict == "Fail"
+    same = learning.judge(low, HOW, baseline=low)
+    assert same.verdict == "Pass" and "Mann-Whitney" in same.told[1]
+    # Values by hand: two samples of three without overlap, U = 0, z = (0 - 4.5 + 0.5) / sqrt(5.25).
+    assert learning.worse([1, 2, 3], [4, 5, 6]) == pytest.approx(math.erfc(4 / math.sqrt(5.25) / math.sqrt(2)) / 2)
+    assert learning.worse([1, 1], [1, 1]) == 1.0
