@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Remove the containers of version 1 (named mvp-ray-*) that do not belong to this project's compose file. Best effort.
+# Remove the containers of version 1: mvp-ray-head and mvp-ray-worker-<n>. Best effort.
 #
 # usage: ./scripts/03_cleanup_v1_legacy.sh [--cluster NAME|FILE] [--dry-run]
 #
-# Lists them first. Containers of this project carry the label com.docker.compose.project=mvp and are left alone.
+# Lists them first. This project's own are named mvp11-ray-* and are left alone, and so is all data.
 #
 # examples:
 #   ./scripts/03_cleanup_v1_legacy.sh --dry-run     # only list
@@ -11,14 +11,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 parse_options '' "$@"
 
 command -v docker >/dev/null || { say 'nothing to do: docker is not installed' && exit 0; }
-found=$(docker ps -a --filter name='^/?mvp-ray-' --format '{{.ID}} {{or (.Label "com.docker.compose.project") "-"}} {{.Names}} ({{.Status}})' 2>/dev/null) ||
+found=$(docker ps -a --filter name='^/?mvp-ray-(head|worker-[0-9]+)$' --format '{{.ID}} {{.Names}} ({{.Status}})' 2>/dev/null) ||
   { say 'nothing to do: the docker daemon does not answer' && exit 0; }
+[[ -n $found ]] || { say 'nothing to do: no containers of version 1' && exit 0; }
 
 old=()
-while IFS=' ' read -r id label rest; do
-  [[ -n $id && $label != mvp ]] || continue
+while read -r id rest; do
   say "old container: $rest"
   old+=("$id")
 done <<<"$found"
-((${#old[@]})) || { say 'nothing to do: no mvp-ray-* containers but those of this project' && exit 0; }
 run docker rm -f "${old[@]}" >/dev/null || say 'some could not be removed; see above'

@@ -4,17 +4,17 @@
 # Running containers are left as they are: a changed image or setting takes effect after 02_down.sh. Containers, and what runs in them,
 # belong to the person who starts the script, also through sudo.
 
-find_containers() { # the project's running containers, by host: CONTAINERS, CONTAINER_IPS, IMAGE_IDS
-  local out ids host id image ip
-  declare -gA CONTAINERS=() CONTAINER_IPS=() IMAGE_IDS=()
+find_containers() { # the project's running containers, by host: CONTAINERS, CONTAINER_IPS, IMAGES, IMAGE_IDS
+  local out ids host id image image_id ip
+  declare -gA CONTAINERS=() CONTAINER_IPS=() IMAGES=() IMAGE_IDS=()
   command -v docker >/dev/null || die 3 'there is no docker on this machine' 'https://docs.docker.com/engine/install, or --cluster local'
   out=$(docker ps -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT" 2>&1) || explain "docker ps" "$out"
   mapfile -t ids <<<"$out"
   [[ -n $out ]] || return 0
-  while read -r host id image ip; do
-    [[ -n $ip ]] || continue # it has ended meanwhile
-    CONTAINERS[$host]=$id CONTAINER_IPS[$host]=$ip IMAGE_IDS[$host]=$image
-  done < <(docker inspect --format '{{index .Config.Labels "com.docker.compose.service"}} {{.Id}} {{.Image}}
+  while read -r host id image image_id ip; do
+    [[ -n $ip && " ${HOSTS[*]} " == *" $host "* ]] || continue # it has ended meanwhile, or is not one of the hosts
+    CONTAINERS[$host]=$id CONTAINER_IPS[$host]=$ip IMAGES[$host]=$image IMAGE_IDS[$host]=$image_id
+  done < <(docker inspect --format '{{index .Config.Labels "com.docker.compose.service"}} {{.Id}} {{.Config.Image}} {{.Image}}
     {{- range .NetworkSettings.Networks}} {{.IPAddress}}{{end}}' "${ids[@]}" 2>/dev/null)
 }
 
@@ -26,7 +26,7 @@ explain() { # <command> <what it printed>: end with what the person can do about
     *'permission denied'*docker*sock* | *docker*sock*'permission denied'*)
       die 3 "user $(id -un) may not use docker's socket" "sudo usermod -aG docker $(id -un) and a new login, or the script with sudo"
       ;;
-    *'cannot connect to the docker daemon'* | *'is the docker daemon running'* | *"couldn't connect to docker daemon"*)
+    *'cannot connect to the docker daemon'* | *'is the docker daemon running'* | *"failed to connect to the docker API"*)
       die 3 "no docker daemon answers${DOCKER_HOST:+ at $DOCKER_HOST}" 'sudo systemctl start docker'
       ;;
     *'runtime name'*nvidia* | *'unknown runtime'*nvidia* | *nvidia-container-runtime*'not found'*)
@@ -62,44 +62,54 @@ find_compose() { # sets COMPOSE: the command with project and files
   for file in "${COMPOSE_FILES[@]}"; do COMPOSE+=(-f "$file"); done
 }
 
-name_invoker() { # for the compose files: who the containers run as, and the shared folder, which must be theirs
-  export MVP_UID MVP_GID MVP_USER MVP_SHARED_DIR
-  MVP_UID=${SUDO_UID:-$(id -u)} MVP_GID=${SUDO_GID:-$(id -g)} MVP_USER=${SUDO_USER:-$(id -un)}
+name_invoker() { # for the compose files: who the containers run as, and the shared folder
+  export MVP_UID=$EUID MVP_GID MVP_USER MVP_SHARED_DIR
+  MVP_GID=$(id -g) MVP_USER=$(id -un)
+  # shellcheck disable=SC2153 # sudo's own names
+  ((EUID)) || [[ -z ${SUDO_UID:-} ]] || MVP_UID=$SUDO_UID MVP_GID=$SUDO_GID MVP_USER=$SUDO_USER
   MVP_SHARED_DIR=$(realpath -m "${MVP_SHARED_DIR:-$PROJECT/.mvp/$CLUSTER_NAME}")
 }
 
-hosts_up() {
+make_shared_folder() { # the invoker's: docker would make it root's
+  local as=()
+  ((EUID)) || as=(setpriv --reuid "$MVP_UID" --regid "$MVP_GID" --clear-groups)
+  { "${as[@]}" mkdir -p "$MVP_SHARED_DIR" && "${as[@]}" test -w "$MVP_SHARED_DIR"; } 2>/dev/null ||
+    die 3 "$MVP_USER cannot write the shared folder $MVP_SHARED_DIR" "MVP_SHARED_DIR=<a folder of $MVP_USER's>"
+}
+
+start_containers() {
   local image host out old
-  all_run && return
-  find_compose
-  old=$(docker ps --filter name='^/?mvp-ray-(head|worker-.*)$' --format '{{.Names}}') || exit 3
+  old=$(docker ps --filter name='^/?mvp-ray-(head|worker-[0-9]+)$' --format '{{.Names}}')
   [[ -z $old ]] || die 3 "containers of version 1 run: ${old//$'\n'/, }" './scripts/03_cleanup_v1_legacy.sh'
+  find_compose
   name_invoker
   make_shared_folder
   out=$("${COMPOSE[@]}" config 2>&1) || explain "${COMPOSE[*]} config" "$out"
   while read -r image; do
     docker image inspect "$image" &>/dev/null || {
-      say "pulling $image, once"
+      say "image $image is not here: pulling it"
       docker pull "$image" >&2 || die 3 "image $image is not here and cannot be pulled" 'MVP_IMAGE=<an image with Ray and verl>, or docker load'
     }
   done < <(sed -n 's/^ *image: *//p' <<<"$out" | sort -u)
-  out=$("${COMPOSE[@]}" up -d --no-recreate 2>&1) || explain "${COMPOSE[*]} up" "$out"
+  out=$("${COMPOSE[@]}" up -d --no-recreate 2>&1) || {
+    ((${#CONTAINERS[@]})) || hosts_down
+    explain "${COMPOSE[*]} up" "$out"
+  }
   find_containers
   for host in "${HOSTS[@]}"; do
     [[ -n ${CONTAINERS[$host]:-} ]] || die 3 "the container of $host does not stay up" "${COMPOSE[*]} logs $host"
   done
-  # shellcheck disable=SC2034 # for locate_hosts
-  HOST_IPS=("${HOSTS[@]//*/}") # what was started may have another address than before
+  # shellcheck disable=SC2034 # for locate_hosts: what was started may have another address than before
+  HOST_IPS=("${HOSTS[@]//*/}")
 }
 
-all_run() {
+hosts_up() {
   local host
-  for host in "${HOSTS[@]}"; do [[ -n ${CONTAINERS[$host]:-} ]] || return 1; done
-}
-
-make_shared_folder() { # docker would make it root's
-  [[ -d $MVP_SHARED_DIR ]] || install -d -o "$MVP_UID" -g "$MVP_GID" "$MVP_SHARED_DIR" ||
-    die 3 "cannot make the shared folder $MVP_SHARED_DIR" 'MVP_SHARED_DIR=<a folder of yours>'
+  ((${#CONTAINERS[@]} == ${#HOSTS[@]})) || start_containers
+  for host in "${HOSTS[@]}"; do
+    [[ ${IMAGES[$host]} == "${MVP_IMAGE:-${IMAGES[$host]}}" ]] ||
+      die 3 "$host runs image ${IMAGES[$host]}, not MVP_IMAGE=$MVP_IMAGE" "./scripts/02_down.sh --cluster $MVP_CLUSTER, then 01_up.sh"
+  done
 }
 
 hosts_down() {

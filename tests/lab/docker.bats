@@ -1,0 +1,231 @@
+#!/usr/bin/env bats
+# A docker daemon of the test's own, this project's compose files, and a person who is not root. The order counts.
+
+load lab
+load conformance
+
+export MVP_IMAGE=mvp/lab:1 MVP_SHM_SIZE=2gb SUDO_USER=ada SUDO_UID=12345 SUDO_GID=12345 # as sudo says who started us
+[[ -z ${LAB_DIR:-} ]] || export MVP_SHARED_DIR=$LAB_DIR/ada/private
+
+lacks_docker() {
+  local why
+  why=$(lacks_root && lacks_namespaces && lacks_commands docker dockerd docker-compose runc iptables mmdebstrap setpriv)
+  [[ -n $why ]] || DOCKER_CONFIG=$PROJECT/.mvp/lab/docker docker compose version &>/dev/null || why='docker compose v2 is not installed'
+  [[ -n $why || -d $PROJECT/.venv/lib/python3.11 ]] || why='.venv is not of Python 3.11, which the image has'
+  printf '%s' "${why%%$'\n'*}"
+}
+
+setup_file() {
+  lab_needs docker
+  LAB_DIR=$(mktemp -d "${TMPDIR:-/tmp}/mvp-lab.XXXXXX")
+  chmod 755 "$LAB_DIR"
+  install -d -o 12345 -g 12345 "$LAB_DIR/ada"
+  export LAB_DIR DOCKER_HOST=unix://$LAB_DIR/docker/docker.sock DOCKER_CONFIG=$PROJECT/.mvp/lab/docker
+  "$PROJECT/tests/lab/dockerd.sh" up "$LAB_DIR/docker"
+  "$PROJECT/tests/lab/docker-image.sh" mvp/lab:1
+  # The image has Debian's Python; Ray, torch and verl are those of this project's own environment.
+  cat >"$LAB_DIR/site.yaml" <<YAML
+x-site: &site
+  volumes: ["$PROJECT/.venv/lib/python3.11/site-packages:/usr/local/lib/python3.11/dist-packages:ro"]
+  environment: {MVP_WORKLOADS: /workspace/mvp/tests/lab/workloads}
+services: {mvp-ray-head: *site, mvp-ray-worker-0: *site, mvp-ray-worker-1: *site}
+YAML
+  export TEST_CLUSTER=$LAB_DIR/docked.yaml
+  sed -e 's|^name: .*|name: docked|' -e "s|docker-compose.cpu.yaml\]|docker-compose.cpu.yaml, $LAB_DIR/site.yaml]|" \
+    "$PROJECT/templates/ray/dev-cpu.yaml" >"$TEST_CLUSTER"
+}
+
+teardown_file() {
+  [[ -n ${LAB_DIR:-} ]] || return 0
+  "$PROJECT/tests/lab/dockerd.sh" down "$LAB_DIR/docker"
+  rm -rf "$LAB_DIR" "$PROJECT/.mvp/docked"
+}
+
+only_compose_1() { # in BATS_TEST_TMPDIR/bin a docker without compose v2
+  mkdir -p "$BATS_TEST_TMPDIR/bin"
+  printf '#!/bin/sh\n[ "$1" != compose ] || exit 1\nexec %q "$@"\n' "$(command -v docker)" >"$BATS_TEST_TMPDIR/bin/docker"
+  chmod +x "$BATS_TEST_TMPDIR/bin/docker"
+}
+
+submit() { # <JobSpec as JSON>: to its end; its id is in $output
+  printf '%s\n' "$1" >"$BATS_TEST_TMPDIR/spec.json"
+  run --separate-stderr 43_submit_jobspec.sh "$BATS_TEST_TMPDIR/spec.json" --wait
+}
+
+folder() { # <id>: of a job, as this machine sees it
+  printf '%s/jobs/%s' "$MVP_SHARED_DIR" "$1"
+}
+
+field() { # <file> <Python expression over the JSON in it, "it">
+  python -c 'import json, sys; it = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$@"
+}
+
+@test "a daemon that does not answer, or refuses us, is told apart" {
+  DOCKER_HOST=unix://$LAB_DIR/nothing.sock run --separate-stderr 01_up.sh
+  assert_status 3
+  assert_stderr_has "blocked: no docker daemon answers at unix://$LAB_DIR/nothing.sock"
+  mkdir "$BATS_TEST_TMPDIR/bin"
+  printf '#!/bin/sh\nexec setpriv --reuid 12345 --clear-groups %q "$@"\n' "$(command -v docker)" >"$BATS_TEST_TMPDIR/bin/docker"
+  chmod +x "$BATS_TEST_TMPDIR/bin/docker"
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH run --separate-stderr 01_up.sh
+  assert_status 3
+  assert_stderr_has "may not use docker's socket"
+}
+
+@test "without NVIDIA's runtime the GPU cluster is blocked, and says what to do" {
+  run --separate-stderr 01_up.sh --cluster dev
+  assert_status 3
+  assert_stderr_has "blocked: docker has no GPU runtime 'nvidia'"
+  assert_stderr_has '--cluster dev-cpu'
+  only_compose_1
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH run --separate-stderr 01_up.sh --cluster dev
+  assert_status 3
+  assert_stderr_has "blocked: docker has no GPU runtime 'nvidia'"
+  [[ -z $(docker ps -aq) ]] || fail "left: $(docker ps -a)"
+}
+
+@test "an image that is nowhere is named" {
+  MVP_IMAGE=mvp/nowhere:7 run --separate-stderr 01_up.sh
+  assert_status 3
+  assert_stderr_has 'blocked: image mvp/nowhere:7 is not here and cannot be pulled'
+  [[ -z $(docker ps -aq) ]] || fail "left: $(docker ps -a)"
+}
+
+@test "a shared folder that the person cannot write is named" {
+  MVP_SHARED_DIR=/proc/1/fd run --separate-stderr 01_up.sh
+  assert_status 3
+  assert_stderr_has 'blocked: ada cannot write the shared folder /proc/1/fd'
+}
+
+@test "a container of somebody else's that has our name is named" {
+  docker create --name mvp11-ray-worker-1 mvp/lab:1 sleep 600 >/dev/null
+  run --separate-stderr 01_up.sh
+  docker rm mvp11-ray-worker-1 >/dev/null
+  assert_status 3
+  assert_stderr_has "blocked: a container that is not this cluster's has the name mvp11-ray-worker-1"
+  [[ -z $(docker ps -aq) ]] || fail "left: $(docker ps -a)"
+}
+
+@test "version 1 that still runs blocks; 03 removes it and nothing else" {
+  docker run -d --name mvp-ray-head mvp/lab:1 sleep 600 >/dev/null
+  docker run -d --name mvp-ray-worker-1 mvp/lab:1 sleep 600 >/dev/null
+  docker create --name mvp-ray-headlight mvp/lab:1 true >/dev/null
+  run --separate-stderr 01_up.sh
+  assert_status 3
+  assert_stderr_has 'containers of version 1 run: '
+  assert_stderr_has './scripts/03_cleanup_v1_legacy.sh'
+  run --separate-stderr 03_cleanup_v1_legacy.sh
+  assert_status 0
+  [[ $(docker ps -a --format '{{.Names}}') == mvp-ray-headlight ]] || fail "left: $(docker ps -a)"
+  docker rm mvp-ray-headlight >/dev/null
+}
+
+made() { # what compose made, in a few words
+  docker inspect --format \
+    '{{.Name}} {{.Config.Hostname}} {{.Config.User}} {{.HostConfig.Init}} {{.HostConfig.ShmSize}} {{.HostConfig.RestartPolicy.Name}}' \
+    mvp11-ray-{head,worker-0,worker-1}
+}
+
+@test "compose 1.29 makes the containers too" {
+  only_compose_1
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH run --separate-stderr verbs hosts_up
+  assert_status 0
+  made >"$LAB_DIR/made"
+}
+
+host_goes_down() { docker stop -t 0 "mvp11-${1#mvp-}"; }
+host_comes_back() { docker start "mvp11-${1#mvp-}"; }
+conforms mvp-ray-head mvp-ray-worker-0
+
+@test "a reader that goes away ends what writes to it" {
+  verbs host_exec mvp-ray-worker-0 -- seq 100000000 | head -1
+  run docker top mvp11-ray-worker-0 -eo pid,args
+  [[ $output != *'seq 100000000'* ]] || fail 'it goes on'
+}
+
+@test "compose 1.29 removes them" {
+  only_compose_1
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH run --separate-stderr 02_down.sh
+  assert_status 0
+  [[ -z $(docker ps -aq)$(docker network ls -q --filter name=mvp11) ]] || fail 'something is left'
+}
+
+@test "up starts containers and Ray in them; the shared folder is the person's" {
+  run --separate-stderr 01_up.sh
+  assert_status 0
+  assert_output 'http://10.79.*:8265 started'
+  run diff "$LAB_DIR/made" <(made)
+  assert_status 0
+  [[ $(docker ps --format '{{.Ports}}') != *'->'* ]] || fail 'a port is published'
+  [[ -z $(find "$MVP_SHARED_DIR" ! -user 12345) ]] || fail "not ada's: $(find "$MVP_SHARED_DIR" ! -user 12345)"
+  run --separate-stderr 01_up.sh
+  assert_output '* already up'
+}
+
+@test "another image than the one that runs is refused, not taken silently" {
+  MVP_IMAGE=mvp/lab:2 run --separate-stderr 01_up.sh
+  assert_status 3
+  assert_stderr_has 'runs image mvp/lab:1, not MVP_IMAGE=mvp/lab:2'
+}
+
+@test "every check of 00 holds" {
+  run --separate-stderr 00_prereq_check.sh
+  assert_status 0
+}
+
+@test "a trivial job runs on a worker" {
+  submit '{"workload": "trivial"}'
+  assert_status 0
+  [[ $(<"$(folder "$output")/logs/driver.log") == *'ran on 10.79.'* ]] || fail "$(<"$(folder "$output")/logs/driver.log")"
+}
+
+@test "a real verl SFT job: driver on a worker by both its proofs, evidence complete, all checks pass, image known" {
+  30_prepare_data_and_model.sh >/dev/null 2>&1
+  31_snapshot_verl_code.sh >/dev/null 2>&1
+  submit '{"workload": "sft", "code_path": "common/code/verl/current", "model": "common/models/default", "dataset": "datasets/gsm8k_sft",
+    "trainer_overrides": {"trainer.total_epochs": 1, "trainer.total_training_steps": 2, "trainer.save_freq": 1}}'
+  assert_status 0
+  printf '%s\n' "$output" >"$LAB_DIR/sft"
+  run --separate-stderr 54_verify.sh "$(<"$LAB_DIR/sft")"
+  assert_status 0
+  assert_output '*driver_info.node_ip_address 10.79.*1 job: 12 Pass, 0 Fail, 1 Skipped*'
+  folder=$(folder "$(<"$LAB_DIR/sft")")
+  head=$(docker inspect --format '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' mvp11-ray-head)
+  driver=$(field "$folder/result.json" 'it["driver_node_ip"]')
+  [[ $driver == 10.79.* && $driver != "$head" ]] || fail "driver on $driver, head is $head"
+  [[ $(field "$folder/config/provenance.json" 'it["image"], it["image_id"]') == "('mvp/lab:1', '$(docker inspect -f '{{.Image}}' mvp11-ray-head)')" ]] ||
+    fail "$(<"$folder/config/provenance.json")"
+  [[ $(field "$folder/config/provenance.json" 'it["submitted_from"]["host"], it["submitted_from"]["user"]') == "('mvp-ray-head', 'ada')" ]] ||
+    fail "$(<"$folder/config/provenance.json")"
+  [[ -z $(find "$MVP_SHARED_DIR" ! -user 12345) ]] || fail "not ada's: $(find "$MVP_SHARED_DIR" ! -user 12345)"
+}
+
+@test "a killed head is named with the way out; after 01 its jobs are readable and the next one runs" {
+  docker kill mvp11-ray-head >/dev/null
+  run --separate-stderr 50_status.sh
+  assert_status 3
+  assert_stderr_has 'blocked: mvp-ray-head: its container does not run'
+  assert_stderr_has './scripts/01_up.sh'
+  run --separate-stderr 01_up.sh
+  assert_status 0
+  assert_output '* repaired'
+  run --separate-stderr 50_status.sh
+  assert_status 0
+  assert_output "*$(<"$LAB_DIR/sft")*SUCCEEDED*"
+  run --separate-stderr 54_verify.sh "$(<"$LAB_DIR/sft")"
+  assert_status 0
+  submit '{"workload": "trivial"}'
+  assert_status 0
+}
+
+@test "down leaves the data and nothing else; again is fine; up --check says down" {
+  run --separate-stderr 02_down.sh
+  assert_status 0
+  [[ -z $(docker ps -aq)$(docker network ls -q --filter name=mvp11) ]] || fail 'something is left'
+  [[ -s $(folder "$(<"$LAB_DIR/sft")")/result.json ]] || fail 'the job is gone'
+  run --separate-stderr 02_down.sh
+  assert_status 0
+  run --separate-stderr 01_up.sh --check
+  assert_status 1
+  assert_output down
+}
