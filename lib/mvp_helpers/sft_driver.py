@@ -4,10 +4,11 @@
 - its own tensors stay on ``trainer.device`` (cpu: a driver gets no GPU), while the training workers use the cluster's device,
   ``MVP_WORKERS_DEVICE``. verl has one setting for both. Left alone, verl 0.9.1 turns a configured ``cpu`` into the accelerator
   that it detects (``utils/device.py``), and the driver dies of it; earlier revisions ask Ray for the resource "cpu", which no
-  node has.
+  node has;
+- resumed at the end of an epoch it trains the next one, and validation data of less than a batch is no validation.
 
 Needs of verl's module: ``main`` that calls ``run_sft(config)``, and ``SFTTrainer`` with ``resume_global_step``,
-``steps_per_epoch``, ``train_dataloader``, and ``device_name``, which only ``fit`` reads.
+``steps_per_epoch``, ``train_dataloader``, ``val_dataloader``, ``test_freq``, and ``device_name``, which only ``fit`` reads.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ def fit(trainer: Any, config: Any, workers_device: str) -> None:
         # Resumed at the end of an epoch, the data loader has nothing left: verl would train nothing in the next one.
         for _ in sft.train_dataloader:
             pass
+    validation = getattr(sft, "val_dataloader", None)
+    if validation is not None and not len(validation):
+        # verl validates in whole training batches, and would log the mean of none of them: NaN.
+        print("MVP_SFT_DRIVER: no validation: fewer rows for it than data.train_batch_size", flush=True)
+        sft.val_dataloader, sft.test_freq = None, -1
     sft.fit()
 
 

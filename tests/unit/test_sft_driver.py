@@ -62,6 +62,23 @@ def test_training_goes_on_after_a_checkpoint_at_the_end_of_an_epoch_too(step: in
     assert trained == [left]
 
 
+@pytest.mark.parametrize(("batches", "validates", "test_freq"), [(2, True, 5), (0, False, -1)])
+def test_validation_data_of_less_than_a_batch_is_left_out_and_that_is_said(
+    batches: int, validates: bool, test_freq: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Validating(Trainer):
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            self.val_dataloader: Any = range(batches)
+            self.test_freq = 5
+
+    made.clear()
+    sft_driver.fit(SimpleNamespace(SFTTrainer=Validating), SimpleNamespace(trainer=SimpleNamespace(device="cpu")), "cpu")
+    trainer: Any = made[0]
+    assert (trainer.val_dataloader is not None, trainer.test_freq) == (validates, test_freq)
+    assert ("no validation" in capsys.readouterr().out) != validates
+
+
 def test_a_verl_that_keeps_its_device_elsewhere_is_refused_before_it_trains() -> None:
     class Other(Trainer):
         def __init__(self, config: Any) -> None:
