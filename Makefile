@@ -30,7 +30,8 @@ regress-versions: ## two versions of verl's code at work at the same time, each 
 learn: ## SFT, then GRPO from its weights: does the reward rise? A chart, and a test with its numbers (5 minutes)
 	@scripts/learn.sh
 
-test: deps-dev deps-lab lint unit bats lab ## all tests, with what they need installed first
+test: deps-dev deps-lab lint ## all tests, with what they need installed first; TEST_JOBS=1 runs one file at a time
+	@tests/run.sh tests/unit tests/bats tests/lab
 
 lint: ## shellcheck, shfmt, ruff, mypy --strict
 	$(VENV)/shellcheck $(SHELL_FILES)
@@ -43,10 +44,10 @@ unit: ## tests of the Python modules
 	$(VENV)/pytest
 
 bats: ## tests of the scripts, on real Ray clusters of their own
-	@tests/run_bats.sh tests/bats
+	@tests/run.sh tests/bats
 
 lab: deps-lab ## tests on real hosts: ssh, docker, Slurm; what this machine cannot run is skipped, with the reason
-	@tests/lab/run.sh
+	@tests/run.sh tests/lab
 
 deps: ## create .venv with the pinned packages
 	@scripts/12_install_py_deps.sh

@@ -1,0 +1,48 @@
+#!/usr/bin/env bats
+# The runner of all tests: what fails is a failure, with its name at the end, and Ctrl-C ends everything.
+
+load helpers
+
+setup() {
+  cd "$BATS_TEST_TMPDIR" || return
+  mkdir unit
+  printf 'def test_good():\n    pass\n' >unit/test_a.py
+  printf '@test "good" {\n  true\n}\n@test "elsewhere" {\n  skip "no such thing here"\n}\n' >good.bats
+}
+
+run_tests() { # outside of bats, as far as bats can tell
+  run --separate-stderr env -i PATH="$PATH" HOME="$HOME" "$PROJECT/tests/run.sh" "$@"
+}
+
+@test "all good is 0, and what was skipped is told with its reason" {
+  run_tests good.bats unit
+  assert_status 0
+  assert_output '*=== good.bats (*ok 1 good*'
+  assert_output '*2 files in * s. Failed: none. Skipped: 1: no such thing here.'
+}
+
+@test "one that fails, one that dies, and a failing unit test are 1, and named with how many failed" {
+  printf '@test "bad" {\n  false\n}\n@test "bad too" {\n  false\n}\n' >bad.bats
+  printf 'syntax error (\n' >broken.bats
+  printf 'def test_bad():\n    assert 1 == 2\n' >unit/test_b.py
+  run_tests good.bats bad.bats broken.bats unit
+  assert_status 1
+  assert_output '*not ok 1 bad*4 files in * s. Failed:*'
+  local what
+  for what in 'bad.bats (2)' 'broken.bats (1)' 'unit (1)'; do assert_output "*Failed:* $what*"; done
+  [[ ${output##*Failed:} != *good.bats* ]] || fail 'good.bats did not fail'
+}
+
+@test "Ctrl-C ends what runs" {
+  printf '@test "slow" {\n  echo "$$" >%q\n  sleep 300\n}\n' "$PWD/pid" >slow.bats
+  run --separate-stderr env -i PATH="$PATH" HOME="$HOME" PROJECT="$PROJECT" python - <<'PY'
+import os, signal, subprocess, time
+process = subprocess.Popen([os.environ["PROJECT"] + "/tests/run.sh", "slow.bats", "good.bats"], start_new_session=True)
+while not os.path.exists("pid") or not open("pid").read():
+    time.sleep(0.05)
+os.killpg(process.pid, signal.SIGINT)
+raise SystemExit(process.wait(30))
+PY
+  assert_status 130
+  wait_until_gone "$(<pid)"
+}

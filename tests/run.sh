@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Run tests, several files at once, for most of them mostly wait. What a file printed is shown when it has ended, and at the end how
+# many tests failed or were skipped, where and why. One file alone is shown as it runs.
+#
+# usage: ./tests/run.sh FILE.bats|FOLDER ...
+#
+# A folder of .bats files stands for these; any other for pytest. TEST_JOBS says how many run at once (default 2: each may hold a
+# Ray cluster). Exit code 1 when something failed, 130 after Ctrl-C, which ends all of them.
+set -euo pipefail
+shopt -s nullglob
+FAILURE='^(not ok|FAILED|ERROR) ' # as bats and pytest begin such a line
+BIN=$(cd "$(dirname "$0")/../.venv/bin" && pwd)
+
+start() { # <file or folder> <bats' option>...
+  [[ $1 == *.bats ]] || exec "$BIN/pytest" "$1"
+  # Started in the background, bash cannot be interrupted, and tests of Ctrl-C would wait for ever: SIGINT is put back.
+  exec "$BIN/python" -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
+    "$BIN/bats" --timing "${@:2}" "$1"
+}
+
+items=()
+for item in "$@"; do
+  files=("$item"/*.bats)
+  ((${#files[@]})) || files=("$item")
+  items+=("${files[@]}")
+done
+((${#items[@]} > 1)) || start "${items[0]}" --pretty
+# The long ones first, or the last of them would run alone.
+mapfile -t items < <(du -sb "${items[@]}" | sort -rn | cut -f2)
+
+logs=$(mktemp -d)
+declare -A running=() since=()
+trap 'rm -rf "$logs"' EXIT
+trap stop INT TERM
+worst=0
+
+# shellcheck disable=SC2329 # by the trap
+stop() { # Ctrl-C: all of them, and what they started
+  local pids=("${!running[@]}")
+  trap '' INT TERM
+  ((${#pids[@]} == 0)) || kill -INT -- "${pids[@]/#/-}" 2>/dev/null || true
+  wait
+  exit 130
+}
+
+show() { # the one that has ended
+  local pid code=0 name log
+  wait -n -p pid "${!running[@]}" || code=$?
+  name=${running[$pid]} log=$logs/${running[$pid]//\//_}
+  unset "running[$pid]"
+  if ((code)); then
+    worst=1
+    grep -qE "$FAILURE" "$log" || printf 'not ok %s: exit code %s\n' "$name" "$code" >>"$log"
+  fi
+  printf '\n=== %s (%s s)\n' "$name" $((SECONDS - since[$pid]))
+  cat "$log"
+}
+
+for item in "${items[@]}"; do
+  ((${#running[@]} < ${TEST_JOBS:-2})) || show
+  set -m # a process group each: none of them is interrupted by a test of another
+  start "$item" --formatter tap >"$logs/${item//\//_}" 2>&1 </dev/null &
+  set +m
+  running[$!]=$item since[$!]=$SECONDS
+done
+while ((${#running[@]})); do show; done
+
+failed=''
+for item in "${items[@]}"; do
+  count=$(grep -cE "$FAILURE" "$logs/${item//\//_}") && failed+=" $item ($count)"
+done
+skipped=$(sed -n 's/^ok .* # skip *\(([^)]*) *\)\?//p' "$logs"/* | sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\1: \2/' | paste -sd';')
+printf '\n%s files in %s s. Failed:%s. Skipped: %s.\n' "${#items[@]}" "$SECONDS" "${failed:- none}" "${skipped:-none}"
+exit "$worst"
