@@ -18,6 +18,18 @@ HOST_STEPS='' STEPS=$PROJECT/.mvp/$CLUSTER_NAME/steps # <host>/{out,log,code,pid
 # shellcheck source=scripts/lib/hosts/local.sh
 source "$SCRIPTS/lib/hosts/$HOST_DRIVER.sh"
 
+# On the host: signal $1 to all that carries the mark $2; what is left after a while gets TERM, then KILL.
+# shellcheck disable=SC2016,SC2034 # for the drivers whose hosts would not hear of Ctrl-C
+END_MARKED='marked() { pids=$(grep -ls "MVP_EXEC=$1" /proc/[0-9]*/environ | cut -d/ -f3); [ -n "$pids" ]; }
+tries=0
+until marked "$2" || [ $tries -ge 3 ]; do sleep 0.1; tries=$((tries + 1)); done # it may not have begun
+for signal in "$1" TERM KILL; do
+  marked "$2" || exit 0
+  kill -s "$signal" $pids 2>/dev/null
+  tries=0
+  while marked "$2" && [ $tries -lt 150 ]; do sleep 0.1; tries=$((tries + 1)); done
+done'
+
 NEEDED=("${HOSTS[@]}") # the hosts this script has to do with: with --here only the one that this machine is
 [[ -z ${ONLY_HERE:-} ]] || NEEDED=("$MVP_HERE")
 

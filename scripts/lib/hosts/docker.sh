@@ -130,13 +130,6 @@ host_ip() { # <host>
 # shellcheck disable=SC2016
 IN_CONTAINER='unset "${!RAY_@}"; eval "exec -- $1"'
 
-# In the container: signal $1 to the process group that docker exec began with MVP_EXEC=$2. Only that process has no parent here.
-# shellcheck disable=SC2016
-SIGNAL_EXEC='for file in $(grep -lsz "^MVP_EXEC=$2\$" /proc/[0-9]*/environ); do
-  pid=${file//[!0-9]/}
-  ! grep -q "^PPid:.0$" "/proc/$pid/status" || { kill -s "$1" -- "-$pid" && exit 0; }
-done; exit 1'
-
 host_exec() {              # <host> [-i] -- <argv>...
   (exec_in_container "$@") # its traps end with it
 }
@@ -147,35 +140,26 @@ exec_in_container() { # as host_exec; ends the shell it is called in
   shift
   [[ $1 != -i ]] || { stdin=(-i) && shift; }
   LC_ALL=C printf -v words ' %q' "${@:2}"
-  trap 'pass_on INT' INT
-  trap 'pass_on TERM' TERM
+  trap 'pass_on INT 130' INT
+  trap 'pass_on TERM 143' TERM
   # In a session of its own: docker's client would leave at once where what runs in the container still has to clean up.
   setsid docker exec "${stdin[@]}" -e MVP_EXEC="$mark" -e MVP_HOST="$host" -e MVP_HOST_IP="${CONTAINER_IPS[$host]}" -e MVP_CLUSTER_JSON \
     -e MVP_IMAGE_ID="${IMAGE_IDS[$host]}" -e PYTHONPATH="$TOOLS_DIR/lib" "$container" bash -c "$IN_CONTAINER" "$host" "$words" <&0 &
   client=$!
   wait "$client" || code=$?
   # Whoever read our output has gone: so goes what wrote it.
-  ((code != 128 + 13)) || docker exec "$container" bash -c "$SIGNAL_EXEC" "$host" PIPE "$mark" || true
+  ((code != 128 + 13)) || docker exec "$container" sh -c "$END_MARKED" mvp PIPE "$mark" || true
   ((code == 0)) || [[ -n $(docker ps -q --no-trunc --filter "id=$container") ]] ||
     die 3 "$host: its container does not run any more" "./scripts/01_up.sh --cluster $MVP_CLUSTER"
   exit "$code"
 }
 
-pass_on() { # <signal>: exec_in_container's own; until what runs in the container has ended
-  local number=130 tick
-  [[ $1 == INT ]] || number=143
+pass_on() { # <signal> <exit code>: exec_in_container's own; returns when nothing of its command is left in the container
   trap '' INT TERM
-  for ((tick = 0; tick < 100; tick++)); do # it may not have begun yet
-    ! docker exec "$container" bash -c "$SIGNAL_EXEC" "$host" "$1" "$mark" 2>/dev/null || break
-    kill -0 "$client" 2>/dev/null || break
-    sleep 0.1
+  while kill -0 "$client" 2>/dev/null; do # docker may not have begun it yet
+    docker exec "$container" sh -c "$END_MARKED" mvp "$1" "$mark" || break
   done
-  for ((tick = 0; tick < 200; tick++)); do
-    kill -0 "$client" 2>/dev/null || exit "$number"
-    sleep 0.1
-  done
-  docker exec "$container" bash -c "$SIGNAL_EXEC" "$host" KILL "$mark" || true
-  exit "$number"
+  exit "$2"
 }
 
 find_containers

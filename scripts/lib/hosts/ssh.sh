@@ -74,18 +74,6 @@ host_ip() { # <host>: as the file says, else as the host said; it is asked once
   [[ -n $ip ]] && printf '%s\n' "$ip"
 }
 
-# On the host: signal $1 to all that carries the mark $2; what is left after a while gets TERM, then KILL.
-# shellcheck disable=SC2016
-END_MARKED='marked() { pids=$(grep -ls "MVP_EXEC=$1" /proc/[0-9]*/environ | cut -d/ -f3); [ -n "$pids" ]; }
-tries=0
-until marked "$2" || [ $tries -ge 3 ]; do sleep 0.1; tries=$((tries + 1)); done # it may not have begun
-for signal in "$1" TERM KILL; do
-  marked "$2" || exit 0
-  kill -s "$signal" $pids 2>/dev/null
-  tries=0
-  while marked "$2" && [ $tries -lt 150 ]; do sleep 0.1; tries=$((tries + 1)); done
-done'
-
 # On the host, whose rc files may have set variables of another Ray cluster.
 # shellcheck disable=SC2016
 HOST_COMMAND='unset $(env | sed -n "s/^\(RAY_[A-Za-z0-9_]*\)=.*/\1/p")
