@@ -8,7 +8,7 @@ load ssh_hosts
 setup_file() {
   lab_needs namespaces sshd
   make_ssh_lab ssht 10.77.1
-  in_lab 01_up.sh >"$LAB_DIR/up.out" 2>"$LAB_DIR/up.err" || { cat "$LAB_DIR/up.err" >&2 && false; }
+  in_lab "$PROJECT/tests/lab/verbs.sh" hosts_up
 }
 
 teardown_file() {
@@ -20,3 +20,119 @@ WITHIN=("$NETLAB" lab)
 host_goes_down() { "$NETLAB" cut "$1"; }
 host_comes_back() { "$NETLAB" heal "$1"; }
 conforms head worker-0
+
+result() { # <id> <field>
+  on_host head "$PROJECT/.venv/bin/python" -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' \
+    "/private/jobs/$1/result.json" "$2"
+}
+
+ray_here() { # <host> <argument>...: Ray's own command there, as a person would type it
+  on_host "$1" env RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=/private/ray/ssht/ray_token RAY_ADDRESS=http://10.77.1.1:8265 \
+    "$PROJECT/.venv/bin/python" -m ray.scripts.scripts "${@:2}"
+}
+
+@test "00 is content, and up starts Ray on hosts that told their addresses and got this project" {
+  run --separate-stderr in_lab 00_prereq_check.sh
+  assert_status 0
+  [[ $output != *✗* && $output == *'worker-1: same shared root as the others'*"sees what all 3 hosts wrote"* ]] || fail '00 is not content'
+  run --separate-stderr in_lab 01_up.sh
+  assert_status 0
+  assert_output 'http://10.77.1.1:8265 started'
+  run --separate-stderr in_lab 13_deploy_tools.sh
+  assert_status 0
+  assert_output 'head: already there'$'\n''/private/common/tools/mvp/*'
+  [[ $(in_lab 13_deploy_tools.sh --list) == "* ${lines[1]##*/}" ]] || fail 'not listed'
+}
+
+@test "a trivial job runs on a worker" {
+  run --separate-stderr ray_here head job submit --entrypoint-resources='{"worker_node": 1}' -- hostname
+  assert_status 0
+  [[ $output == *$'\n'worker-[01]$'\n'* ]] || fail 'it did not run on a worker'
+}
+
+@test "a real SFT job: its driver is on a worker by node id and by address, not on the head, and 54 is content" {
+  in_lab 30_prepare_data_and_model.sh >/dev/null
+  in_lab 31_snapshot_verl_code.sh >/dev/null
+  cat >"$LAB_DIR/sft.json" <<'JSON'
+{"workload": "sft", "submission_id": "sft-by-ssh", "code_path": "common/code/verl/current", "model": "common/models/default",
+  "dataset": "datasets/gsm8k_sft", "trainer_overrides": {"trainer.total_training_steps": 4, "trainer.save_freq": 2}}
+JSON
+  run --separate-stderr in_lab 43_submit_jobspec.sh "$LAB_DIR/sft.json" --wait --timeout 300
+  assert_status 0
+  assert_output sft-by-ssh
+  driver=$(result sft-by-ssh driver_host)
+  [[ $driver == worker-[01] ]] || fail "the driver ran on '$driver'"
+  run --separate-stderr in_lab 54_verify.sh sft-by-ssh --json
+  assert_status 0
+  python - "$output" <<'PY'
+import json, sys
+found = json.loads(sys.argv[1])
+checks = found["jobs"][0]["checks"]
+wrong = [check for check in checks if check["verdict"] not in ("Pass", "Skipped")]
+assert found["passed"] and not wrong, wrong
+print([check for check in checks if check["verdict"] == "Skipped"])
+PY
+}
+
+@test "51, 53 and 55 work on a job that ran by ssh" {
+  run --separate-stderr in_lab 51_logs.sh sft-by-ssh
+  assert_status 0
+  [[ $output == *step* ]] || fail 'no log'
+  run --separate-stderr in_lab 53_debug_bundle.sh sft-by-ssh
+  assert_status 0
+  assert_output '/private/jobs/sft-by-ssh/debug/*.tar.zst'
+  on_host head tar -tf "$output" >"$LAB_DIR/bundle"
+  for host in head worker-0 worker-1; do grep -q "hosts/$host/report.json" "$LAB_DIR/bundle" || fail "nothing of $host: $(<"$LAB_DIR/bundle")"; done
+  run --separate-stderr in_lab 55_explain.sh sft-by-ssh
+  assert_status 0
+}
+
+@test "a job is stopped from here, and nothing of it is left on its hosts" {
+  sed 's/sft-by-ssh/stopped/; s/total_training_steps": 4/total_training_steps": 4000/' "$LAB_DIR/sft.json" >"$LAB_DIR/long.json"
+  in_lab 43_submit_jobspec.sh "$LAB_DIR/long.json"
+  wait_for 90 'the training' on_host head test -s /private/jobs/stopped/metrics.jsonl
+  run --separate-stderr in_lab 52_stop.sh stopped
+  assert_status 0
+  [[ $(result stopped state) == STOPPED ]] || fail "it is $(result stopped state)"
+}
+
+@test "in a session on a host the same scripts need no ssh" {
+  tools=$(in_lab 13_deploy_tools.sh | tail -n 1)
+  here() { on_host "$1" env MVP_CLUSTER=/run/here.yaml "$tools/scripts/$2" "${@:3}"; }
+  for host in head worker-0; do sed '/^ssh:/d; s/host: [^,}]*/host: nowhere.invalid/; s/ ip: [^}]*/ ip: ""/' "$MVP_CLUSTER" >"$LAB_DIR/$host/run/here.yaml"; done
+  run --separate-stderr here worker-0 21_start_workers.sh --here worker-0
+  assert_status 0
+  assert_output 'already running'
+  run --separate-stderr here head 20_start_head.sh --here head
+  assert_status 0
+  assert_output 'already running'
+  # From the head, by the head's own ssh; the head itself is "self".
+  sed 's/host: head.lab/host: self/; s/^ssh:.*/ssh: {connect_timeout_s: 3}/; s/host: the-second/host: worker-1/' "$MVP_CLUSTER" >"$LAB_DIR/head/run/here.yaml"
+  run --separate-stderr here head 21_start_workers.sh
+  assert_status 0
+  assert_output $'already running\nalready running'
+  run --separate-stderr here head 50_status.sh
+  assert_status 0
+  assert_output '*worker-1*'
+}
+
+@test "a host with another shell's noise is named with what it prints" {
+  echo 'echo welcome' >>"$LAB_DIR/worker-1/run/root/.bashrc"
+  run --separate-stderr in_lab 00_prereq_check.sh
+  sed -i '$d' "$LAB_DIR/worker-1/run/root/.bashrc"
+  assert_status 3
+  assert_stderr_has "worker-1: its shell prints at every command: 'welcome"
+}
+
+@test "down ends all of it: no process, no connection, no record" {
+  run --separate-stderr in_lab 02_down.sh
+  assert_status 0
+  for host in head worker-0 worker-1; do
+    left=$(on_host "$host" ps -eo args= | grep -Ei 'ray|mvp_helpers|gcs' | grep -v grep) || true
+    [[ -z $left ]] || fail "left on $host: $left"
+  done
+  run find "$LAB_DIR/private/ray" -name node.json -o -name head.json
+  assert_output ''
+  run pgrep --ns $$ --nslist pid -f "ssh: /tmp/mvp-ssh-.*mux"
+  [[ $status == 1 ]] || fail 'connections are left'
+}

@@ -74,9 +74,10 @@ host_ip() { # <host>: as the file says, else as the host said; it is asked once
   [[ -n $ip ]] && printf '%s\n' "$ip"
 }
 
-# On the host, whose rc files may have set variables of another Ray cluster.
+# On the host, whose rc files may have set another PATH, and variables of another Ray cluster. $0: the interpreter's folder.
+# With SSH_CLIENT every bash that the command starts would read ~/.bashrc again; Ray starts a job's driver by bash.
 # shellcheck disable=SC2016
-HOST_COMMAND='unset $(env | sed -n "s/^\(RAY_[A-Za-z0-9_]*\)=.*/\1/p")
+HOST_COMMAND='PATH=$0:$PATH; unset SSH_CLIENT SSH2_CLIENT SSH_CONNECTION SSH_TTY $(env | sed -n "s/^\(RAY_[A-Za-z0-9_]*\)=.*/\1/p")
 if [ "$2 $3" = "-m mvp_helpers" ] && [ ! -d "$PYTHONPATH" ]; then
   printf "blocked: %s: this version of the tools is not there: %s\n  try: ./scripts/13_deploy_tools.sh\n" "$MVP_HOST" "$PYTHONPATH" >&2
   exit 3
@@ -97,7 +98,7 @@ exec_on_host() { # as host_exec; ends the shell it is called in
   trap 'end_there TERM 143' TERM
   set -m # a process group of its own: ssh would leave at once at Ctrl-C, and the host would go on
   reach "$host" env "MVP_EXEC=$mark" "MVP_HOST=$host" "MVP_HOST_IP=${HOST_IPS[NUMBERS[$host]]}" "MVP_CLUSTER_JSON=$MVP_CLUSTER_JSON" \
-    "PYTHONPATH=$TOOLS_DIR/lib" /bin/sh -c "$HOST_COMMAND" mvp "${@:2}" <&0 &
+    "PYTHONPATH=$TOOLS_DIR/lib" /bin/sh -c "$HOST_COMMAND" "${CLUSTER_PYTHON%/*}" "${@:2}" <&0 &
   reaching=$!
   set +m
   wait "$reaching" || code=$?
