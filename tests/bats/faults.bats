@@ -1,29 +1,22 @@
 #!/usr/bin/env bats
 # What breaks on a real cluster while jobs run: after each fault the state is true, the evidence is there, 55 names the cause, and the
-# next job works. The order counts: later faults hurt more.
+# next job works. The order counts: later faults hurt more. benchmarks/bench_faults.sh shows what is printed here: no test looks at it.
 
 load helpers
 
 setup_file() {
-  make_cluster_file faults 6 20
-  sed -i 's/num_cpus: 2/num_cpus: 8/' "$MVP_CLUSTER"
-  export WORKLOADS=$FOLDER/workloads JOBS=$FOLDER/private/jobs
-  mkdir "$WORKLOADS" "$FOLDER/specs"
+  make_job_cluster faults 6 20
   toy() { printf 'entry: {command: [python3, %s, %s]}\n' "$BATS_TEST_DIRNAME/toy_trainer.py" "$2" >"$WORKLOADS/$1.yaml"; }
   toy short '"2", "0.1"'
-  toy long '"400", "0.3"'
+  toy long '"2000", "0.3"'
   toy hungry '"60", "0.2", "4"'
   01_up.sh
-}
-
-setup() {
-  export MVP_WORKLOADS=$WORKLOADS
 }
 
 teardown_file() {
   02_down.sh 2>/dev/null || true
   umount "$FOLDER/full" 2>/dev/null || true
-  rm -rf "$FOLDER"
+  end_cluster
 }
 
 submit() { # <id> <workload> [<43's options>...]
@@ -42,6 +35,17 @@ wait_for() { # <seconds> <what> <command>...
     sleep 0.2
   done
   fail "waited $1 s in vain for $2: $(cat "$JOBS"/*/result.json | grep -E '"(submission_id|state|reason)"')"
+}
+
+strike() { # <command>...: the fault
+  STRUCK=$EPOCHREALTIME
+  "$@" 2>/dev/null || true
+}
+
+noticed() { # <seconds> <what> <command>...: waits for it, and prints how long that was after the fault
+  wait_for "$@"
+  local ms=$(((${EPOCHREALTIME/[.,]/} - ${STRUCK/[.,]/}) / 1000))
+  printf '# %s: %s after %d.%d s\n' "$BATS_TEST_DESCRIPTION" "$2" $((ms / 1000)) $((ms % 1000 / 100)) >&3
 }
 
 has_state() { # <id> <state>
@@ -70,6 +74,7 @@ explained() { # <id> <pattern in what 55 says>
   run --separate-stderr 55_explain.sh "$1"
   assert_status 0
   assert_output "$2"
+  printf '# 55 says %s\n' "$(sed -n 's/^  \(cause\|rule\) *//p; 1p' <<<"$output" | cut -c1-120 | paste -sd '|')" >&3
 }
 
 processes_of() { # <host>: pids of everything its Ray node started, jobs included
@@ -97,8 +102,8 @@ host_of() { # <id>: the host its driver runs on
 
 @test "a trainer killed with SIGKILL: FAILED at once, with the signal" {
   start_training trainer-killed
-  kill -9 "$(result trainer-killed trainer_pid)"
-  wait_for 10 FAILED has_state trainer-killed FAILED
+  strike kill -9 "$(result trainer-killed trainer_pid)"
+  noticed 10 FAILED has_state trainer-killed FAILED
   [[ $(result trainer-killed reason) == *SIGKILL* ]] || fail "$(result trainer-killed reason)"
   explained trainer-killed '*SIGKILL*'
   compgen -G "$JOBS/trainer-killed/debug/*-failed/nodes.json" || fail 'no bundle at the end'
@@ -108,8 +113,8 @@ host_of() { # <id>: the host its driver runs on
 @test "a training worker killed: FAILED, and the dead actor is the cause" {
   start_training worker-killed
   read -r _ first _ < <(grep '^workers' "$JOBS/worker-killed/logs/driver.log")
-  kill -9 "$first"
-  wait_for 30 FAILED has_state worker-killed FAILED
+  strike kill -9 "$first"
+  noticed 30 FAILED has_state worker-killed FAILED
   explained worker-killed '*worker*died*'
   next_job_works
 }
@@ -117,9 +122,9 @@ host_of() { # <id>: the host its driver runs on
 @test "a job runner killed: the trainer goes with it, and the next look says FAILED" {
   start_training runner-killed
   trainer=$(result runner-killed trainer_pid)
-  kill -9 "$(ps -o ppid= -p "$trainer" | tr -d ' ')"
+  strike kill -9 "$(ps -o ppid= -p "$trainer" | tr -d ' ')"
   wait_until_gone "$trainer"
-  wait_for 30 FAILED settled_as runner-killed FAILED
+  noticed 30 FAILED settled_as runner-killed FAILED
   explained runner-killed '*'
   next_job_works
 }
@@ -128,8 +133,8 @@ host_of() { # <id>: the host its driver runs on
   start_training node-killed
   for host in worker-0 worker-1; do [[ $(host_of node-killed) == "$host" ]] || other=$host; done
   mapfile -t pids < <(processes_of "$other")
-  kill -9 "${pids[@]}" 2>/dev/null || true
-  wait_for 60 FAILED settled_as node-killed FAILED
+  strike kill -9 "${pids[@]}"
+  noticed 60 FAILED settled_as node-killed FAILED
   explained node-killed '*'
   01_up.sh
   next_job_works
@@ -143,18 +148,23 @@ host_of() { # <id>: the host its driver runs on
   MVP_CLUSTER=$FOLDER/full.yaml JOBS=$FOLDER/full/jobs
   submit full hungry >/dev/null
   wait_for 60 'the full disk' grep -q 'No space left' "$JOBS/full/logs/driver.log" "$FOLDER/full/jobs/full/result.json"
-  rm -f "$JOBS"/full/checkpoints/*
-  wait_for 30 FAILED settled_as full FAILED
+  strike rm -f "$JOBS"/full/checkpoints/*
+  noticed 30 FAILED settled_as full FAILED
   explained full '*No space left on device*'
   [[ ! $(find "$FOLDER/full" -name '.result*') ]] || fail 'a temporary file was left'
   MVP_CLUSTER=${MVP_CLUSTER/full.yaml/faults.yaml} JOBS=$FOLDER/private/jobs next_job_works
+}
+
+head_is_missed() {
+  50_status.sh | grep 'not up'
 }
 
 @test "the head killed while a job trains and started again: jobs stay readable, the lost one has ended, the next works" {
   start_training head-killed
   start_training head-stopped
   mapfile -t pids < <(processes_of head)
-  kill -9 "${pids[@]}" 2>/dev/null || true
+  strike kill -9 "${pids[@]}"
+  noticed 30 'the cluster is not up' head_is_missed
   run --separate-stderr 50_status.sh
   assert_status 0
   assert_output '*trainer-killed*'
@@ -177,8 +187,8 @@ host_of() { # <id>: the host its driver runs on
   start_training unreachable
   host=$(host_of unreachable)
   mapfile -t frozen < <(processes_of "$host")
-  kill -STOP "${frozen[@]}" 2>/dev/null || true # as a cut link: nothing answers, nothing is closed
-  wait_for 120 FAILED settled_as unreachable FAILED
+  strike kill -STOP "${frozen[@]}" # as a cut link: nothing answers, nothing is closed
+  noticed 120 FAILED settled_as unreachable FAILED
   kill -KILL "${frozen[@]}" 2>/dev/null || true
   explained unreachable '*'
   01_up.sh
