@@ -31,8 +31,8 @@ bring_hosts_up
 # A head that is gone takes its workers with it, and Ray starts none while a worker on the same machine still names the old one.
 [[ -n $DRY_RUN || $(now) != down ]] || on_each stop_node "${WORKERS[@]}"
 # Workers start as soon as they can join, while the head's dashboard still comes up.
-head_did=$(run helper_on "$HEAD" start-node "$HEAD" --early) || exit
-workers_did=$(on_each start_worker "${WORKERS[@]}") || exit
+head_did=$(start_node "$HEAD" --early) || exit
+workers_did=$(on_each start_node "${WORKERS[@]}") || exit
 run helper_on "$HEAD" wait-nodes
 [[ -z $DRY_RUN ]] || exit 0
 

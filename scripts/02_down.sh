@@ -12,7 +12,10 @@ began=$EPOCHREALTIME
 parse_options '' "$@"
 load_cluster
 
-on_each stop_node "${WORKERS[@]}"
-stop_node "$HEAD"
-run hosts_down
+code=0
+# A host that does not answer is told at the end: it must not keep what hosts_down gives back.
+(on_each stop_node "${WORKERS[@]}") || code=$?
+(stop_node "$HEAD") || code=$?
+take_hosts_down
+((code == 0)) || exit "$code"
 say "cluster '$CLUSTER_NAME': down after $(seconds_since "$began") s"

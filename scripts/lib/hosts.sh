@@ -120,7 +120,7 @@ start_node() { # <host> [--early]: "started", "repaired" or "already running" on
 start_in_step() ( # <host> [--early]: as start_node, by a command that goes on after this script, for as long as the node lives
   step=$STEPS/$1 new=$STEPS/.$1.$BASHPID
   mkdir -p "$new"
-  KEEP=$new helper_on "$1" start-node "$@" --stay &
+  KEEP=$new helper_on "$1" start-node "$@" --stay
   trap 'interrupt_step "$new" 130' INT
   trap 'interrupt_step "$new" 143' TERM
   until [[ -s $new/out || -e $new/code ]]; do sleep 0.1; done

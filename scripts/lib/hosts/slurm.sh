@@ -1,0 +1,184 @@
+# shellcheck shell=bash
+# Host driver "slurm": hosts are the nodes of one allocation, in their order; whatever runs on one is a step of it.
+#
+# $ALLOCATION is its record, here on the launching machine: "<job id> own|adopted", then a line "<host> <node> <address>" for each host.
+
+# shellcheck disable=SC2034 # for hosts.sh: with the step that started it a host's process ends
+HOST_STEPS=1
+ALLOCATION=$PROJECT/.mvp/$CLUSTER_NAME/allocation
+STEP_NAME=mvp-$CLUSTER_NAME
+
+read_allocation() { # JOB ("" without one), OWNER, and NODES and ADDRESSES by host
+  local host node address
+  declare -g JOB='' OWNER=''
+  declare -gA NODES=() ADDRESSES=()
+  [[ -r $ALLOCATION ]] || return 0
+  {
+    read -r JOB OWNER
+    while read -r host node address; do NODES[$host]=$node ADDRESSES[$host]=$address; done
+  } <"$ALLOCATION"
+}
+
+write_allocation() { # [<host> <node> <address>]...
+  mkdir -p "${ALLOCATION%/*}"
+  { printf '%s %s\n' "$JOB" "$OWNER" && (($# == 0)) || printf '%s %s %s\n' "$@"; } >"$ALLOCATION.new"
+  mv "$ALLOCATION.new" "$ALLOCATION"
+}
+
+forget_allocation() {
+  rm -rf "$ALLOCATION" "$STEPS"
+  read_allocation
+}
+
+job_state() { # state and reason of the allocation, as Slurm words them; GONE when Slurm has forgotten it
+  local out
+  out=$(squeue -h -j "$JOB" -t all -o '%T %r' 2>&1) || {
+    [[ $out == *'Invalid job id'* ]] || die 3 "Slurm does not answer: ${out##*error: }" 'sinfo, on this machine'
+  }
+  [[ $out != *'Invalid job id'* && -n $out ]] || out='GONE'
+  printf '%s\n' "$out"
+}
+
+hosts_up() {
+  local state
+  command -v srun >/dev/null || [[ -n $DRY_RUN ]] || die 3 'there is no Slurm on this machine: no srun' 'a login node, or --cluster local'
+  if [[ -n $JOB && -z $DRY_RUN ]]; then
+    state=$(job_state)
+    case ${state%% *} in
+      PENDING | CONFIGURING | RUNNING) ;;
+      *)
+        say "allocation $JOB has ended: $state"
+        forget_allocation
+        ;;
+    esac
+  fi
+  [[ -n $JOB ]] || get_allocation
+  [[ -z $DRY_RUN ]] || return 0
+  ((${#NODES[@]})) || { wait_for_allocation && find_nodes; }
+}
+
+get_allocation() { # the one this shell is in, or one of our own
+  local sbatch out
+  if [[ -n ${SLURM_JOB_ID:-} ]]; then
+    JOB=$SLURM_JOB_ID OWNER=adopted
+    say "allocation $JOB: adopted; 02_down.sh will not end it"
+  else
+    sbatch=(sbatch --parsable --job-name="$STEP_NAME" --nodes="${#HOSTS[@]}" --ntasks-per-node=1 --no-kill --no-requeue
+      --output="${ALLOCATION%/*}/allocation.log" "${SBATCH_OPTIONS[@]}" --wrap 'exec sleep infinity')
+    [[ -z $DRY_RUN ]] || { run "${sbatch[@]}" && return; }
+    mkdir -p "${ALLOCATION%/*}"
+    trap '' INT TERM # interrupted here, nobody would know whether there is an allocation
+    out=$("${sbatch[@]}" 2>&1) || die 3 "Slurm refuses the allocation: ${out##*error: }" "slurm.sbatch in $MVP_CLUSTER; sinfo shows what there is"
+    out=${out##*$'\n'}
+    JOB=${out%%;*} OWNER=own
+    say "allocation $JOB: asked for ${#HOSTS[@]} nodes"
+  fi
+  [[ -n $DRY_RUN ]] || write_allocation
+}
+
+wait_for_allocation() {
+  local began=$SECONDS told='' state
+  trap 'give_up_allocation; exit 130' INT
+  trap 'give_up_allocation; exit 143' TERM
+  while state=$(job_state) && [[ $state != RUNNING* ]]; do
+    case $state in
+      PENDING* | CONFIGURING*) ;;
+      *)
+        forget_allocation
+        die 3 "the allocation has ended: $state" "${ALLOCATION%/*}/allocation.log"
+        ;;
+    esac
+    [[ $state == "$told" ]] || say "waiting: allocation $JOB is $state"
+    told=$state
+    if ((SECONDS - began >= SLURM_PENDING_TIMEOUT)); then
+      give_up_allocation
+      die 4 "no allocation after $SLURM_PENDING_TIMEOUT s (slurm.pending_timeout_s): $state" "slurm.sbatch in $MVP_CLUSTER; squeue and sinfo tell more"
+    fi
+    sleep "$((SECONDS - began < 3 ? 0 : SECONDS - began < 60 ? 1 : 5)).3"
+  done
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+}
+
+give_up_allocation() {
+  trap '' INT TERM
+  [[ $OWNER != own ]] || { scancel "$JOB" && say "allocation $JOB: cancelled"; }
+  forget_allocation
+}
+
+find_nodes() { # which node is which host, and its address there: asked by one step on all of them, which so is proven to work
+  local nodes list=() found host at
+  nodes=$(squeue -h -j "$JOB" -o %N)
+  mapfile -t nodes < <(scontrol show hostnames "$nodes")
+  ((${#nodes[@]} >= ${#HOSTS[@]})) ||
+    die 3 "allocation $JOB has ${#nodes[@]} nodes, the cluster file ${#HOSTS[@]} hosts" "an allocation with --nodes=${#HOSTS[@]}"
+  nodes=("${nodes[@]:0:${#HOSTS[@]}}")
+  found=$(step_on "$(IFS=, && echo "${nodes[*]}")" "${#nodes[@]}" --input=none --label -- "$CLUSTER_PYTHON" -m mvp_helpers own-address) ||
+    die 3 "allocation $JOB: the helper does not run on all of ${nodes[*]}" "what srun said above; python and slurm.srun in $MVP_CLUSTER"
+  for at in "${!HOSTS[@]}"; do
+    host=${HOSTS[at]}
+    NODES[$host]=${nodes[at]} ADDRESSES[$host]=$(sed -n "s/^ *$at: //p" <<<"$found")
+    list+=("$host" "${NODES[$host]}" "${ADDRESSES[$host]}")
+  done
+  write_allocation "${list[@]}"
+  HOST_IPS=("${HOSTS[@]//*/}") # not those of an earlier allocation
+  say "allocation $JOB: ${nodes[*]}"
+}
+
+step_on() ( # <node>[,<node>...] <how many> <srun option>... -- <argv>...
+  local words=(--jobid="${JOB:-JOB}" --nodes="$2" --ntasks="$2" --ntasks-per-node=1 --nodelist="$1" --overlap
+    --export=ALL --disable-status --job-name="$STEP_NAME" "${SRUN_OPTIONS[@]}")
+  # Variables of another Ray cluster would send us there, those of the allocation we are in ask for things in its steps.
+  for name in "${!RAY_@}" "${!SLURM_@}"; do [[ $name == SLURM_CONF ]] || unset "$name"; done
+  export PATH=$PROJECT/.venv/bin:$PATH PYTHONPATH=$TOOLS_DIR/lib
+  [[ -z ${WOULD:-} ]] || { run srun "${words[@]}" "${@:3}" && exit; }
+  exec ${KEEP:+setsid --fork "$SCRIPTS/lib/keep_step.sh" "$KEEP"} srun "${words[@]}" "${@:3}"
+)
+
+hosts_down() {
+  [[ -n $JOB ]] || return 0
+  local words=(scancel "$JOB") out='' tick
+  if [[ $OWNER == adopted ]]; then # only our steps
+    out=$(squeue -h -s -j "$JOB" -o '%i %j' 2>/dev/null) || true
+    mapfile -t words < <(sed -n "s/ $STEP_NAME\$//p" <<<"$out")
+    ((${#words[@]} == 0)) || words=(scancel "${words[@]}")
+  fi
+  [[ -z $DRY_RUN ]] || { run "${words[@]}" && return; }
+  ((${#words[@]} == 0)) || out=$("${words[@]}" 2>&1) || [[ $out == *'Invalid job id'* ]] || die 3 "Slurm does not end allocation $JOB: $out"
+  for ((tick = 0; tick < 300; tick++)); do # until its nodes are free again
+    [[ $OWNER == own && -n $(squeue -h -j "$JOB" 2>/dev/null) ]] || break
+    sleep 0.2
+  done
+  say "allocation $JOB: $([[ $OWNER == own ]] && echo ended || echo 'its own shell keeps it')"
+  forget_allocation
+}
+
+hosts_list() { printf '%s\n' "${HOSTS[@]}"; }
+
+host_ip() { # <host>
+  [[ -n ${ADDRESSES[$1]:-} ]] || return 1
+  printf '%s\n' "${ADDRESSES[$1]}"
+}
+
+host_exec() { # <host> [-i] -- <argv>...
+  local host=$1 node=${NODES[$1]:-} stdin=(--input=none) code=0 probe
+  [[ -n $node || -n ${WOULD:-} ]] || die 3 "$host: cluster '$CLUSTER_NAME' has no allocation" "./scripts/01_up.sh --cluster $MVP_CLUSTER"
+  shift
+  [[ $1 != -i ]] || { stdin=() && shift; }
+  # Twice quiet: srun would add a line about the exit code to the command's stderr. The shell knows 126 and 127; srun does not.
+  MVP_HOST=$host MVP_HOST_IP=${ADDRESSES[$host]:-} step_on "${node:-"NODE_OF_$host"}" 1 -QQ "${stdin[@]}" -- \
+    /bin/sh -c 'exec "$@"' sh "${@:2}" || code=$?
+  ((code == 0 || code == 130)) || probe=$(KEEP='' step_on "$node" 1 --input=none -- true 2>&1) ||
+    die 3 "$host: node $node of allocation $JOB does not answer: ${probe##*error: }" "./scripts/01_up.sh --cluster $MVP_CLUSTER"
+  return "$code"
+}
+
+read_allocation
+# Only where steps have ended it is worth asking Slurm whether the allocation has (its time was up, somebody cancelled it).
+if [[ -n $JOB ]] && compgen -G "$STEPS/*/code" >/dev/null; then
+  slurm_says=$(job_state)
+  [[ $slurm_says == RUNNING* ]] || {
+    say "allocation $JOB has ended: $slurm_says"
+    NODES=() ADDRESSES=()
+  }
+fi
