@@ -82,6 +82,7 @@ class Wrapper(Data, frozen=True, kw_only=True):
 
     checkout: str
     script: str
+    """Relative to the checkout, where it is started; {project} is this project."""
     module: str
     config_dir: str
     config_name: str

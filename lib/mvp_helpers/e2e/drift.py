@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import overrides
+from ..cluster import PROJECT
 from ..errors import BadInput, Blocked
 from . import wrapper
 from .description import Description
@@ -28,7 +29,7 @@ class Checked:
 
 def script_of(description: Description, paths: Mapping[str, Path]) -> Path:
     """The wrapper. Raises Blocked when this revision has none at that place."""
-    script = paths[description.wrapper.checkout] / description.wrapper.script
+    script = paths[description.wrapper.checkout] / description.wrapper.script.replace("{project}", str(PROJECT))
     if not script.is_file():
         raise Blocked(
             f"this {description.wrapper.checkout} checkout has no {description.wrapper.script}",

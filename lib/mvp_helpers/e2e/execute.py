@@ -173,7 +173,12 @@ def _ours(mark: str, ray: Path) -> list[int]:
 
 def _mask(log: Path, env: Mapping[str, str]) -> None:
     """Take the values of variables that are secret by name or look out of a log."""
-    values = [value for name, value in env.items() if len(value) >= 8 and environment({name: value})[name] == MASKED]
+    # PWD is no password: what exists as a path is none.
+    values = [
+        value
+        for name, value in env.items()
+        if len(value) >= 8 and environment({name: value})[name] == MASKED and not os.path.exists(value)
+    ]
     if not values:
         return
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from .. import files, redact, times
+from ..cluster import PROJECT
 from ..errors import BadInput, Blocked
 from ..job_folder import now
 from ..paths import E2eRun
@@ -176,7 +177,7 @@ class Procedure:
         return [*own, *self.extra, *one.overrides]
 
     def command(self, one: Planned) -> list[str]:
-        return ["bash", self.description.wrapper.script, *self.arguments(one)]
+        return ["bash", self.description.wrapper.script.replace("{project}", str(PROJECT)), *self.arguments(one)]
 
     @property
     def checkout(self) -> Path:
@@ -459,7 +460,9 @@ class Procedure:
                 )
         if problems:
             return _step("Blocked", f"this revision differs: {problems[0]}", [*problems, *evidence])
-        return _step("Pass", f"{self.description.wrapper.script} and its config accept all {len(self.planned)} runs", evidence)
+        return _step(
+            "Pass", f"{Path(self.description.wrapper.script).name} and its config accept all {len(self.planned)} runs", evidence
+        )
 
     def _wrapper(self, one: Planned) -> Callable[[Path], Step]:
         return lambda place: self._start(one, place)

@@ -14,14 +14,15 @@ from typing import Any, Literal
 import msgspec
 
 from .. import explain, redact, signatures
+from ..cluster import PROJECT
 from ..documents import convert, parse
 from ..errors import BadInput
 from ..explain import Explanation, Scan
 from . import description, learning
-from .description import FOLDER, Learning
+from .description import Learning
 from .learning import LogMetrics
 
-FILE = FOLDER / "triage.yaml"
+FILE = PROJECT / "templates" / "triage.yaml"
 TAIL = 1 << 16
 CONFIDENCE = {"high": "high", "medium": "medium", "low": "low", "": "low"}
 PHASES = {

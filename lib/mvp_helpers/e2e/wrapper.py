@@ -1,7 +1,8 @@
 """The checkout's own wrapper script: which variables it reads, and what it would start, without starting it.
 
-``preview`` runs the real script in a shell that has harmless tools only: every other command it calls is noted instead of run. So
-the trainer's command is the one this revision really makes of the environment, with every default and every condition in it.
+``preview`` runs the real script in a restricted shell (no paths as commands, no files written) that has harmless tools only: every
+other command it calls is noted instead of run. So the trainer's command is the one that this revision really makes of the environment,
+with every default and every condition in it.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ HARMLESS += (
 )
 HARMLESS += ("uname", "uniq", "wc")
 # A number that tells how many words follow, then those words; a script on stdin ("-") is answered with the device.
-_HANDLER = """() {{
-  printf '%s\\0' "$(($# + 1))" "${{PYTHONPATH-}}" "$@" >>"{record}"
-  [[ ${{!#}} != - ]] || {{ while IFS= read -r _; do :; done; echo "{device}"; }}
-}}"""
+_RECORDER = """#!/bin/sh
+{{ printf '%s\\0' "$(($# + 1))" "${{PYTHONPATH-}}" "$@"; }} >>"{record}"
+for last; do :; done
+[ "$last" != - ] || {{ while IFS= read -r _; do :; done; echo "{device}"; }}
+"""
 
 
 @dataclass(frozen=True)
@@ -104,16 +106,20 @@ def preview(
         for name in HARMLESS:
             if found := shutil.which(name, path="/usr/bin:/bin"):
                 (tools / name).symlink_to(found)
+        recorder = tools / "mvp-record"
+        recorder.write_text(_RECORDER.format(record=record, device=device))
+        recorder.chmod(0o755)
+        start = Path(folder, "start")
+        start.write_text('command_not_found_handle() { mvp-record "$@"; }\n')
         bash = shutil.which("bash") or "/bin/bash"
         limited = {
             **env,
             "PATH": str(tools),
-            "BASH_FUNC_command_not_found_handle%%": _HANDLER.format(record=record, device=device),
+            "BASH_ENV": str(start),
         }
-        limited.pop("BASH_ENV", None)
         try:
             run = subprocess.run(
-                [bash, str(script), *arguments],
+                [bash, "-r", str(script), *arguments],
                 cwd=checkout,
                 env=limited,
                 stdin=subprocess.DEVNULL,
