@@ -4,9 +4,7 @@
 load helpers
 
 setup_file() {
-  make_cluster_file explain 44 410
-  export JOBS=$FOLDER/private/jobs WORKLOADS=$FOLDER/workloads
-  mkdir "$WORKLOADS"
+  make_job_cluster explain 44 410
   printf '%s\n' 'entry: {command: [python3, -c, "import time; print(1, flush=True); time.sleep(600)"]}' >"$WORKLOADS/hang.yaml"
   cat >"$WORKLOADS/broken.yaml" <<'YAML'
 entry: {command: [python3, -c, "import json, os; print('password: hunter2hunter2'); open('/no/such/folder/train.parquet')"]}
@@ -14,13 +12,8 @@ YAML
   MY_API_TOKEN=canary-4711-canary 01_up.sh # jobs inherit the environment of Ray's nodes
 }
 
-setup() {
-  export MVP_WORKLOADS=$WORKLOADS
-}
-
 teardown_file() {
-  02_down.sh 2>/dev/null || true
-  rm -rf "$FOLDER"
+  end_cluster
 }
 
 submit() { # <workload> <id>: until it runs or has ended

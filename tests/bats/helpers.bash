@@ -7,6 +7,7 @@ PATH=$PROJECT/scripts:$PROJECT/.venv/bin:$PATH
 unset "${!MVP_@}" "${!RAY_@}" CLUSTER KEEP
 # Never the user's own cluster, whatever a test forgets.
 export MVP_CLUSTER=${TEST_CLUSTER:-/nonexistent/make_cluster_file.yaml}
+[[ -z ${TEST_WORKLOADS:-} ]] || export MVP_WORKLOADS=$TEST_WORKLOADS
 
 fail() { # <word>...: with what the command under test said
   printf '%s\n' "$*" "--- exit code ${status-}, stdout:" "${output-}" '--- stderr:' "${stderr-}" >&2
@@ -57,6 +58,30 @@ ray:
   agent_port: $((8400 + $3))
   object_store_mb: 100
 YAML
+}
+
+make_job_cluster() { # <name> <third octet of its addresses> <port offset>: with room for jobs; WORKLOADS for the test's own, JOBS
+  make_cluster_file "$@"
+  sed -i 's/num_cpus: 2/num_cpus: 8/' "$MVP_CLUSTER"
+  export WORKLOADS=$FOLDER/workloads TEST_WORKLOADS=$FOLDER/workloads JOBS=$FOLDER/private/jobs
+  mkdir "$WORKLOADS" "$FOLDER/specs"
+}
+
+end_cluster() { # and all that make_cluster_file began
+  02_down.sh 2>/dev/null || true
+  chmod -R u+w "$FOLDER" # snapshots are read-only
+  rm -rf "$FOLDER"
+}
+
+spec() { # <JSON>: writes a JobSpec and prints its path
+  local path
+  path=$(mktemp "$FOLDER/specs/XXXXXX.json")
+  printf '%s' "$1" >"$path"
+  printf '%s' "$path"
+}
+
+state_of() { # <job id>
+  python -c 'import json, sys; print(json.load(open(sys.argv[1]))["state"])' "$JOBS/$1/result.json"
 }
 
 instances() { # <cluster name>: "pid instance" of every process that a node of that cluster started

@@ -4,10 +4,7 @@
 load helpers
 
 setup_file() {
-  make_cluster_file life 51 51
-  sed -i 's/num_cpus: 2/num_cpus: 8/' "$MVP_CLUSTER"
-  export WORKLOADS=$FOLDER/workloads JOBS=$FOLDER/private/jobs
-  mkdir "$WORKLOADS" "$FOLDER/specs"
+  make_job_cluster life 51 51
   # Each has a Ray worker of its own on some node, and a process that has left its parents, group and session and ignores SIGTERM.
   cat >"$FOLDER/trainer.py" <<'PY'
 import os, ray, signal, subprocess, sys, time
@@ -43,23 +40,13 @@ YAML
   01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
 }
 
-setup() {
-  export MVP_WORKLOADS=$WORKLOADS
-}
-
 teardown_file() {
-  02_down.sh 2>/dev/null || true
-  chmod -R u+w "$FOLDER" # snapshots are read-only
-  rm -rf "$FOLDER"
+  end_cluster
 }
 
 submit() { # <workload> <id> [<more JSON>]
   printf '{"workload": "%s", "submission_id": "%s"%s}' "$1" "$2" "${3:-}" >"$FOLDER/specs/$2.json"
   43_submit_jobspec.sh "$FOLDER/specs/$2.json"
-}
-
-state_of() { # <id>
-  python -c 'import json, sys; print(json.load(open(sys.argv[1]))["state"])' "$JOBS/$1/result.json"
 }
 
 wait_for_log() { # <id> <text>

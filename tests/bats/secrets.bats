@@ -7,30 +7,15 @@ load helpers
 VALUE='s3cr3t-canary/42+x'
 
 setup_file() {
-  make_cluster_file secrets 31 30
-  sed -i 's/num_cpus: 2/num_cpus: 8/' "$MVP_CLUSTER"
-  export WORKLOADS=$FOLDER/workloads JOBS=$FOLDER/private/jobs SECRETS=$FOLDER/private/user/secrets
-  mkdir "$WORKLOADS" "$FOLDER/specs"
+  make_job_cluster secrets 31 30
+  export SECRETS=$FOLDER/private/user/secrets
   printf 'entry: {command: [python3, %s]}\n' "$BATS_TEST_DIRNAME/leaky.py" >"$WORKLOADS/leaky.yaml"
   printf 'entry: {command: [sh, -c, "echo I am $0", "{job_folder}"]}\n' >"$WORKLOADS/echo.yaml"
   01_up.sh
 }
 
-setup() {
-  export MVP_WORKLOADS=$WORKLOADS
-}
-
 teardown_file() {
-  02_down.sh 2>/dev/null || true
-  chmod -R u+w "$FOLDER"
-  rm -rf "$FOLDER"
-}
-
-spec() { # <JSON>: writes a JobSpec and prints its path
-  local path
-  path=$(mktemp "$FOLDER/specs/XXXXXX.json")
-  printf '%s' "$1" >"$path"
-  printf '%s' "$path"
+  end_cluster
 }
 
 facts() { # <id> <field>...: from result.json

@@ -4,10 +4,7 @@
 load helpers
 
 setup_file() {
-  make_cluster_file submit 2 40
-  sed -i 's/num_cpus: 2/num_cpus: 8/' "$MVP_CLUSTER"
-  export WORKLOADS=$FOLDER/workloads JOBS=$FOLDER/private/jobs
-  mkdir "$WORKLOADS" "$FOLDER/specs"
+  make_job_cluster submit 2 40
   printf 'entry: {command: [python3, -c, "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ)]))"]}\n' >"$WORKLOADS/tell.yaml"
   printf 'entry: {command: [sleep, "10"]}\n' >"$WORKLOADS/sleep.yaml"
   printf 'entry: {command: [sleep, "300"]}\n' >"$WORKLOADS/hog.yaml"
@@ -16,25 +13,8 @@ setup_file() {
   01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
 }
 
-setup() {
-  export MVP_WORKLOADS=$WORKLOADS
-}
-
 teardown_file() {
-  02_down.sh 2>/dev/null || true
-  chmod -R u+w "$FOLDER" # snapshots are read-only
-  rm -rf "$FOLDER"
-}
-
-spec() { # <JSON>: writes a JobSpec and prints its path
-  local path
-  path=$(mktemp "$FOLDER/specs/XXXXXX.json")
-  printf '%s' "$1" >"$path"
-  printf '%s' "$path"
-}
-
-state_of() { # <id>
-  python -c 'import json, sys; print(json.load(open(sys.argv[1]))["state"])' "$JOBS/$1/result.json"
+  end_cluster
 }
 
 wait_for_state() { # <id> <state>

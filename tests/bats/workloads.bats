@@ -4,25 +4,17 @@
 load helpers
 
 setup_file() {
-  make_cluster_file workloads 9 60
+  make_job_cluster workloads 9 60
   # No GPU exists here, but Ray may count one on each worker, and CPUs as a GPU cluster has them: see the driver without a GPU.
-  sed -i 's/num_cpus: 2/num_cpus: 24, num_gpus: 1/' "$MVP_CLUSTER"
-  export WORKLOADS=$FOLDER/workloads JOBS=$FOLDER/private/jobs
-  mkdir "$WORKLOADS" "$FOLDER/specs"
+  sed -i 's/num_cpus: 8/num_cpus: 24, num_gpus: 1/' "$MVP_CLUSTER"
   01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
 }
 
-setup() {
-  export MVP_WORKLOADS=$WORKLOADS
-}
-
 teardown_file() {
-  02_down.sh 2>/dev/null || true
-  chmod -R u+w "$FOLDER" # snapshots are read-only
-  rm -rf "$FOLDER"
+  end_cluster
 }
 
-spec() { # <id> <template> <sed expression>...: a template under that id, changed; prints its path
+from_template() { # <id> <template> <sed expression>...: a template under that id, changed; prints its path
   local path=$FOLDER/specs/$1.yaml edits=("${@:3}")
   sed "${edits[@]/#/-e}" "$PROJECT/templates/$2.yaml" >"$path"
   printf 'submission_id: %s\n' "$1" >>"$path"
@@ -38,7 +30,7 @@ trained() { # <id>: the job succeeded and every check of it passes
 reward() { # <job id> <file> <line>...: a GRPO JobSpec whose reward function that file, under user/code, holds
   mkdir -p "$FOLDER/private/user/code"
   printf '%s\n' "${@:3}" >"$FOLDER/private/user/code/$2"
-  spec "$1" grpo "s/^workload: grpo/&\nreward_fn_path: user\/code\/$2/" \
+  from_template "$1" grpo "s/^workload: grpo/&\nreward_fn_path: user\/code\/$2/" \
     '$a\  trainer.total_training_steps: 2\n  actor_rollout_ref.actor.use_kl_loss: true' 's/save_freq: 10/save_freq: 2/'
 }
 
@@ -72,7 +64,7 @@ reward() { # <job id> <file> <line>...: a GRPO JobSpec whose reward function tha
 }
 
 @test "SFT trains on both workers of the cluster it was submitted to, and saves every 10 steps" {
-  run --separate-stderr 43_submit_jobspec.sh "$(spec sft sft 's/steps: 20/steps: 10/')" --wait
+  run --separate-stderr 43_submit_jobspec.sh "$(from_template sft sft 's/steps: 20/steps: 10/')" --wait
   assert_status 0
   trained sft
   [[ -s $JOBS/sft/checkpoints/global_step_10/model_world_size_2_rank_1.pt ]] || fail 'no checkpoint of the second process'
@@ -92,7 +84,7 @@ driver_without_gpu() { # <module>: a workload of that name
 extends: sft
 entry: {command: [env, -u, VERL_USE_EXTERNAL_MODULES, VERL_PLATFORM=nvidia, MVP_WORKERS_DEVICE=cuda, python3, -m, $1]}
 YAML
-  run --separate-stderr 43_submit_jobspec.sh "$(spec "$2" sft "s/workload: sft/workload: $1/" 's/steps: 20/steps: 2/')" --wait
+  run --separate-stderr 43_submit_jobspec.sh "$(from_template "$2" sft "s/workload: sft/workload: $1/" 's/steps: 20/steps: 2/')" --wait
 }
 
 @test "an SFT driver needs no GPU where its workers hold GPUs, one on each node" {
