@@ -1,6 +1,5 @@
 # shellcheck shell=bash
 # LAB_SETUP of the ssh hosts: this project is not there (but its interpreter is), rc files do what users' rc files do, sshd runs.
-# With LAB_UNSHARED=<host>, that host has an empty folder where the others have the shared root.
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]:-$0}")/../.." && pwd)
 mkdir /run/venv
@@ -8,7 +7,6 @@ mount --bind "$project/.venv" /run/venv
 mount -t tmpfs tmpfs "$project"
 mkdir "$project/.venv"
 mount --move /run/venv "$project/.venv" 2>/dev/null || mount --bind /run/venv "$project/.venv"
-[[ ${LAB_UNSHARED:-} != "$1" ]] || mount -t tmpfs tmpfs /private
 
 cd ~ || exit
 mkdir -p bin .ssh
