@@ -94,3 +94,11 @@ starts_with() { # <exit code of compose up> <what it prints>
   assert_stderr_has 'a port that the compose files publish is taken'
   assert_stderr_has '127.0.0.1:8265'
 }
+
+@test "a dry run shows what would be done on which host, and does none of it" {
+  docker_has '"nothing"' 0 ''
+  printf '*) echo "$*" >>%q; exit 99 ;;\nesac\n' "$PWD/unexpected" >>bin/docker
+  run --separate-stderr 01_up.sh --dry-run
+  assert_status 0
+  assert_output "would run: hosts_up*start-node mvp-ray-head*start-node mvp-ray-worker-0*start-node mvp-ray-worker-1*"
+}

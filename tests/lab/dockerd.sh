@@ -13,11 +13,12 @@ namespace=mvp-dk-$(basename "$dir")
 up() {
   mkdir -p "$dir"/{root,exec,bin,client}
   ln -sf "$here/runc_clamped.py" "$dir/bin/runc"
+  echo '{}' >"$dir/daemon.json"
   ip netns add "$namespace"
   ip -n "$namespace" link set lo up
   # nsenter, not `ip netns exec`: that mounts /sys anew, and the daemon finds no cgroups.
-  PATH=$dir/bin:$PATH setsid nsenter --net="/run/netns/$namespace" dockerd --data-root "$dir/root" --exec-root "$dir/exec" \
-    --pidfile "$dir/pid" -H "unix://$dir/docker.sock" --default-address-pool base=10.79.0.0/16,size=24 --bip 10.79.255.1/24 \
+  PATH=$dir/bin:$PATH setsid nsenter --net="/run/netns/$namespace" dockerd --config-file "$dir/daemon.json" \
+    --data-root "$dir/root" --exec-root "$dir/exec" --pidfile "$dir/pid" -H "unix://$dir/docker.sock" --default-address-pool base=10.79.0.0/16,size=24 --bip 10.79.255.1/24 \
     &>"$dir/log" </dev/null 3>&- 4>&- &
   for _ in {1..240}; do
     ! docker --host "unix://$dir/docker.sock" info &>/dev/null || return 0
