@@ -29,8 +29,8 @@
 #   ./scripts/60_e2e_verl.sh --level 5 --steps 50 --baseline base/wrapper.log --via slurm --image verlai/verl:TAG
 export MVP_E2E_PYTHONPATH=${MVP_E2E_PYTHONPATH-${PYTHONPATH-}}
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-parse_options '--level= --variant= --model= --override= --bridge-tests= --steps= --baseline= --timeout= --stall= --runs-dir= --resume=
-  --recommend --base= --via= --image= --launcher-option= --description= --plan --json' "$@"
+own='--level= --variant= --model= --override= --bridge-tests= --steps= --baseline= --timeout= --stall= --runs-dir= --resume= --recommend'
+parse_options "$own --base= --via= --image= --launcher-option= --description= --plan --json" "$@"
 [[ -z $DRY_RUN ]] || OPTS+=(--plan)
 find_python
 

@@ -40,8 +40,8 @@ params=(
   reward.custom_reward_function.path="$REWARD_FILE"
   transfer_queue.backend.SimpleStorage.num_data_storage_units=1
   ray_kwargs.ray_init.num_cpus=8
-  ++$ray_env.PYTHONPATH="$PYTHONPATH"
-  ++$ray_env.VERL_USE_EXTERNAL_MODULES=verl_cpu ++$ray_env.VERL_PLATFORM=cpu
+  "++$ray_env.PYTHONPATH=$PYTHONPATH"
+  "++$ray_env.VERL_USE_EXTERNAL_MODULES=verl_cpu" "++$ray_env.VERL_PLATFORM=cpu"
   trainer.device=cpu trainer.nnodes=1 trainer.n_gpus_per_node="$NUM_GPUS" trainer.use_v1=False
   trainer.logger=console trainer.project_name=verl-test trainer.experiment_name=cpu-smoke
   trainer.val_before_train="$VAL_BEFORE_TRAIN" trainer.test_freq="$TEST_FREQ"

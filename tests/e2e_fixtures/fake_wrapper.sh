@@ -27,6 +27,7 @@ VALUE_VANILLA_MBRIDGE=${VALUE_VANILLA_MBRIDGE:-$VANILLA_MBRIDGE}
 USE_MEGATRON_FSDP=${USE_MEGATRON_FSDP:-False}
 ROUTING_REPLAY_MODE=${ROUTING_REPLAY_MODE:-disabled}
 : "$VALUE_VANILLA_MBRIDGE" "$COMMON_VPP" "$COMMON_EP" "$COMMON_ETP" "$ALL_OFFLOAD" "$VAL_BEFORE_TRAIN" "$TEST_FREQ" "$ENGINE"
+# shellcheck disable=SC2068 # as the real one
 "${LAUNCH[@]}" -m verl.trainer.main_ppo --config-path=config --config-name='ppo_megatron_trainer.yaml' \
   actor_rollout_ref.model.path="${MODEL_PATH}" \
   actor_rollout_ref.model.lora.rank="${LORA_RANK}" \

@@ -228,6 +228,12 @@ def test_a_rise_passes_and_a_small_one_is_said_to_be_possible_chance() -> None:
     assert missing.wrong == ["no metrics for step 21, 22"]
 
 
+def test_a_constant_that_is_no_logprob_is_none() -> None:
+    """As the real trainer logs it: whether the difference of probabilities was valid, 1 in every step."""
+    steps = series(training__rollout_probs_diff_valid=[1] * 20, timing_s__old_log_prob=[1.0] * 20, critic__score__mean=RISING)
+    assert learning.judge(steps, HOW).verdict == "Pass"
+
+
 def test_a_validation_before_training_counts_as_the_start() -> None:
     steps = series(critic__score__mean=NOISE)
     steps[0] = {"val-core/gsm8k/acc/mean@1": 0.1}

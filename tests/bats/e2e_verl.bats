@@ -1,0 +1,91 @@
+#!/usr/bin/env bats
+# The end-to-end procedure (60) and triage (62) as commands, over the fixture checkouts of the unit tests; no cluster is needed.
+
+load helpers
+
+setup_file() {
+  FIXTURES=$(mktemp -d "${TMPDIR:-/tmp}/mvp-test.XXXXXX")
+  export FIXTURES
+  PYTHONPATH=$PROJECT/lib:$PROJECT/tests/unit python - "$FIXTURES" <<'PY' >"$FIXTURES/environment"
+import shlex
+import sys
+from pathlib import Path
+
+import e2e_checkouts as made
+
+root = Path(sys.argv[1])
+env = made.environment(made.make_bridge(root / "bridge"), made.make_verl(root / "verl"), made.make_home(root / "home"), root / "bin")
+for name, value in env.items():
+    if name not in ("PATH", "LANG", "TMPDIR"):
+        print(f"export {name}={shlex.quote(value)}")
+print(f"PATH={root}/bin:$PATH")
+PY
+}
+
+setup() {
+  # shellcheck source=/dev/null
+  source "$FIXTURES/environment"
+}
+
+teardown_file() {
+  rm -rf "$FIXTURES"
+}
+
+@test "a run passes with the summary on stdout; a resume of it runs nothing again; the exit code is the verdict" {
+  run --separate-stderr 60_e2e_verl.sh --level 0 --runs-dir "$FIXTURES/runs"
+  assert_status 0
+  assert_output 'Result: Pass - Level 0*Deliverables:*- Local Bridge import in verl: Pass*Limitations:*Follow-ups:*- none'
+  folder=$(echo "$FIXTURES"/runs/*)
+  [[ -s $folder/summary.md && -s $folder/steps/level-0-smoke/try-1/wrapper.log ]] || fail "$(find "$folder")"
+  run --separate-stderr 60_e2e_verl.sh --resume "$folder" --json
+  assert_status 0
+  assert_stderr_has 'level-0-smoke: Pass (earlier)'
+  python -c 'import json, sys; assert json.load(sys.stdin)["result"] == "Pass"' <<<"$output"
+  FAKE_FAULT=provider run --separate-stderr 60_e2e_verl.sh --resume "$folder"
+  assert_status 0
+}
+
+@test "a trainer that hangs is ended by Ctrl-C too, with a summary, and nothing of it is left" {
+  FAKE_FAULT=hang 60_e2e_verl.sh --level 0 --runs-dir "$FIXTURES/hang" >"$FIXTURES/out" 2>"$FIXTURES/err" &
+  local pid=$! _
+  for _ in {1..300}; do
+    ! grep -q 'level-0-smoke:' "$FIXTURES/err" || break
+    sleep 0.2
+  done
+  sleep 1
+  helper=$(pgrep -P "$pid" -f 'mvp_helpers e2e')
+  kill -TERM "$helper"
+  wait "$pid" || status=$?
+  assert_status 130
+  grep -q '^Result: Blocked - level-0-smoke: interrupted' "$FIXTURES"/hang/*/summary.txt || fail "$(cat "$FIXTURES"/hang/*/summary.txt)"
+  name=$(basename "$FIXTURES"/hang/*)
+  ! grep -lsz "MVP_E2E_STEP=$name" /proc/[0-9]*/environ || fail 'something is left'
+}
+
+@test "what a change calls for, the plan, and bad input" {
+  run --separate-stderr 60_e2e_verl.sh --recommend --base main
+  assert_status 0
+  assert_output '0 changed files*no level*'
+  run --separate-stderr 60_e2e_verl.sh --level 0,2 --dry-run --runs-dir "$FIXTURES/none"
+  assert_status 0
+  assert_output '*export COMMON_TP=2*bash tests/special_e2e/run_ppo_trainer_megatron.sh*'
+  [[ ! -e $FIXTURES/none ]] || fail 'a plan wrote something'
+  run --separate-stderr 60_e2e_verl.sh --level 0 --override 'a=b c'
+  assert_status 2
+  assert_stderr_has 'takes it apart'
+  VERL_REPO=$BRIDGE_REPO run --separate-stderr 60_e2e_verl.sh --level 0
+  assert_status 2
+  assert_stderr_has 'it looks like bridge: BRIDGE_REPO'
+}
+
+@test "logs are judged one by one, and the exit code is the worst of them" {
+  printf 'step:1 - actor/loss:0.5\nTraining Progress: 100%%|#| 1/1 [00:01<00:00]\n' >"$FIXTURES/pass.log"
+  printf 'cp: x: No space left on device\n' >"$FIXTURES/disk.log"
+  run --separate-stderr 62_e2e_triage.sh "$FIXTURES/pass.log" "$FIXTURES/disk.log" --json
+  assert_status 3
+  [[ $(wc -l <<<"$output") == 2 ]] || fail 'not one object a log'
+  run --separate-stderr 62_e2e_triage.sh "$FIXTURES/pass.log"
+  assert_status 0
+  run --separate-stderr 62_e2e_triage.sh /no/such.log
+  assert_status 2
+}
