@@ -1,8 +1,8 @@
 """The checkout's own wrapper script: which variables it reads, and what it would start, without starting it.
 
 ``preview`` runs the real script in a restricted shell (no paths as commands, no files written) with harmless tools only: every
-other command is noted instead of run. So the trainer's command is the one that this revision really makes of the environment, with
-every default and every condition in it.
+other command is noted instead of run. So the trainer's command is what this revision really makes of the environment, with every
+default and every condition in it.
 """
 
 from __future__ import annotations
