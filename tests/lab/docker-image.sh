@@ -6,7 +6,7 @@ set -euo pipefail
 project=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 base=$project/.mvp/lab/debian12.tar
 
-if [[ ! -e $base ]]; then
+if [[ ! $base -nt $0 || ! $base -nt ${0%/*}/ray_command.py ]]; then
   mkdir -p "${base%/*}"
   mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources | head -1)
   # In memory: dpkg waits for the disk after every package.
