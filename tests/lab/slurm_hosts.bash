@@ -54,9 +54,7 @@ nodes_are_idle() { # <how many>
   [[ $(in_lab sinfo -h -N -o %T | grep -c idle) == "$1" ]]
 }
 
-write_cluster_file() { # [<word of slurm.sbatch>...]
-  local words
-  words=$(printf '"%s", ' --cpus-per-task=2 "$@")
+write_cluster_file() {
   cat >"$MVP_CLUSTER" <<YAML
 name: $LAB_PREFIX
 host_driver: slurm
@@ -67,8 +65,8 @@ hosts:
   - {name: worker-0, role: worker}
   - {name: worker-1, role: worker}
 worker: {num_cpus: 8, resources: {worker_node: 100}}
-slurm: {sbatch: [${words%, }], pending_timeout_s: 3}
-ray: {object_store_mb: 100}
+slurm: {sbatch: ["--cpus-per-task=2"], pending_timeout_s: 60}
+ray: {object_store_mb: 100, system_env: {RAY_raylet_start_wait_time_s: "120"}}
 YAML
 }
 

@@ -169,7 +169,8 @@ host_exec() { # <host> [-i] -- <argv>...
   MVP_HOST=$host MVP_HOST_IP=${ADDRESSES[$host]:-} step_on "${node:-"NODE_OF_$host"}" 1 -QQ "${stdin[@]}" -- \
     /bin/sh -c 'exec "$@"' sh "${@:2}" || code=$?
   ((code == 0 || code == 130)) || probe=$(KEEP='' step_on "$node" 1 --input=none -- true 2>&1) ||
-    die 3 "$host: node $node of allocation $JOB does not answer: ${probe##*error: }" "./scripts/01_up.sh --cluster $MVP_CLUSTER"
+    die 3 "$host: node $node of allocation $JOB does not answer: ${probe##*error: }" \
+      "sinfo -n $node; when the allocation has lost it: ./scripts/02_down.sh, then 01_up.sh"
   return "$code"
 }
 
