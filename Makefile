@@ -7,7 +7,7 @@ SHELL_FILES := $(wildcard scripts/*.sh scripts/lib/*.sh scripts/lib/hosts/*.sh b
 export MVP_CLUSTER := $(or $(CLUSTER),$(MVP_CLUSTER),local)
 
 .DEFAULT_GOAL := help
-.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions learn test lint unit bats lab deps deps-dev deps-lab prereq up down status bench
+.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions learn e2e-smoke test lint unit bats lab deps deps-dev deps-lab prereq up down status bench
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -29,6 +29,9 @@ regress-versions: ## two versions of verl's code at work at the same time, each 
 
 learn: ## SFT, then GRPO from its weights: does the reward rise? A chart, and a test with its numbers (5 minutes)
 	@scripts/learn.sh
+
+e2e-smoke: ## the end-to-end procedure with the real verl on CPUs: smoke, save and resume, learning signal (3 minutes)
+	@scripts/e2e_smoke.sh
 
 test: deps-dev deps-lab lint ## all tests, with what they need installed first; TEST_JOBS=1 runs one file at a time
 	@tests/run.sh tests/unit tests/bats tests/lab

@@ -450,7 +450,7 @@ def test_the_same_procedure_is_launched_elsewhere_with_both_checkouts_mounted(wo
     batch = launch.argv(Namespace(**{**vars(args), "via": "sbatch"}), request, world.root / "runs", world.env)
     assert batch[0] == "sbatch" and any(word.startswith("--wrap=srun ") for word in batch)
     spec = json.loads(launch.jobspec(args, request, world.root / "runs", world.env))
-    assert spec["workload"] == "e2e" and json.loads(spec["env_vars"]["MVP_E2E_ARGUMENTS"])[:2] == ["--description", "verl"]
+    assert spec["workload"] == "e2e" and json.loads(spec["env_vars"]["E2E_ARGUMENTS"])[:2] == ["--description", "verl"]
     with pytest.raises(BadInput, match="--image is needed"):
         launch.argv(Namespace(**{**vars(args), "image": ""}), request, world.root / "runs", world.env)
     with pytest.raises(BadInput, match="not one of"):

@@ -11,4 +11,4 @@ from .. import cli
 if __name__ == "__main__":
     # The trainer joins the cluster that runs this job, and is not taken for this job's own driver.
     os.environ.pop("RAY_JOB_CONFIG_JSON_ENV_VAR", None)
-    sys.exit(cli.main(["e2e", *json.loads(os.environ["MVP_E2E_ARGUMENTS"])]))
+    sys.exit(cli.main(["e2e", *json.loads(os.environ["E2E_ARGUMENTS"])]))

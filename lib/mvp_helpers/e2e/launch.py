@@ -116,7 +116,7 @@ def jobspec(args: Namespace, request: Request, runs: Path, env: Mapping[str, str
     found = description.load(args.description)
     variables_ = {name: value for name, value in variables(found, request, env).items() if name != "HOME"}
     return json.dumps(
-        {"workload": "e2e", "env_vars": variables_ | {"MVP_E2E_ARGUMENTS": json.dumps(arguments(args, runs.resolve()))}}
+        {"workload": "e2e", "env_vars": variables_ | {"E2E_ARGUMENTS": json.dumps(arguments(args, runs.resolve()))}}
     )
 
 
