@@ -95,6 +95,19 @@ CASES = {
         "Fail",
         "PEFT",
     ),
+    "a file that is not there": (raised("FileNotFoundError: '/x/y.bin'", "/v/verl/utils/fs.py"), "Blocked", "trainer"),
+    "a driver that does not answer": (raised("RuntimeError: NVML_ERROR_UNKNOWN", "/v/verl/utils/device.py"), "Blocked", "host"),
+    "an engine that breaks while the model is built": (
+        BUILT + raised("RuntimeError: bad", PACKAGES + "vllm/v1/engine/core.py"),
+        "Blocked",
+        "rollout engine",
+    ),
+    "a trainer that breaks while the model is built": (
+        BUILT + raised("TypeError: bad", "/v/verl/workers/w.py"),
+        "Fail",
+        "trainer",
+    ),
+    "a trainer that breaks at the start": (raised("TypeError: bad", "/v/verl/workers/w.py"), "Unknown", "trainer"),
     "an end": (STEP.format(0.5) + DONE, "Pass", ""),
     "an end with residual words": (
         STEP.format(0.5) + DONE + "resource_tracker: There appear to be 1 leaked shared_memory objects\n",
@@ -121,12 +134,19 @@ def test_a_cause_is_judged_by_kind_by_whose_code_raised_it_and_by_phase(name: st
     assert verdict not in ("Fail", "Blocked") or (found.evidence and found.advice and found.follow_up)
 
 
-def test_every_judgement_can_be_reached() -> None:
-    """A judgement that an earlier one always covers would never be seen."""
-    judgements = triage.load().judgements
-    assert len({msgspec.json.encode(one) for one in judgements}) == len(judgements)
-    bare = [one for one in judgements[:-1] if not (one.evidence or one.boundary or one.phase)]
-    assert not bare
+def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any one of them, some log of these is judged otherwise."""
+    whole = triage.load()
+    logs = [path for number, case in enumerate(CASES.values()) if (path := tmp_path / f"{number}.log").write_text(case[0])]
+
+    def answers() -> list[bytes]:
+        return [msgspec.json.encode(triage.of_log(path)) for path in logs]
+
+    before = answers()
+    for number, one in enumerate(whole.judgements):
+        rest = [other for at, other in enumerate(whole.judgements) if at != number]
+        monkeypatch.setattr(triage, "load", lambda rest=rest: msgspec.structs.replace(whole, judgements=rest))
+        assert answers() != before, f"nothing reaches {one}"
 
 
 def test_a_failed_checkpoint_is_followed_up_without_one_and_with_that_limitation(tmp_path: Path) -> None:

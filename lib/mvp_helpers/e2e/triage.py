@@ -161,7 +161,7 @@ def conclude(log: str, told: Explanation, seen: LogMetrics, how: Learning, tail:
     )
     if found.verdict == "Unknown" and found.line is not None:
         _judge(found, told, judgements)
-    if found.verdict == "Blocked" and told.sure == "low" and told.phase in ("build", "train"):
+    if told.rule and found.verdict == "Blocked" and told.sure == "low" and told.phase in ("build", "train"):
         found.verdict = "Fail"  # Only an effect is known, but everything before it had been built.
     if found.verdict in ("Pass", "Noise"):
         _doubt(found, seen, how, tail)

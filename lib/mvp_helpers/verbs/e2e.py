@@ -36,7 +36,13 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     request: Request
     if args.resume:
+        chosen = ("level", "variant", "model", "override", "bridge_tests", "steps", "baseline")
+        if given := [name for name in chosen if getattr(args, name)]:
+            raise BadInput(
+                f"--{given[0].replace('_', '-')} with --resume: a run goes on with what it began with", hint="start a new run"
+            )
         folder, request = runs.find(folder_of_runs, args.resume)
+        request = msgspec.structs.replace(request, timeout_s=args.timeout, stall_s=args.stall)
     else:
         if not args.level:
             raise BadInput("which level?", hint="--level 0; --recommend tells which ones a change calls for")
