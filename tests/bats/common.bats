@@ -54,7 +54,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
 }
 
 @test "a host driver without a file is bad input" {
-  make_cluster_file slurmy 1 90
+  make_cluster_file slurmy 12 120
   sed -i 's/host_driver: local/host_driver: slurm/' "$MVP_CLUSTER"
   cp -r "$PROJECT/scripts" . && rm -f scripts/lib/hosts/slurm.sh
   ln -s "$PROJECT/lib" "$PROJECT/.venv" "$PROJECT/templates" .
@@ -98,7 +98,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
 }
 
 @test "a dry run prints what would be run and runs nothing" {
-  make_cluster_file dry 1 90
+  make_cluster_file dry 12 120
   run --separate-stderr 01_up.sh --dry-run
   assert_status 0
   assert_output '*helper_on head start-node head*helper_on worker-1 start-node worker-1*wait-nodes*'
@@ -107,13 +107,13 @@ bare_project() { # a checkout without .venv, and a python3 without any package
 }
 
 @test "host_exec hands every argument over byte for byte, gives no stdin unless asked, and returns the exit code" {
-  make_cluster_file exec 1 90
+  make_cluster_file exec 12 120
   script 'parse_options "" "$@"; load_cluster
     weird=("" "a  b" '\''$(touch hacked) `id` "q"'\'' $'\''new\nline'\'' "ünï*")
     code="import os, sys; sys.stdout.buffer.write(b\"|\".join(map(os.fsencode, sys.argv[1:]))); print(sys.stdin.read(), end=\"\")"
     [[ $(host_exec worker-0 -- python3 -c "$code" "${weird[@]}" <<<"typed") == "$(IFS="|"; printf %s "${weird[*]}")" ]] || die 1 argv
     [[ $(host_exec worker-0 -i -- python3 -c "$code" <<<"typed") == typed ]] || die 1 stdin
-    [[ $(RAY_ADDRESS=elsewhere host_exec worker-0 -- env) == *MVP_HOST_IP=127.0.1.11* ]] || die 1 environment
+    [[ $(RAY_ADDRESS=elsewhere host_exec worker-0 -- env) == *MVP_HOST_IP=127.0.12.11* ]] || die 1 environment
     [[ $(RAY_ADDRESS=elsewhere host_exec worker-0 -- env) != *RAY_ADDRESS* ]] || die 1 RAY_ADDRESS
     host_exec worker-1 -- sh -c "exit 7" || exit "$?"'
   run --separate-stderr scripts/mine.sh
@@ -123,7 +123,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
 }
 
 @test "on_each names the hosts that failed and passes TERM on to what they run" {
-  make_cluster_file each 1 90
+  make_cluster_file each 12 120
   script 'parse_options "" "$@"; load_cluster
     flaky() { host_exec "$1" -- sh -c "[ $1 = worker-0 ] || exit 3"; }
     slow() { host_exec "$1" -- sh -c "echo \$\$ >pid.$1; exec sleep 300"; }

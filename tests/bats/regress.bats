@@ -7,7 +7,7 @@ setup() {
   cd "$BATS_TEST_TMPDIR" || return
   cp -r "$PROJECT/scripts" .
   ln -s "$PROJECT/lib" "$PROJECT/.venv" "$PROJECT/templates" .
-  make_cluster_file regress 1 90
+  make_cluster_file regress 11 110
   local script
   for script in scripts/[0-9]*.sh; do
     cat >"$script" <<'SH'

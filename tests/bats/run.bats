@@ -46,3 +46,17 @@ PY
   assert_status 130
   wait_until_gone "$(<pid)"
 }
+
+@test "no two files, which may run at the same time, share addresses or ports" {
+  # Agents of a cluster's three hosts listen on three ports in a row.
+  run --separate-stderr awk '/^ *make_(job_)?cluster(_file)? [a-z]/ && !(FILENAME in seen) {
+    seen[FILENAME] = 1
+    if ($3 in octets) print FILENAME, octets[$3], "octet", $3
+    for (file in offsets) if ($4 - offsets[file] < 3 && offsets[file] - $4 < 3) print FILENAME, file, "offsets", $4, offsets[file]
+    octets[$3] = FILENAME
+    offsets[FILENAME] = $4
+  }
+  END { if (length(offsets) < 8) print "only", length(offsets), "files" }' "$PROJECT"/tests/{bats,lab}/*.bats
+  assert_status 0
+  assert_output ''
+}

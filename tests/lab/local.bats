@@ -5,7 +5,7 @@ load lab
 load conformance
 
 setup_file() {
-  make_cluster_file conform 7 60
+  make_cluster_file conform 7 70
 }
 
 teardown_file() {
