@@ -108,6 +108,23 @@ CASES = {
         "trainer",
     ),
     "a trainer that breaks at the start": (raised("TypeError: bad", "/v/verl/workers/w.py"), "Unknown", "trainer"),
+    "memory that ends in an update, without the log's beginning": (
+        'Traceback (most recent call last):\n  File "/v/verl/workers/actor.py", line 9, in update_policy\n    x()\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n",
+        "Fail",
+        "training",
+    ),
+    "memory that ends at the start": (raised("torch.OutOfMemoryError: CUDA out of memory.", "/v/verl/w.py"), "Blocked", "memory"),
+    "a step that breaks, without the log's beginning": (
+        'Traceback (most recent call last):\n  File "/v/verl/trainer/ray_trainer.py", line 9, in fit\n    x()\nTypeError: bad\n',
+        "Fail",
+        "trainer",
+    ),
+    "a model that cannot be built, without the log's beginning": (
+        'Traceback (most recent call last):\n  File "/v/verl/workers/w.py", line 9, in init_model\n    x()\nTypeError: bad\n',
+        "Fail",
+        "trainer",
+    ),
     "an end": (STEP.format(0.5) + DONE, "Pass", ""),
     "an end with residual words": (
         STEP.format(0.5) + DONE + "resource_tracker: There appear to be 1 leaked shared_memory objects\n",

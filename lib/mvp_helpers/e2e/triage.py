@@ -17,7 +17,7 @@ from .. import explain, redact, signatures
 from ..cluster import PROJECT
 from ..documents import convert, parse
 from ..errors import BadInput
-from ..explain import Explanation, Scan
+from ..explain import Explanation, Progress, Scan
 from . import description, learning
 from .description import Learning
 from .learning import LogMetrics
@@ -38,6 +38,19 @@ _BAD_END = re.compile(
     rb"[ :=]+(?!0\b)-?\d+"
     rb"|^make: \*\*\* |Job failed\b|status: FAILED|\bJob '.*' failed"
 )
+# Functions that only a run with a built model is in: an excerpt without its beginning tells by them how far the run was.
+_STAGES: dict[signatures.Phase, re.Pattern[bytes]] = {
+    "train": re.compile(
+        rb", in (?:fit|_fit|update_actor|update_critic|update_policy|compute_log_prob|compute_values|generate_sequences|train_step"
+        rb"|forward_backward\w*|\w*save_checkpoint|grpo_train|dpo_train|sft_train|refit_policy_generation)\b"
+        rb"|ray::[\w-]*(?::\w+)?\.?\w*(?:update_actor|update_critic|compute_log_prob|generate_sequences|save_checkpoint|train)\("
+    ),
+    "build": re.compile(
+        rb", in (?:init_model|_build_model\w*|build_model\w*|provide_distributed_model|make_megatron_module|setup_model\w*)\b"
+    ),
+}
+SECOND_LOOK = 64 << 20
+"""Bytes up to which a log is read a second time, knowing how far the run was."""
 _PROGRESS = re.compile(rb"Training Progress:\s*(\d+)%")
 
 
@@ -99,8 +112,10 @@ def load(file: Path = FILE) -> Judgements:
 def of_log(path: Path, how: Learning | None = None) -> Triage:
     """Judge a log of any size. Raises BadInput when it cannot be read, is empty, or is no text."""
     rules, how = signatures.load(), how or description.load("verl").learning
-    seen, tail = LogMetrics(), _Tail()
-    scan = Scan(rules, str(path)).read(_through(explain.pieces(path), seen, tail))
+    seen, tail, stage = LogMetrics(), _Tail(), _Stage()
+    scan = Scan(rules, str(path)).read(_through(explain.pieces(path), seen, tail, stage))
+    if scan.progress.phase == "start" and stage.phase and path.stat().st_size <= SECOND_LOOK:
+        scan = Scan(rules, str(path), progress=Progress(stage.phase)).read(explain.pieces(path))
     told = explain.conclude([scan], rules, {"log": str(path)})
     return conclude(str(path), told, seen.finish(), how, tail.data, load())
 
@@ -138,10 +153,22 @@ class _Tail:
         self.data = (self.data + piece)[-TAIL:] if len(piece) < TAIL else piece[-TAIL:]
 
 
-def _through(pieces: Iterable[bytes], seen: LogMetrics, tail: _Tail) -> Iterator[bytes]:
+class _Stage:
+    """How far the run was, by the functions in its tracebacks; None when they do not tell."""
+
+    def __init__(self) -> None:
+        self.phase: signatures.Phase | None = None
+
+    def feed(self, piece: bytes) -> None:
+        if self.phase == "train" or not (b", in " in piece or b"ray::" in piece):
+            return
+        self.phase = next((phase for phase, pattern in _STAGES.items() if pattern.search(piece)), self.phase)
+
+
+def _through(pieces: Iterable[bytes], *takers: LogMetrics | _Tail | _Stage) -> Iterator[bytes]:
     for piece in pieces:
-        seen.feed(piece)
-        tail.feed(piece)
+        for taker in takers:
+            taker.feed(piece)
         yield piece
 
 
