@@ -66,7 +66,7 @@ hosts:
   - {name: worker-1, role: worker}
 worker: {num_cpus: 8, resources: {worker_node: 100}}
 slurm: {sbatch: ["--cpus-per-task=2"], pending_timeout_s: 60}
-ray: {object_store_mb: 100, system_env: {RAY_raylet_start_wait_time_s: "120"}}
+ray: {object_store_mb: 100}
 YAML
 }
 

@@ -137,20 +137,27 @@ step_on() ( # <node>[,<node>...] <how many> <srun option>... -- <argv>...
 
 hosts_down() {
   [[ -n $JOB ]] || return 0
-  local words=(scancel "$JOB") out='' tick
-  if [[ $OWNER == adopted ]]; then # only our steps
-    out=$(squeue -h -s -j "$JOB" -o '%i %j' 2>/dev/null) || true
-    mapfile -t words < <(sed -n "s/ $STEP_NAME\$//p" <<<"$out")
-    ((${#words[@]} == 0)) || words=(scancel "${words[@]}")
+  local ours out tick
+  mapfile -t ours < <(what_is_ours)
+  if [[ -n $DRY_RUN ]]; then
+    run scancel "${ours[@]}"
+    return
   fi
-  [[ -z $DRY_RUN ]] || { run "${words[@]}" && return; }
-  ((${#words[@]} == 0)) || out=$("${words[@]}" 2>&1) || [[ $out == *'Invalid job id'* ]] || die 3 "Slurm does not end allocation $JOB: $out"
-  for ((tick = 0; tick < 300; tick++)); do # until its nodes are free again
-    [[ $OWNER == own && -n $(squeue -h -j "$JOB" 2>/dev/null) ]] || break
+  ((${#ours[@]} == 0)) || out=$(scancel "${ours[@]}" 2>&1) || [[ $out == *'Invalid job id'* ]] || die 3 "Slurm does not end ${ours[*]}: $out"
+  for ((tick = 0; tick < 300; tick++)); do # until the nodes are free again
+    [[ -n $(what_is_ours) ]] || break
     sleep 0.2
   done
-  say "allocation $JOB: $([[ $OWNER == own ]] && echo ended || echo 'its own shell keeps it')"
+  say "allocation $JOB: $([[ $OWNER == own ]] && echo ended || echo 'stays, for it was adopted')"
   forget_allocation
+}
+
+what_is_ours() { # what scancel may end, as far as it runs: our allocation, or our steps in one that was adopted
+  if [[ $OWNER == own ]]; then
+    squeue -h -j "$JOB" -o %i 2>/dev/null || true
+  else
+    { squeue -h -s -j "$JOB" -o '%i %j' 2>/dev/null || true; } | sed -n "s/ $STEP_NAME\$//p"
+  fi
 }
 
 hosts_list() { printf '%s\n' "${HOSTS[@]}"; }
