@@ -15,7 +15,7 @@ import pytest
 from mvp_helpers import cluster as cluster_file
 from mvp_helpers import processes, ray_node
 from mvp_helpers.cluster import Cluster
-from mvp_helpers.errors import Blocked
+from mvp_helpers.errors import Blocked, Failed
 from mvp_helpers.ray_api import Node
 
 
@@ -122,6 +122,17 @@ def test_a_record_is_of_the_very_process_it_names() -> None:
     assert not record(pid_start_time=1).runs()
     assert not record(boot_id="another boot").runs()
     assert not record(pid=0, pid_start_time=0).runs()
+
+
+def test_a_step_tells_a_node_that_died_from_one_that_was_stopped(cluster: Cluster) -> None:
+    paths = ray_node.NodePaths(cluster, "head")
+    paths.folder.mkdir(parents=True)
+    paths.log.write_text("raylet died\n")
+    paths.write(record(pid_start_time=1))
+    with pytest.raises(Failed, match=r"head: its Ray node has ended\n    raylet died"):
+        ray_node.stay(cluster, "head")
+    paths.write(record(pid_start_time=1, stopping=True))
+    ray_node.stay(cluster, "head")
 
 
 def test_a_damaged_record_counts_as_none(cluster: Cluster) -> None:
