@@ -39,7 +39,13 @@ if [[ " ${OPTS[*]} " == *' --via ray '* && -z $DRY_RUN ]] && ! given --plan; the
   spec=$(mktemp --suffix=.json)
   trap 'rm -f "$spec"' EXIT
   "$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" >"$spec"
-  submit_spec "$spec" --wait
+  code=0
+  id=$(submit_spec "$spec" --wait) || code=$?
+  folder=$SHARED_ROOT/jobs/${id:-none}
+  host_exec "$HEAD" -- sed -n '/^Result: /,$p' "$folder/logs/driver.log" || true
+  # The job's own exit status is the verdict: to Ray every one but 0 is a failed job.
+  ((code != 1)) || ! host_exec "$HEAD" -- grep -q '"exit_code": 3' "$folder/result.json" || code=3
+  exit "$code"
 else
   code=0
   "$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" || code=$?

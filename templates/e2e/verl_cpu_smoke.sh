@@ -39,7 +39,6 @@ params=(
   reward.num_workers=1
   reward.custom_reward_function.path="$REWARD_FILE"
   transfer_queue.backend.SimpleStorage.num_data_storage_units=1
-  ray_kwargs.ray_init.num_cpus=8
   "++$ray_env.PYTHONPATH=$PYTHONPATH"
   "++$ray_env.VERL_USE_EXTERNAL_MODULES=verl_cpu" "++$ray_env.VERL_PLATFORM=cpu"
   trainer.device=cpu trainer.nnodes=1 trainer.n_gpus_per_node="$NUM_GPUS" trainer.use_v1=False
@@ -48,5 +47,7 @@ params=(
   trainer.save_freq="$SAVE_FREQ" trainer.resume_mode="$RESUME_MODE"
   trainer.total_epochs=100 trainer.total_training_steps="$TOTAL_TRAIN_STEPS"
 )
+# What Ray may schedule, not cores; a cluster that is there already has its own.
+if [ "${RAY_ADDRESS:-local}" = local ]; then params+=(ray_kwargs.ray_init.num_cpus=8); fi
 # shellcheck disable=SC2068 # as unquoted as upstream's: what a run is given must survive that
 python3 -m verl.trainer.main_ppo "${params[@]}" $@

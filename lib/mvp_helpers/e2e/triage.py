@@ -41,8 +41,8 @@ _BAD_END = re.compile(
 # Functions that only a run with a built model is in: an excerpt without its beginning tells by them how far the run was.
 _STAGES: dict[signatures.Phase, re.Pattern[bytes]] = {
     "train": re.compile(
-        rb", in (?:fit|_fit|update_actor|update_critic|update_policy|compute_log_prob|compute_values|generate_sequences|train_step"
-        rb"|forward_backward\w*|\w*save_checkpoint|grpo_train|dpo_train|sft_train|refit_policy_generation)\b"
+        rb", in (?:fit|_fit|update_actor|update_critic|update_policy|compute_log_prob|compute_values|generate_sequences"
+        rb"|train_step|forward_backward\w*|\w*save_checkpoint|grpo_train|dpo_train|sft_train|refit_policy_generation)\b"
         rb"|ray::[\w-]*(?::\w+)?\.?\w*(?:update_actor|update_critic|compute_log_prob|generate_sequences|save_checkpoint|train)\("
     ),
     "build": re.compile(
