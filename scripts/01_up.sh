@@ -5,6 +5,7 @@
 #
 # Again is fine: what runs is left alone, what died is repaired. On stdout: the dashboard's address and one of
 # "started", "repaired", "already up". Logs of the nodes: <state_dir>/<host>/ray_start.log.
+# With Slurm it first gets the allocation, or adopts the one it runs in: docs/slurm.md.
 #
 #   --check    only tell: prints "up", "partly up" or "down"; exit code 0 for "up", else 1
 #
