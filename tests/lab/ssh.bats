@@ -133,6 +133,6 @@ PY
   done
   run find "$LAB_DIR/private/ray" -name node.json -o -name head.json
   assert_output ''
-  run pgrep --ns $$ --nslist pid -f "ssh: /tmp/mvp-ssh-.*mux"
+  run in_lab bash -c 'pgrep --ns $$ --nslist net -f "ssh: /tmp/mvp-ssh-.*[m]ux"'
   [[ $status == 1 ]] || fail 'connections are left'
 }

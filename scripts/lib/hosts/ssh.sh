@@ -17,6 +17,7 @@ SSH=(ssh -T -o BatchMode=yes -o "ConnectTimeout=${SSH_CONNECT_TIMEOUT[0]}"
 
 hosts_up() {
   local host lacking=()
+  mkdir -p "$ADDRESSES"
   on_each look_at "${NEEDED[@]}"
   for host in "${NEEDED[@]}"; do [[ -s $ADDRESSES/$host ]] || lacking+=("$host"); done
   if ((${#lacking[@]})); then
@@ -28,16 +29,20 @@ hosts_up() {
 }
 
 # On the host: its address, behind whatever its login shell may have said; without an address where this project is not there yet.
+# The address that ssh came in by is good, unless a forwarded port hides it.
 # shellcheck disable=SC2016
 LOOK='[ -x "$1" ] || { echo "blocked: $MVP_HOST: there is no interpreter $1 (python in the cluster file)" >&2; exit 3; }
-printf "mvp-address "; [ ! -d "$2" ] || { [ -z "$3" ] && exec "$1" -m mvp_helpers own-address; echo "$3"; }'
+printf "mvp-address "; [ -d "$2" ] || exit 0
+ip=$3; [ -n "$ip" ] || ip=${SSH_CONNECTION% *} ip=${ip##* }
+case $ip in "" | 127.0.0.1 | *:*) PYTHONPATH=$2/lib exec "$1" -m mvp_helpers own-address ;; esac
+echo "$ip"'
 
 look_at() { # <host>: can it be reached, has it the interpreter, what is its address?
   local said ip=${FILE_IPS[NUMBERS[$1]]}
-  said=$(host_exec "$1" -- /bin/sh -c "$LOOK" look "$CLUSTER_PYTHON" "$TOOLS_DIR" "$ip") || exit
+  said=$(reach "$1" env "MVP_HOST=$1" "MVP_CLUSTER_JSON=$MVP_CLUSTER_JSON" \
+    /bin/sh -c "$LOOK" look "$CLUSTER_PYTHON" "$TOOLS_DIR" "$ip" </dev/null) || exit
   [[ $said == 'mvp-address '* ]] || die 3 "$1: its shell prints at every command: '${said%%mvp-address *}'" \
     "at the top of ~/.bashrc on $1: [[ \$- == *i* ]] || return"
-  mkdir -p "$ADDRESSES"
   printf '%s' "${said#mvp-address }" >"$ADDRESSES/$1"
 }
 
@@ -65,10 +70,13 @@ hosts_down() { # their connections
 
 hosts_list() { printf '%s\n' "${HOSTS[@]}"; }
 
-host_ip() { # <host>: as the file says, else as the host said; it is asked once
-  local ip=${FILE_IPS[NUMBERS[$1]]}
-  if [[ -z $ip && -z $DRY_RUN && " ${NEEDED[*]} " == *" $1 "* ]]; then
-    [[ -s $ADDRESSES/$1 ]] || (look_at "$1") || return 1
+host_ip() { # <host>: as the file says, else as the host said; it is asked once, and by every hosts_up
+  local ip=${FILE_IPS[NUMBERS[$1]]} host new=()
+  if [[ -z $ip && -z $DRY_RUN && ! -e $ADDRESSES/$1 && " ${NEEDED[*]} " == *" $1 "* ]]; then
+    for host in "${NEEDED[@]}"; do [[ -e $ADDRESSES/$host ]] || new+=("$host"); done
+    mkdir -p "$ADDRESSES"
+    touch "${new[@]/#/$ADDRESSES/}" # asked, whatever comes of it
+    (on_each look_at "${new[@]}") || true
   fi
   [[ -n $ip ]] || ip=$(cat "$ADDRESSES/$1" 2>/dev/null) || return 1
   [[ -n $ip ]] && printf '%s\n' "$ip"
@@ -120,7 +128,7 @@ reach() { # <host> <argv>...: as it is, by ssh; ends with 3 where ssh itself fai
     return
   fi
   eval "words=($target)"
-  mkdir -m 700 "$CONNECTIONS" 2>/dev/null || [[ -O $CONNECTIONS ]] || die 3 "$CONNECTIONS is not ours" "ls -ld $CONNECTIONS"
+  [[ -O $CONNECTIONS ]] || mkdir -m 700 "$CONNECTIONS" 2>/dev/null || [[ -O $CONNECTIONS ]] || die 3 "$CONNECTIONS is not ours" "ls -ld $CONNECTIONS"
   log=$CONNECTIONS/log.$BASHPID
   "${SSH[@]}" -E "$log" "${words[@]}" "$(for_login_shell "${@:2}")" || code=$?
   # 255 is also what the command itself may have said: then the connection still stands.
