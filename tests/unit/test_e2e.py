@@ -468,3 +468,10 @@ def test_every_description_is_read_and_a_mistake_in_one_is_named(name: str, tmp_
     with pytest.raises(BadInput, match="did you mean 'parallel'"):
         description.load(str(file))
     assert found.levels and msgspec.json.encode(found)
+
+
+def test_the_core_never_imports_the_procedures() -> None:
+    package = Path(runs.__file__).parents[1]
+    core = [file for file in package.rglob("*.py") if not {"e2e", "verbs"} & set(file.relative_to(package).parts)]
+    assert len(core) > 30
+    assert [file.name for file in core if "e2e import" in file.read_text() or "import e2e" in file.read_text()] == []
