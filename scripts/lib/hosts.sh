@@ -141,6 +141,7 @@ interrupt_step() { # <its folder> <exit code>: Ctrl-C for it, and its time to le
   kill -INT -- "-$(<"$1/pid")"
   until [[ -e $1/code ]]; do sleep 0.1; done
   cat "$1/log" >&2
+  rm -rf "$1"
   exit "$2"
 }
 

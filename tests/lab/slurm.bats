@@ -118,7 +118,7 @@ PY
   [[ $output == *worker-1*alive* && $stderr != *ended* ]] || fail 'not repaired'
 }
 
-@test "down ends exactly this allocation; again is fine, and what needs one then says so" {
+@test "down ends exactly this allocation; again is fine; a job can be read without it, and what needs it says so" {
   read -r id _ <"$STATE/allocation"
   run --separate-stderr in_lab 02_down.sh
   assert_status 0
@@ -127,9 +127,12 @@ PY
   in_lab scancel "$(<"$LAB_DIR/other")"
   run --separate-stderr in_lab 02_down.sh
   assert_status 0
-  run --separate-stderr in_lab 43_submit_jobspec.sh "$LAB_DIR/trivial.json"
+  run --separate-stderr verbs host_exec worker-0 -- true
   assert_status 3
-  assert_stderr_has "head: cluster 'slurmt' has no allocation"
+  assert_stderr_has "worker-0: cluster 'slurmt' has no allocation"
+  run --separate-stderr in_lab 51_logs.sh by-slurm
+  assert_status 0
+  [[ $output == *'ran on 10.78.2.'[34]* ]] || fail 'the log cannot be read'
 }
 
 @test "an allocation that the shell is in is adopted, and down leaves it alone" {

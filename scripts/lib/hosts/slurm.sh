@@ -125,6 +125,7 @@ find_nodes() { # which node is which host, and its address there: asked by one s
   say "allocation $JOB: ${nodes[*]}"
 }
 
+# shellcheck disable=SC2030,SC2031 # subshells on purpose: what they set is for what they become
 step_on() ( # <node>[,<node>...] <how many> <srun option>... -- <argv>...
   local words=(--jobid="${JOB:-JOB}" --nodes="$2" --ntasks="$2" --ntasks-per-node=1 --nodelist="$1" --overlap
     --export=ALL --disable-status --job-name="$STEP_NAME" "${SRUN_OPTIONS[@]}")
@@ -169,6 +170,11 @@ host_ip() { # <host>
 
 host_exec() { # <host> [-i] -- <argv>...
   local host=$1 node=${NODES[$1]:-} stdin=(--input=none) code=0 probe
+  if [[ $host == "$HEAD" && -z $node && -z ${WOULD:-} && -d $SHARED_ROOT/jobs ]]; then
+    say "$host: cluster '$CLUSTER_NAME' has no allocation; what lies in the shared root can be read from here"
+    read_here "$@"
+    return
+  fi
   [[ -n $node || -n ${WOULD:-} ]] || die 3 "$host: cluster '$CLUSTER_NAME' has no allocation" "./scripts/01_up.sh --cluster $MVP_CLUSTER"
   shift
   [[ $1 != -i ]] || { stdin=() && shift; }
@@ -180,6 +186,13 @@ host_exec() { # <host> [-i] -- <argv>...
       "sinfo -n $node; when the allocation has lost it: ./scripts/02_down.sh, then 01_up.sh"
   return "$code"
 }
+
+# shellcheck disable=SC2030,SC2031
+read_here() ( # <host> [-i] -- <argv>...
+  for name in "${!RAY_@}"; do unset "$name"; done
+  export MVP_HOST=$1 PATH=$PROJECT/.venv/bin:$PATH
+  if [[ $2 == -i ]]; then exec "${@:4}"; else exec "${@:3}" </dev/null; fi
+)
 
 read_allocation
 # Only where steps have ended it is worth asking Slurm whether the allocation has (its time was up, somebody cancelled it).
