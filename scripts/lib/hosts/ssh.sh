@@ -128,7 +128,8 @@ reach() { # <host> <argv>...: as it is, by ssh; ends with 3 where ssh itself fai
     return
   fi
   eval "words=($target)"
-  [[ -O $CONNECTIONS ]] || mkdir -m 700 "$CONNECTIONS" 2>/dev/null || [[ -O $CONNECTIONS ]] || die 3 "$CONNECTIONS is not ours" "ls -ld $CONNECTIONS"
+  [[ -d $CONNECTIONS ]] || mkdir -m 700 "$CONNECTIONS" 2>/dev/null || true
+  [[ -O $CONNECTIONS && ! -L $CONNECTIONS ]] || die 3 "$CONNECTIONS is not ours" "ls -ld $CONNECTIONS"
   log=$CONNECTIONS/log.$BASHPID
   "${SSH[@]}" -E "$log" "${words[@]}" "$(for_login_shell "${@:2}")" || code=$?
   # 255 is also what the command itself may have said: then the connection still stands.
