@@ -97,7 +97,7 @@ on_each() { # <command> <host>...: run the command for all hosts, many at once; 
   for at in "${!pids[@]}"; do collect "$at"; done
   trap 'exit 130' INT
   trap 'exit 143' TERM
-  ((worst == 0)) || die "$worst" "$command: ${failed[*]}"
+  ((worst == 0)) || die "$worst" "${command//_/ }: ${failed[*]}"
 }
 
 collect() { # <at>: on_each's own

@@ -85,6 +85,10 @@ host_of() { # <id>: the host its driver runs on
   result "$1" driver_host
 }
 
+submitted_or_not() { # <id>: one or the other, and to its end
+  settled_as "$1" NOT_SUBMITTED || has_state "$1" SUCCEEDED
+}
+
 @test "a submitter killed at any stage leaves the truth, and a retry works" {
   for delay in 0.2 0.4 0.6 0.8 1.0 1.3; do
     setsid bash -c "$(declare -f submit); submit killed-$delay short" &>/dev/null &
@@ -92,10 +96,8 @@ host_of() { # <id>: the host its driver runs on
     kill -9 -- "-$!" 2>/dev/null || true
   done
   sleep 16 # a submitter that is gone has this long for its last request to reach Ray
-  50_status.sh --json >/dev/null
   for delay in 0.2 0.4 0.6 0.8 1.0 1.3; do
-    [[ -d $JOBS/killed-$delay ]] || continue
-    has_state "killed-$delay" NOT_SUBMITTED || wait_for 20 "the end of killed-$delay" has_state "killed-$delay" SUCCEEDED
+    [[ ! -d $JOBS/killed-$delay ]] || wait_for 40 "the end of killed-$delay" submitted_or_not "killed-$delay"
   done
   next_job_works
 }

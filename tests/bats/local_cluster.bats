@@ -138,7 +138,7 @@ SH
   run --separate-stderr 21_start_workers.sh
   assert_status 3
   assert_stderr_has 'worker-1: no head answers at 127.0.1.10:6480'
-  assert_stderr_has 'start_node: worker-0 worker-1'
+  assert_stderr_has 'start worker: worker-0 worker-1'
 }
 
 @test "Ctrl-C while the head starts leaves nothing running" {
