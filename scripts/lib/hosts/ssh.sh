@@ -34,16 +34,17 @@ hosts_up() {
 LOOK='[ -x "$1" ] || { echo "blocked: $MVP_HOST: there is no interpreter $1 (python in the cluster file)" >&2; exit 3; }
 printf "mvp-address "; [ -d "$2" ] || exit 0
 ip=$3; [ -n "$ip" ] || ip=${SSH_CONNECTION% *} ip=${ip##* }
-case $ip in "" | 127.0.0.1 | *:*) PYTHONPATH=$2/lib exec "$1" -m mvp_helpers own-address ;; esac
+case $ip in "" | 127.0.0.1 | *:*) ip=unknown ;; esac
 echo "$ip"'
 
 look_at() { # <host>: can it be reached, has it the interpreter, what is its address?
   local said ip=${FILE_IPS[NUMBERS[$1]]}
-  said=$(reach "$1" env "MVP_HOST=$1" "MVP_CLUSTER_JSON=$MVP_CLUSTER_JSON" \
-    /bin/sh -c "$LOOK" look "$CLUSTER_PYTHON" "$TOOLS_DIR" "$ip" </dev/null) || exit
+  said=$(reach "$1" env "MVP_HOST=$1" /bin/sh -c "$LOOK" look "$CLUSTER_PYTHON" "$TOOLS_DIR" "$ip" </dev/null) || exit
   [[ $said == 'mvp-address '* ]] || die 3 "$1: its shell prints at every command: '${said%%mvp-address *}'" \
     "at the top of ~/.bashrc on $1: [[ \$- == *i* ]] || return"
-  printf '%s' "${said#mvp-address }" >"$ADDRESSES/$1"
+  said=${said#mvp-address }
+  [[ $said != unknown ]] || said=$(helper_on "$1" own-address) || exit
+  printf '%s' "$said" >"$ADDRESSES/$1"
 }
 
 look_again() { # <host>: now that the tools are deployed
