@@ -30,7 +30,7 @@ regress-versions: ## two versions of verl's code at work at the same time, each 
 learn: ## SFT, then GRPO from its weights: does the reward rise? A chart, and a test with its numbers (5 minutes)
 	@scripts/learn.sh
 
-e2e-smoke: ## the end-to-end procedure with the real verl on CPUs: smoke, save and resume, learning signal (3 minutes)
+e2e-smoke: ## the end-to-end procedure with the real verl on CPUs: smoke, save and resume, learning signal (4 minutes)
 	@scripts/e2e_smoke.sh
 
 test: deps-dev deps-lab lint ## all tests, with what they need installed first; TEST_JOBS=1 runs one file at a time

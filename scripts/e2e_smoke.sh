@@ -2,15 +2,15 @@
 # The end-to-end procedure with the real verl on CPUs, from nothing to a verdict: levels 0 (smoke), 1 (save and resume) and 5 (learning
 # signal) of the description verl-cpu-smoke, over a checkout made of the installed verl.
 #
-# usage: ./scripts/e2e_smoke.sh [--level N[,N...]] [--cluster NAME|FILE] [--dry-run]
+# usage: ./scripts/e2e_smoke.sh [--level N[,N...]] [--runs-dir FOLDER] [--cluster NAME|FILE] [--dry-run]
 #
-# Data and model are those of the cluster file (see 30); no cluster needs to be up. Takes about three minutes on two idle cores.
+# Data and model are those of the cluster file (see 30); no cluster needs to be up. Takes about four minutes on two idle cores.
 #
 # examples:
 #   ./scripts/e2e_smoke.sh
 #   ./scripts/e2e_smoke.sh --level 0
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-parse_options '--level=' "$@"
+parse_options '--level= --runs-dir=' "$@"
 load_cluster
 # shellcheck disable=SC2031 # no subshell
 export PATH=${PYTHON%/*}:$PATH

@@ -1,0 +1,25 @@
+#!/usr/bin/env bats
+# The end-to-end procedure over the real verl, from nothing to a verdict: smoke, save and resume, learning signal.
+
+load helpers
+
+setup_file() {
+  make_cluster_file e2esmoke 72 720 # only its data and model are used: the trainer starts a Ray of its own
+  SMOKE_RUNS=$FOLDER/runs
+  export SMOKE_RUNS
+}
+
+teardown_file() {
+  rm -rf "$FOLDER"
+}
+
+@test "levels 0, 1 and 5 pass with the real trainer on CPUs" {
+  run --separate-stderr e2e_smoke.sh --runs-dir "$SMOKE_RUNS"
+  assert_status 0
+  assert_output 'Result: Pass - *'
+  for step in level-0-smoke level-1-save level-1-resume level-5-train; do
+    [[ $stderr == *"$step: Pass"* ]] || fail "$step did not pass"
+  done
+  assert_output '*learning-signal passed*'
+  grep -h 'global_step_1' "$SMOKE_RUNS"/*/steps/level-1-resume/try-1/wrapper.log | grep -qi resum || fail 'no sign of a resume'
+}
