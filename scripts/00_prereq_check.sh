@@ -17,7 +17,7 @@
 #   ./scripts/00_prereq_check.sh --cluster dev --nccl
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 parse_options '--json --nccl --timeout=' "$@"
-load_cluster
+load_cluster --unlocated
 
 timeout=$(value_of --timeout)
 token=$EPOCHSECONDS-$$

@@ -15,13 +15,14 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 began=$EPOCHREALTIME
 parse_options '--check' "$@"
-load_cluster
+load_cluster --unlocated
 
 now() { # up, partly up or down; a host that cannot be reached is down
   helper_on "$HEAD" wait-nodes --now 2>/dev/null || echo down
 }
 
 if given --check; then
+  locate_hosts
   state=$(now)
   printf '%s\n' "$state"
   [[ $state == up ]] || exit 1

@@ -41,10 +41,10 @@ if [[ " ${OPTS[*]} " == *' --via ray '* && -z $DRY_RUN ]] && ! given --plan; the
   "$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" >"$spec"
   code=0
   id=$(submit_spec "$spec" --wait) || code=$?
-  folder=$SHARED_ROOT/jobs/${id:-none}
-  host_exec "$HEAD" -- sed -n '/^Result: /,$p' "$folder/logs/driver.log" || true
-  # The job's own exit status is the verdict: to Ray every one but 0 is a failed job.
-  ((code != 1)) || ! host_exec "$HEAD" -- grep -q '"exit_code": 3' "$folder/result.json" || code=3
+  [[ -z $id ]] || summary=$(helper_on "$HEAD" logs "$id" | sed -n '/^Result: \|^{$/,$p') || true
+  printf '%s\n' "${summary:-}"
+  # To Ray every exit code but 0 is a failed job: the verdict is the summary's.
+  ((code != 1)) || [[ ! ${summary:-} =~ ^Result:\ Blocked|'"result": "Blocked"' ]] || code=3
   exit "$code"
 else
   code=0

@@ -128,18 +128,18 @@ read_cluster_file() { # [--at HOST=IP]...: CLUSTER_NAME, HOSTS, HOST_IPS … (se
   eval "$assignments"
 }
 
-load_cluster() { # what the cluster file says, HEAD, WORKERS, and the verbs of its host driver
+load_cluster() { # [--unlocated]: what the cluster file says, HEAD, WORKERS, and the verbs of its host driver
   find_python
   read_cluster_file
   # shellcheck disable=SC2034 # used by the scripts
   HEAD=${HOSTS[0]} WORKERS=("${HOSTS[@]:1}")
   # shellcheck source=scripts/lib/hosts.sh
   source "$SCRIPTS/lib/hosts.sh"
-  locate_hosts
+  [[ ${1:-} == --unlocated ]] || locate_hosts # else by bring_hosts_up, which a dead host must not keep waiting twice
 }
 
 load_cluster_here() { # as load_cluster; with --here HOST for the one host that this machine is
   MVP_HERE=$(value_of --here) ONLY_HERE=1
   [[ -n $MVP_HERE ]] || unset MVP_HERE ONLY_HERE
-  load_cluster
+  load_cluster --unlocated
 }

@@ -28,15 +28,6 @@ result() { # <id> <field>
   python -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$JOBS/$1/result.json" "$2"
 }
 
-wait_for() { # <seconds> <what> <command>...
-  local tick
-  for ((tick = 0; tick < $1 * 5; tick++)); do
-    "${@:3}" &>/dev/null && return 0
-    sleep 0.2
-  done
-  fail "waited $1 s in vain for $2: $(cat "$JOBS"/*/result.json | grep -E '"(submission_id|state|reason)"')"
-}
-
 strike() { # <command>...: the fault
   STRUCK=$EPOCHREALTIME
   "$@" 2>/dev/null || true

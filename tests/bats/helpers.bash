@@ -27,6 +27,15 @@ assert_stderr_has() { # <text>
   [[ $stderr == *"$1"* ]] || fail "stderr lacks: $1"
 }
 
+wait_for() { # <seconds> <what> <command>...
+  local tick
+  for ((tick = 0; tick < $1 * 5; tick++)); do
+    "${@:3}" &>/dev/null && return 0
+    sleep 0.2
+  done
+  fail "waited $1 s in vain for $2${JOBS:+: $(grep -hE '"(submission_id|state|reason)"' "$JOBS"/*/result.json)}"
+}
+
 wait_until_gone() { # <pid>...: the last of them may still wait to be reaped
   local _
   for _ in {1..50}; do

@@ -51,12 +51,3 @@ on_host() { # <host> <argv>...: as its root, past all host drivers
 in_lab() { # <argv>...: here, on the hosts' network
   "$NETLAB" lab "$@"
 }
-
-wait_for() { # <seconds> <what> <command>...
-  local tick
-  for ((tick = 0; tick < $1 * 5; tick++)); do
-    "${@:3}" &>/dev/null && return 0
-    sleep 0.2
-  done
-  fail "waited $1 s in vain for $2"
-}

@@ -100,10 +100,12 @@ nothing_runs() {
   submit after-cut short --wait --timeout 120
 }
 
+head_is_gone() { ! on_host head pgrep -x gcs_server; }
+
 @test "the head is killed and comes back at another address: the watchdogs find it, ended jobs are as they were" {
   # shellcheck disable=SC2046 # pids; some of them may end before their turn
   on_host head kill -KILL $(on_host head pgrep -f 'raylet|gcs_server|ray.scripts|dashboard') || true
-  ! on_host head pgrep -x gcs_server || fail 'the head lives'
+  wait_for 10 'the head to be gone' head_is_gone
   run --separate-stderr in_lab 54_verify.sh after-cut --json
   [[ $output == *'"after-cut"'* ]] || fail 'the ended job cannot be read'
   on_host head ip addr add 10.77.2.101/24 dev eth0
