@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Bringing up 128 ssh hosts beside 16 of them: connections, interpreter, tools, addresses. The hosts are loopback addresses with sshd's
+# Bringing up 128 ssh hosts beside 16 of them, as 00 and 01 do first: connections, interpreter, tools, addresses. The hosts are loopback addresses with sshd's
 # of this script's own. Then one of the 128 is mute: it must be named, and cost no more than the connect timeout.
 #
 # usage: [ROUNDS=3] [KEX=ALGORITHM] ./benchmarks/bench_ssh_fanout.sh
@@ -21,7 +21,7 @@ end_all() {
 }
 trap end_all EXIT
 
-up() { MVP_CLUSTER=$BENCH_TMP/$1.yaml "$PROJECT/tests/lab/verbs.sh" hosts_up; }
+up() { MVP_CLUSTER=$BENCH_TMP/$1.yaml "$PROJECT/tests/lab/verbs.sh" bring_hosts_up; }
 
 down() { MVP_CLUSTER=$BENCH_TMP/$1.yaml "$PROJECT/tests/lab/verbs.sh" hosts_down; }
 
@@ -70,11 +70,11 @@ up "$FEW" # the tools are deployed now
 down "$FEW"
 for ((round = 0; round < ROUNDS; round++)); do
   for hosts in "$FEW" "$MANY"; do
-    measure "hosts_up of $hosts ssh hosts" up "$hosts"
+    measure "bring-up of $hosts ssh hosts" up "$hosts"
     down "$hosts"
   done
 done
-compare "hosts_up of $MANY ssh hosts" "hosts_up of $FEW ssh hosts" 6
+compare "bring-up of $MANY ssh hosts" "bring-up of $FEW ssh hosts" 6
 
 # A listening socket that nobody serves: the connection is made, and then nothing comes.
 "$PYTHON" -c "import socket, time; s = socket.create_server(('127.9.9.9', $PORT)); time.sleep(600)" &

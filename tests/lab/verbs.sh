@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The verbs of a cluster's host driver, for tests. usage: MVP_CLUSTER=… ./tests/lab/verbs.sh host_exec worker-0 -- hostname
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib/common.sh"
-if [[ ${1:-} == hosts_up ]]; then load_cluster --unlocated; else load_cluster; fi
+if [[ ${1:-} == *hosts_up ]]; then load_cluster --unlocated; else load_cluster; fi
 
 codes_of() { # <host> <exit code>...: the exit codes that come back from commands that end with these
   local code got
