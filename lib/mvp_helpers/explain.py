@@ -6,6 +6,7 @@ to a traceback, so that a log of any size costs little more than reading it.
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import json
 import re
@@ -30,6 +31,7 @@ OUTLIVED_STEPS = 2
 """An error after which so many more steps were done did not end the run (one may have been on its way)."""
 EVIDENCE = 600
 """Characters of evidence that are shown."""
+TWO_RUNS = "The log holds more than one run: an earlier one failed like this, and what the last one says is no word about that."
 
 
 class Explanation(msgspec.Struct, kw_only=True):
@@ -79,10 +81,21 @@ class Finding:
     progress: Progress
     hit: Hit | None = None
     chain: Chain | None = None
+    line: Line | None = None
+    stage: Phase | None = None
+    """How far the run was as its functions tell, where the log's lines did not."""
 
     @property
     def rule(self) -> Rule | None:
         return self.hit.rule if self.hit else None
+
+    @property
+    def source(self) -> str:
+        return self.chain.source if self.chain else ""
+
+    @property
+    def phase(self) -> Phase:
+        return self.stage or self.progress.phase
 
 
 @dataclass
@@ -98,12 +111,19 @@ class Scan:
     """The first finding of each rule that the run has not outlived."""
     first_unknown: Finding | None = None
     last_unknown: Finding | None = None
-    last_line: Finding | None = None
-    """The last line that calls itself an error, outside of any exception."""
+    cut_off: Finding | None = None
+    """The first traceback of which only the place is known."""
+    error_line: Finding | None = None
+    """The first line that calls itself an error, outside of any exception."""
+    stage: Phase | None = None
+    """How far the run was, by the functions in its tracebacks."""
+    earlier: Finding | None = None
+    """What ended a run before the last one in this log."""
 
     def __post_init__(self) -> None:
         self._needles = self.signatures.needles(every=self.known_only)
-        self._marks = [(word.encode(), mark) for mark in self.signatures.marks for word in mark.any]
+        self._marks = [(word.encode(), mark) for mark in self.signatures.marks for word in mark.any if mark.phase != "start"]
+        self._again = [word.encode() for mark in self.signatures.marks for word in mark.any if mark.phase == "start"]
         self._tracebacks = Tracebacks()
         self._started: dict[int, Progress] = {}
         self._number = 1
@@ -170,11 +190,20 @@ class Scan:
                 yield (last := start)
 
     def _mark(self, chunk: bytes, begin: int, end: int) -> None:
-        """Note how far the run had come at ``end``."""
+        """Note how far the run had come at ``end``, and whether it is another than at ``begin``."""
+        again = max((chunk.rfind(word, begin, end) for word in self._again), default=-1)
+        if again >= 0:
+            self._advance(chunk, begin, again)
+            if self.progress.phase in ("train", "done"):
+                self._another_run()
+            begin = again
+        self._advance(chunk, begin, end)
+
+    def _advance(self, chunk: bytes, begin: int, end: int) -> None:
         for word, mark in self._marks:
-            if PHASES.index(mark.phase) < PHASES.index(self.progress.phase) or (
-                mark.phase == self.progress.phase and "step" not in mark.regex
-            ):
+            if PHASES.index(mark.phase) < PHASES.index(self.progress.phase):
+                continue
+            if mark.phase == self.progress.phase and "step" not in mark.regex:
                 continue
             if chunk.find(word, begin, end) < 0:  # four times as fast as rfind, and mostly the answer
                 continue
@@ -182,8 +211,8 @@ class Scan:
             while at >= 0 and tries:
                 start = chunk.rfind(b"\n", 0, at) + 1
                 stop = chunk.find(b"\n", at)
-                text = log_lines.clean(chunk[start : stop if stop >= 0 else end], 0).text
-                if match := mark.pattern.search(text):
+                raw = chunk[start : stop if stop >= 0 else end]
+                if match := mark.pattern.search(log_lines.clean(raw, 0).text) or mark.pattern.search(log_lines.plain(raw)):
                     found = match.groupdict()
                     step = int(found["step"]) if found.get("step") else None
                     step = int(found["next_step"]) - 1 if found.get("next_step") else step
@@ -200,26 +229,49 @@ class Scan:
         if belongs:
             self._started.setdefault(line.number, before)
             return
-        if hit := self.signatures.of_line(line, self.progress.phase):
-            self._keep(Finding((self.rank, line.number), self._where(line.number), hit.evidence, self.progress, hit))
-        elif not line.quiet and not self.known_only and (line.level or re.match(r"(\S+: )?(fatal )?error: ", line.text, re.I)):
-            self.last_line = Finding((self.rank, line.number), self._where(line.number), line.text.strip(), self.progress)
+        at = (self.rank, line.number), self._where(line.number)
+        stage = self._reached(self.stage)
+        if hit := self.signatures.of_line(line, stage or self.progress.phase):
+            self._keep(Finding(*at, hit.evidence, self.progress, hit, line=line, stage=stage))
+        elif not self.known_only and line.error and not self._still(self.error_line):
+            self.error_line = Finding(*at, line.text.strip(), self.progress, line=line, stage=stage)
 
     def _chain(self, chain: Chain) -> None:
         progress = self._started.pop(chain.number, self.progress)
         self._started = {number: at for number, at in self._started.items() if number > chain.number}
-        hit = self.signatures.of_chain(chain, progress.phase)
+        self.stage = max((self.stage, self.signatures.stage(chain)), key=lambda stage: PHASES.index(stage) if stage else -1)
+        stage = self._reached(self.stage)
+        hit = self.signatures.of_chain(chain, stage or progress.phase)
         number = hit.number if hit else chain.causes()[0].number
         evidence = hit.evidence if hit else chain.causes()[0].headline
-        finding = Finding((self.rank, chain.number), self._where(number), evidence, progress, hit, chain)
+        finding = Finding((self.rank, chain.number), self._where(number), evidence, progress, hit, chain, stage=stage)
         if hit:
             self._keep(finding)
+        elif chain.causes()[0].cut_off:
+            if not self._still(self.cut_off):
+                self.cut_off = finding
         elif not self.known_only:
-            if self.first_unknown is None or self.progress.outlives(self.first_unknown.progress, "steps"):
+            if not self._still(self.first_unknown):
                 self.first_unknown = finding
             # The same error seen again, by another process or one level up, is not another.
             if self.last_unknown is None or self.last_unknown.evidence != evidence:
                 self.last_unknown = finding
+
+    def _still(self, finding: Finding | None) -> bool:
+        """Whether the run has not outlived it so far."""
+        return finding is not None and not self.progress.outlives(finding.progress, "steps")
+
+    def _reached(self, stage: Phase | None) -> Phase | None:
+        """``stage`` where it is further than the log's lines tell."""
+        return stage if stage and PHASES.index(stage) > PHASES.index(self.progress.phase) else None
+
+    def _another_run(self) -> None:
+        """The log goes on with another run: what ended the one before is no cause of how this one ends."""
+        for chain in self._tracebacks.rest():
+            self._chain(chain)
+        self.earlier = self.earlier or chosen([self], self.progress)
+        self.progress, self.stage = Progress(), None
+        self.known, self.first_unknown, self.last_unknown, self.cut_off, self.error_line = {}, None, None, None, None
 
     def _keep(self, finding: Finding) -> None:
         assert finding.hit
@@ -235,6 +287,19 @@ class Scan:
 def conclude(scans: list[Scan], found: Signatures, target: dict[str, str]) -> Explanation:
     """The answer from all that was read. ``target`` fills {id} and {log} of the rules' texts."""
     end = max((scan.progress for scan in scans), key=lambda at: (PHASES.index(at.phase), at.step or 0), default=Progress())
+    cause = chosen(scans, end)
+    earlier = min((scan.earlier for scan in scans if scan.earlier), key=lambda finding: finding.order, default=None)
+    if cause is None or (earlier and cause.rule and cause.rule.verdict == "Noise"):
+        if earlier is None:
+            return _nothing(end, target)
+        cause = earlier
+        return msgspec.structs.replace(_told(cause, found, target), verdict="Unknown", rule="", sure="low", advice=TWO_RUNS)
+    stages = [scan.stage for scan in scans if scan.stage and PHASES.index(scan.stage) > PHASES.index(cause.phase)]
+    return _told(_seen_again(cause, stages[0], found) if stages and cause.phase == "start" else cause, found, target)
+
+
+def chosen(scans: list[Scan], end: Progress) -> Finding | None:
+    """The first cause among all that ``end`` had not outlived; None when there is none."""
     known = sorted(
         (
             finding
@@ -244,22 +309,22 @@ def conclude(scans: list[Scan], found: Signatures, target: dict[str, str]) -> Ex
         ),
         key=lambda finding: finding.order,
     )
-    unknown = [
-        finding
-        for scan in scans
-        for finding in (scan.first_unknown, scan.last_unknown)
-        if finding and not end.outlives(finding.progress, "steps")
-    ]
-    chosen = _choose(known, unknown)
-    if chosen is None:
-        lines = [scan.last_line for scan in scans if scan.last_line and not end.outlives(scan.last_line.progress, "steps")]
-        chosen = max(lines, key=lambda finding: finding.order, default=None)
-    if chosen is None:
-        return _nothing(end, target)
-    return _told(chosen, found, target)
+
+    def left(*findings: Finding | None) -> list[Finding]:
+        return [one for one in findings if one and not end.outlives(one.progress, "steps")]
+
+    unknown = left(*(one for scan in scans for one in (scan.first_unknown, scan.last_unknown)))
+    vague = left(*(scan.cut_off for scan in scans)) or left(*(scan.error_line for scan in scans))
+    return _choose(known, unknown, min(vague, key=lambda finding: finding.order, default=None))
 
 
-def _choose(known: list[Finding], unknown: list[Finding]) -> Finding | None:
+def _seen_again(cause: Finding, stage: Phase, found: Signatures) -> Finding:
+    """The same cause, now that tracebacks after it tell how far the run was."""
+    hit = found.of_chain(cause.chain, stage) if cause.chain else found.of_line(cause.line, stage) if cause.line else None
+    return dataclasses.replace(cause, stage=stage, hit=hit or cause.hit)
+
+
+def _choose(known: list[Finding], unknown: list[Finding], vague: Finding | None) -> Finding | None:
     """The first cause in time; an effect only when nothing else was found, and noise only when no effect was."""
     by_rank: dict[int, Finding] = {}
     for finding in known:
@@ -273,7 +338,9 @@ def _choose(known: list[Finding], unknown: list[Finding]) -> Finding | None:
     causes = [finding for finding in (by_rank.get(0), kind) if finding]
     if causes:
         return min(causes, key=lambda finding: finding.order)
-    return by_rank.get(1) or latest or by_rank.get(3) or by_rank.get(4)
+    if earliest and latest and earliest.source != latest.source:
+        latest = earliest  # What one process raised first; but a process that raised again had overcome what it raised before.
+    return by_rank.get(1) or latest or by_rank.get(3) or vague or by_rank.get(4)
 
 
 def _nothing(end: Progress, target: dict[str, str]) -> Explanation:
@@ -292,9 +359,9 @@ def _nothing(end: Progress, target: dict[str, str]) -> Explanation:
     )
 
 
-def _told(chosen: Finding, found: Signatures, target: dict[str, str]) -> Explanation:
-    hit, rule = chosen.hit, chosen.rule
-    links = chosen.chain.causes() if chosen.chain else []
+def _told(cause: Finding, found: Signatures, target: dict[str, str]) -> Explanation:
+    hit, rule = cause.hit, cause.rule
+    links = cause.chain.causes() if cause.chain else []
     link = hit.link if hit else links[0] if links else None
     # Where the original has no frames (a lone line), those of what was raised from it still tell the place.
     frames = next((one.frames for one in [link, *links] if one and one.frames), ())
@@ -302,14 +369,14 @@ def _told(chosen: Finding, found: Signatures, target: dict[str, str]) -> Explana
     place: dict[str, Any] = {
         "file": culprit.file if culprit else hit.groups.get("file", "") if hit else "",
         "line": culprit.line if culprit else None,
-        "evidence": chosen.evidence[:EVIDENCE],
-        "where": chosen.where,
-        "phase": chosen.progress.phase,
-        "step": chosen.progress.step,
+        "evidence": cause.evidence[:EVIDENCE],
+        "where": cause.where,
+        "phase": cause.phase,
+        "step": cause.progress.step,
     }
     if rule is None or hit is None:
-        boundary = found.boundary(frames)
-        log, _, number = chosen.where.rpartition(":")
+        boundary = found.boundary(frames, f"{cause.source} {cause.evidence}")
+        log, _, number = cause.where.rpartition(":")
         return Explanation(
             verdict="Unknown",
             boundary=boundary,
@@ -319,9 +386,9 @@ def _told(chosen: Finding, found: Signatures, target: dict[str, str]) -> Explana
             next=_filled(f"less +{number} {target.get('log') or log}", target),
             **place,
         )
-    values = target | {"line": chosen.where.rpartition(":")[2]} | hit.groups
+    values = target | {"line": cause.where.rpartition(":")[2]} | hit.groups
     return Explanation(
-        verdict=rule.verdict_in(chosen.progress.phase),
+        verdict=rule.verdict_in(cause.phase),
         rule=rule.id,
         boundary=rule.boundary,
         whose=rule.whose,

@@ -1,7 +1,7 @@
 """Lines of a log as a person reads them: who says it, how loud, and which lines together are one Python traceback.
 
 Pure. Knows the prefixes of Ray, torch, srun, vLLM, uv, pytest and the usual loggers, and that a traceback of one process is torn
-apart by the lines of others.
+apart by the lines of others, or by where an excerpt begins and ends.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ CONTINUATION_LINES = 40
 """So many lines after an exception's first may still belong to its message."""
 LOST_AFTER_LINES = 300
 """A traceback of which nothing more came for so many lines of the log is complete."""
+CUT_OFF = "a traceback without its last line"
 MOST_OPEN = 128
 """Sources whose tracebacks may be open at the same time."""
 
@@ -24,36 +25,61 @@ _HEADER = re.compile(
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])")
 _SOURCE = re.compile(
-    r"(?P<who>\((?:[^()]*[^()\s] )?pid=\d+(?:, ip=[^(),\s]+)?\)"  # (WorkerDict pid=1, ip=10.0.0.1)
+    r"(?P<who>\((?:[^()]*[^()\s] )?pid=\w+(?:, ip=[^(),\s]+)?\)"  # (WorkerDict pid=1, ip=10.0.0.1)
     r"|\((?:raylet|autoscaler|gcs_server)[^()]*\)"
     r"|\[(?:rank|default)\d+\]:"
     r"|\d{1,5}:(?= ?\S|   ))"  # srun --label
     r" ?"
     r"|\d{4}-\d\d-\d\dT[\d:.]+Z "  # containers' runtimes
+    r"|[a-z][\w.-]*[-_]\d+ +\| (?=\S|  )"  # compose
+    r"|\[\d{1,9}(?:\.\d+)?\] (?=\S)"  # the kernel, slurmd's steps, numbered lines
     r"|E {2,}(?=\S)"  # pytest
-    r"| *\| (?=\S|  )"  # exception groups
+    r"|>(?: |$)"  # a quotation
+    r"| *[|│] (?=\S|  )"  # exception groups, rich
 )
+_GLUED = re.compile(
+    r".*?(?:\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-)|\s(?=\[rank\d+\]: ))"
+)
+"""What stands before a line that another process printed without a line's end: a progress bar, mostly."""
+_STAMP = re.compile(
+    r"(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?"
+    r"|\[?(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?: \d{4})?\]?)[ \t]+(?=\S)"
+)
+"""A time without a level."""
 _LEVELS = "ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG|NOTICE|TRACE"
 _LOGGER = re.compile(
-    rf"(?P<a>{_LEVELS}) \d\d-\d\d [\d:.]+ (?:\[[^\]]*\] ?)?"  # vLLM
+    rf"(?P<a>{_LEVELS}) \d\d-\d\d [\d:.]+ (?:\[?[\w.]+:\d+\] ?|\[[^\]]*\] ?)?"  # vLLM
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]?[ ,:-]+(?:\[[^\]]*\][ :-]*){0,3}(?:\S+ - )?"  # Python's logging
     rf"\[?(?P<b>{_LEVELS})\b\]?(?: \S+:\d+ --)?[ :-]*"
     r"|\[\d{4}-\d\d-\d\d [\d:,.]+ (?P<c>[A-Z]) \d+ \d+\] (?:\([\w-]+\) )?(?:\S+\.(?:cc|h|cpp):\d+: )?"  # Ray's C++
-    r"|\[?(?P<d>[EFWI])\d{4} [\d:.]+ [^\]]*\] "  # glog
+    r"|\[?(?P<d>[EFWI])(?:\d{3,4} [\d:.]+)? [^\[\]]*\] "  # glog
     rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.]+:(?=\S))? ?",
 )
 _QUIET = re.compile(r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b", re.IGNORECASE)
+_ERROR_LINE = re.compile(r"(\S+: )?(fatal )?error: ", re.IGNORECASE)
 _ECHO = re.compile(r"\++ \S")
 _REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
-_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<name>.+))?')
+_FRAME = re.compile(
+    r'\s*File ["“](?P<file>[^"“”]+)(?:["”], line (?P<line>\d+)(?:, in (?P<name>.+))?)?'  # perhaps cut off
+    r"|(?:File )?\[?(?P<file_>[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
+)
+"""Python's; and IPython's, pytest's, rich's."""
+_CODE = re.compile(r"\s|$|-+> *\d|\d+ |[│╭╰❱]|_ _ _")
+"""How a line between frames begins that is the code of a frame, or points at it."""
+_RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
 _PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d+): \w+$")
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
 _EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
 _LOUD_NAME = re.compile(r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty)(?:\(\w+\))?$")
-_WRAPPER = re.compile(r"^[\w.]*(?:RayTaskError|ExceptionGroup)|^[\w.]+: .*error raised in its creation task")
+_DOTTED = re.compile(r"\w+(?:\.\w+)+: ?\S")
+_WRAPPER = re.compile(
+    r"^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup)|^[\w.]+: .*error raised in its creation task"
+)
 _FRESH = re.compile(r"[\w./-]+: (?:fatal )?(?:error|warning)\b|\++ \S|(?:error|fatal)(?:\[\w+\])?: |step:\d", re.IGNORECASE)
 _REMOTE = re.compile(r"ray::\S+ \(pid=")
 """Stands in Ray's messages between chained exceptions, where Python prints its header."""
+_BEGINS = frozenset("[0123456789ECFWIDNT")
+"""First characters of what loggers print."""
 _CODES = {"E": "ERROR", "F": "FATAL", "C": "FATAL", "W": "WARNING", "I": "INFO", "D": "DEBUG"}
 
 
@@ -67,6 +93,11 @@ class Line:
     level: str = ""
     logged: bool = False
     """It had the preamble of a logger: a fresh record, never the rest of another."""
+
+    @property
+    def error(self) -> bool:
+        """Calls itself an error."""
+        return bool(self.text.strip()) and not self.quiet and bool(self.level or _ERROR_LINE.match(self.text))
 
     @property
     def quiet(self) -> bool:
@@ -100,6 +131,11 @@ class Link:
         return self.name.partition("(")[0].rpartition(".")[2]
 
     @property
+    def cut_off(self) -> bool:
+        """Only where it was raised is known, not what."""
+        return not self.name and self.text.startswith(CUT_OFF)
+
+    @property
     def wrapper(self) -> bool:
         """Only carries another process's or task's exception, which follows."""
         return bool(_WRAPPER.search(self.text))
@@ -126,23 +162,27 @@ class Chain:
         return [link for link in self.links if not link.wrapper] or self.links
 
 
-def clean(raw: bytes, number: int) -> Line:
-    """One raw line of the log, its number counted from 1."""
+def plain(raw: bytes) -> str:
+    """One raw line as a terminal shows it in the end."""
     text = raw[:LONGEST_LINE].decode(errors="replace").rstrip("\r\n ")
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    if "\r" in text:
-        text = text.rpartition("\r")[2]
-    source = ""
-    while match := _SOURCE.match(text):
-        source += match["who"] or ""
+    return text.rpartition("\r")[2] if "\r" in text else text
+
+
+def clean(raw: bytes, number: int) -> Line:
+    """One raw line of the log, its number counted from 1."""
+    text = _GLUED.sub("", plain(raw), 1)
+    source, level, logged = "", "", False
+    while True:
+        if match := _SOURCE.match(text):
+            source += "" if logged else match["who"] or ""
+        elif not logged and text[:1] in _BEGINS and (match := _LOGGER.match(text)):
+            level = match["a"] or match["b"] or match["e"] or _CODES.get(match["c"] or match["d"] or "", "INFO")
+            logged = True
+        elif not (match := _STAMP.match(text)):
+            break
         text = text[match.end() :]
-    level, logged = "", False
-    if text[:1] in "[0123456789ECFWIDNT" and (match := _LOGGER.match(text)):
-        found = match["a"] or match["b"] or match["e"] or _CODES.get(match["c"] or match["d"] or "", "INFO")
-        level, logged, text = found, True, text[match.end() :]
-        while match := _SOURCE.match(text):
-            text = text[match.end() :]
     if text.endswith("]") or "across cluster]" in text:
         text = _REPEATED.sub("", text)
     return Line(number, text, source, level, logged)
@@ -172,6 +212,10 @@ class Tracebacks:
                 self._open[line.source] = opened = _Open(chain, logged=line.logged)
             opened.begin(line.number)
             return True, done
+        if opened is None and not line.quiet and (frame := _FRAME.match(line.text)) and frame["name"]:
+            # An excerpt that begins within a traceback, or one that another process tore apart.
+            self._open[line.source] = opened = _Open(Chain(line.number, line.source, traceback=True), logged=line.logged)
+            opened.begin(line.number)
         if opened and opened.take(line):
             return True, done
         if opened:
@@ -214,6 +258,10 @@ class _Open:
     """Whether each of its lines is a logger's record, as in vLLM; else a record begins something new."""
     last: int = 0
     frames: list[Frame] | None = None
+    code: str = ""
+    """The last line of code that was printed."""
+    code_due: bool = False
+    """The line before was a frame, so that the next is its code, even where a web page took its indentation."""
     continues: bool = False
 
     def begin(self, number: int) -> None:
@@ -221,15 +269,19 @@ class _Open:
 
     def take(self, line: Line) -> bool:
         """Whether the line belongs here."""
-        frame = _FRAME.match(line.text)
-        if frame and (self.frames is not None or (self.chain.links and self.chain.links[-1].wrapper)):
-            self.frames = self.frames or []
-            self.frames.append(Frame(frame["file"], int(frame["line"]), frame["name"] or ""))
+        inside = self.frames is not None
+        frame = _FRAME.match(line.text) if inside or (self.chain.links and self.chain.links[-1].wrapper) else None
+        if frame:
+            self.frames = [*(self.frames or []), _frame(frame)]
+            self.code, self.code_due = "", True
         elif self.frames is not None:
-            if line.text[:1].isspace() or not line.text:
-                pass  # the code of a frame, and the marks below it
-            elif match := _EXCEPTION.match(line.text):
-                self.chain.links.append(Link(line.number, match["name"], line.text, tuple(self.frames)))
+            raised = _EXCEPTION.match(line.text)
+            if raised and self.code_due and not _LOUD_NAME.search(raised["name"]) and not _DOTTED.match(line.text):
+                raised = None  # code that lost its indentation
+            if _CODE.match(line.text) or (self.code_due and not raised):
+                self.code, self.code_due = self.code if not line.text.strip(" ^~-│") else line.text, False
+            elif raised:
+                self.chain.links.append(Link(line.number, raised["name"], line.text, tuple(self.frames)))
                 self.frames = None
             else:
                 return False
@@ -258,6 +310,17 @@ class _Open:
 
     def finish(self) -> Chain:
         if self.frames:
-            # The log ends, or is torn, before the exception's own line.
-            self.chain.links.append(Link(self.last, "", "a traceback without its last line", tuple(self.frames)))
+            # The log ends, or is torn, before the exception's own line: what it printed tells its class, at best.
+            raised, links = _RAISES.match(self.code), self.chain.links
+            carried = _WRAPPER.search(links[-1].text) if links else None
+            name = raised["name"] if raised and _LOUD_NAME.search(raised["name"]) else (carried and carried["carried"]) or ""
+            inner = self.frames[-1]
+            place = f"{inner.file}:{inner.line}, in {inner.name}" if inner.name else inner.file
+            text = f"{name}: (cut off) {place}" if name else f"{CUT_OFF}: {place}"
+            self.chain.links.append(Link(self.last, name, text, tuple(self.frames)))
         return self.chain
+
+
+def _frame(match: re.Match[str]) -> Frame:
+    file, line, name = (match[key] or match[f"{key}_"] or "" for key in ("file", "line", "name"))
+    return Frame(file.replace("\\", "/"), int(line or 0), name)

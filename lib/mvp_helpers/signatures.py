@@ -25,7 +25,9 @@ Literals = Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A line that holds one of ``any`` and matches ``regex`` begins ``phase``; the group ``step`` is the step just done."""
+    """A line that holds one of ``any`` and matches ``regex`` begins ``phase``; the group ``step`` is the step just done.
+
+    After training ``start`` means that another run begins in the same log; its words stand for themselves, without a regex."""
 
     phase: Phase
     any: Literals
@@ -37,10 +39,18 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Boundary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Code whose files match ``files`` belongs to ``boundary``."""
+    """Code whose ``file:function`` matches ``frames`` belongs to ``boundary``; so does one that ``says`` so where none does."""
 
     boundary: str
-    files: str
+    frames: str
+    says: str = ""
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run in a function that matches ``frames`` (``file:function``, or Ray's ``ray::Class.method``) had come to ``phase``."""
+
+    phase: Phase
+    frames: str
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,6 +115,7 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     errors: Literals
     libraries: str
     marks: list[Mark]
+    stages: list[Stage]
     boundaries: list[Boundary]
     rules: list[Rule]
 
@@ -165,13 +176,20 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         own = [frame for frame in found if not _pattern(self.libraries).search(frame.file)]
         return own[-1] if own else found[-1] if found else None
 
-    def boundary(self, frames: Iterable[Frame]) -> str:
-        """Whose code raised, from the innermost frame that tells; "unknown" when none does."""
+    def boundary(self, frames: Iterable[Frame], says: str = "") -> str:
+        """Whose code raised, from the innermost frame that tells, else from what it says; "unknown" when neither does."""
         for frame in reversed(list(frames)):
             for boundary in self.boundaries:
-                if _pattern(boundary.files).search(frame.file):
+                if _pattern(boundary.frames).search(f"{frame.file}:{frame.name}"):
                     return boundary.boundary
-        return "unknown"
+        told = (one.boundary for one in self.boundaries if one.says and _pattern(one.says).search(says))
+        return next(told, "unknown")
+
+    def stage(self, chain: Chain) -> Phase | None:
+        """How far the run was, by the functions it was in; the first stage that fits any of them. None when they do not tell."""
+        calls = [f"{frame.file}:{frame.name}" for link in chain.links for frame in link.frames]
+        calls += [link.text for link in chain.links if link.wrapper]
+        return next((one.phase for one in self.stages if any(_pattern(one.frames).search(call) for call in calls)), None)
 
 
 _pattern = functools.lru_cache(maxsize=None)(re.compile)
@@ -209,7 +227,8 @@ def load(file: Path = FILE) -> Signatures:
             raise BadInput(f"{file}: rule '{rule.id}': only exceptions have frames")
     for text in (
         found.libraries,
-        *(boundary.files for boundary in found.boundaries),
+        *(text for boundary in found.boundaries for text in (boundary.frames, boundary.says)),
+        *(stage.frames for stage in found.stages),
         *(mark.regex for mark in found.marks),
         *(pattern for rule in found.rules for pattern in (rule.regex, rule.exception, rule.frames, rule.raised_in)),
     ):

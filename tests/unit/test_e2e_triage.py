@@ -17,6 +17,7 @@ HOW = description.load("verl").learning
 PACKAGES = "/opt/venv/lib/python3.12/site-packages/"
 STEP = "(TaskRunner pid=1) step:1 - actor/loss:{} - training/global_step:1\n"
 BUILT = "(WorkerDict pid=2) Qwen2ForCausalLM contains 494.03M parameters\n"
+NEXT_RUN = "2026-01-31 10:00:00,000\tINFO worker.py:1 -- Started a local Ray instance.\n"
 DONE = "Training Progress: 100%|###| 1/1 [00:10<00:00, 10.0s/it]\n"
 
 
@@ -79,7 +80,7 @@ CASES = {
     "a rendezvous without the others": (
         raised("torch.distributed.DistStoreError: 1/8 joined", PACKAGES + "torch/d.py"),
         "Blocked",
-        "unknown",
+        "network",
     ),
     "an assertion in training": (STEP.format(1) + raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Fail", "unknown"),
     "an assertion before anything": (raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Unknown", "unknown"),
@@ -125,6 +126,89 @@ CASES = {
         "Fail",
         "trainer",
     ),
+    "memory that ends in an update whose own error is cut off": (
+        raised("ray.exceptions.RayTaskError(OutOfMemoryError): ray::W.update_actor() (pid=1)", "/v/verl/ray_trainer.py")
+        + '  File "/v/verl/workers/actor/dp.py", line 9, in forward_micro_batch\n',
+        "Fail",
+        "training",
+    ),
+    "memory that ends at the start and is cut off": (
+        'Traceback (most recent call last):\n  File "/q/w.py", line 9, in load\n    raise OutOfMemoryError("no")\n',
+        "Blocked",
+        "memory",
+    ),
+    "a first exchange that fails": (raised("RuntimeError: NCCL error: remote process exited", "/q/w.py"), "Blocked", "network"),
+    "a service that does not answer": (raised("httpx.ConnectTimeout: no answer", "/q/w.py"), "Blocked", "network"),
+    "an option that does not exist": (raised("pydantic_core.ValidationError: 1 error for Args", "/q/w.py"), "Blocked", "config"),
+    "data that are no JSON": (raised("json.decoder.JSONDecodeError: Expecting value", "/q/w.py"), "Blocked", "data"),
+    "a GPU that fails at once": (raised("RuntimeError: CUDA error: initialization error", "/q/w.py"), "Blocked", "host"),
+    "a download of a package's build": (
+        raised("urllib.error.HTTPError: HTTP Error 404: Not Found", "/tmp/pip-install-x1/pkg/setup.py"),
+        "Blocked",
+        "dependency",
+    ),
+    "a test that raises": (raised("ValueError: no", "/b/tests/unit/test_names.py"), "Fail", "test"),
+    "what this version cannot": (raised("ValueError: fp4 is not supported on this device", "/q/w.py"), "Blocked", "config"),
+    "two packages that do not fit": (
+        raised("TypeError: f() got an unexpected keyword argument 'x'", "/q/w.py"),
+        "Blocked",
+        "dependency",
+    ),
+    "a provider that its message names": (
+        raised("TypeError: QProvider.__init__() got an unexpected keyword argument 'x'", "/q/w.py"),
+        "Fail",
+        "provider",
+    ),
+    "an excerpt that begins in a traceback": (
+        '  File "/b/src/megatron/bridge/models/q.py", line 9, in provide\n    table[name]\nKeyError: 7\n',
+        "Fail",
+        "provider",
+    ),
+    "an excerpt that ends in a traceback": (
+        'Traceback (most recent call last):\n  File "/b/src/megatron/bridge/models/q.py", line 9, in provide\n    table[na',
+        "Fail",
+        "provider",
+    ),
+    "an excerpt that ends in a step": (
+        '[rank1]:   File "/opt/Megatron-LM/megatron/core/transformer/block.py", line 9, in forward\n[rank1]:     layer(',
+        "Fail",
+        "trainer",
+    ),
+    "an engine's traceback whose files are cut off": (
+        "(EngineCore_DP0 pid=7) ERROR 01-31 10:00:00 [core.py:8] Traceback (most recent call last):\n"
+        '(EngineCore_DP0 pid=7) ERROR 01-31 10:00:00 [core.py:8]   File "/opt/ve',
+        "Blocked",
+        "rollout engine",
+    ),
+    "a traceback without its indentation, in a web page's quotation marks": (
+        "Traceback (most recent call last):\nFile “/opt/vllm/v1/core.py”, line 9, in run\ngo(config)\nValueError: no\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "IPython's traceback": (
+        "ValueError                                Traceback (most recent call last)\n<ipython-input-3-aa> in <module>\n"
+        "----> 1 engine = LLM(path)\n\n/opt/vllm/entrypoints/llm.py in __init__(self, model)\n    101     go()\n"
+        "--> 102     raise ValueError(1)\n\nValueError: 1\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "a quotation": (
+        "> [rank0]: Traceback (most recent call last):\n"
+        '> [rank0]:   File "/b/src/megatron/bridge/q.py", line 9, in provide\n> [rank0]: KeyError: 7\n',
+        "Fail",
+        "provider",
+    ),
+    "the first of two processes": (
+        '(A pid=1) Traceback (most recent call last):\n(A pid=1)   File "/b/src/megatron/bridge/q.py", line 9, in provide\n'
+        '(A pid=1) KeyError: 7\nTraceback (most recent call last):\n  File "/q/z.py", line 1, in main\nValueError: it ended\n',
+        "Fail",
+        "provider",
+    ),
+    "NaN as Megatron says it": (
+        " iteration 4/ 9 | consumed samples: 8 | lm loss: 1.0E+00 | grad norm: nan |\n",
+        "Fail",
+        "training",
+    ),
     "an end": (STEP.format(0.5) + DONE, "Pass", ""),
     "an end with residual words": (
         STEP.format(0.5) + DONE + "resource_tracker: There appear to be 1 leaked shared_memory objects\n",
@@ -138,6 +222,19 @@ CASES = {
     "an excerpt without an end": (STEP.format(0.5), "Unknown", ""),
     "prose": ("hello\nworld\n", "Unknown", ""),
     "passing tests": ("......                     [100%]\n6 passed in 2.31s\n", "Pass", ""),
+    "passing tests, some expected to fail": ("=== 6 passed, 1 xfailed, 2 warnings in 2.31s ===\n", "Pass", ""),
+    "tests that cannot be imported": ("=== 3 passed, 2 errors in 2.31s ===\n", "Blocked", "test"),
+    "a configuration that speaks of errors": (
+        "+ python3 -m x data.truncation='error'\n  'exit_on_error': True, 'FAILED': 0\n  error_rate ....... 0\n",
+        "Unknown",
+        "",
+    ),
+    "prose that speaks of errors": ("If the run failed with an error, look for exceptions. It died yesterday.\n", "Unknown", ""),
+    "a sentence around a traceback": (
+        "我运行后报错如下\n" + raised("ModuleNotFoundError: No module named 'q'", "/q/w.py"),
+        "Blocked",
+        "dependency",
+    ),
     "failing tests": ("FAILED tests/test_x.py::test_a - assert 1 == 2\n=== 1 failed, 5 passed in 2.31s ===\n", "Fail", "test"),
 }
 
@@ -149,6 +246,50 @@ def test_a_cause_is_judged_by_kind_by_whose_code_raised_it_and_by_phase(name: st
     assert (found.verdict, found.boundary) == (verdict, boundary), found
     assert verdict != "Blocked" or "No evidence against the provider" in found.advice
     assert verdict not in ("Fail", "Blocked") or (found.evidence and found.advice and found.follow_up)
+
+
+NO_PASS = {
+    "a run that failed before one that passed": BUILT + STEP.format(1) + raised("TypeError: x", "/q/w.py") + NEXT_RUN + DONE,
+    "a run that passed before one that is cut off": BUILT + STEP.format(1) + DONE + NEXT_RUN,
+    "a run that passed before one that is interrupted": BUILT + DONE + NEXT_RUN + "KeyboardInterrupt\n",
+    "a run that passed before one that cannot read its configuration": BUILT
+    + DONE
+    + NEXT_RUN
+    + raised("omegaconf.errors.ConfigKeyError: Key 'x' is not in struct", "/q/w.py"),
+    "tests that failed before others that passed": "= 1 failed in 2.3s =\n= test session starts =\n= 6 passed in 2.0s =\n",
+    "tests that passed in a command that failed": "6 passed in 2.0s\n##[error]Process completed with exit code 1.\n",
+    "a last validation that breaks": DONE + raised("TypeError: x", "/v/verl/trainer/ppo/ray_trainer.py"),
+    "a last validation of somebody else's that breaks": DONE + raised("ValueError: x", "/q/w.py"),
+    "a last checkpoint that has no room": DONE
+    + raised("OSError: [Errno 28] No space left on device", "/v/verl/utils/checkpoint/m.py"),
+    "a last step without memory": DONE + raised("torch.OutOfMemoryError: CUDA out of memory. Tried", "/v/verl/w.py"),
+    "a process that died after the last step": DONE + "ray.exceptions.ActorDiedError: The actor died unexpectedly.\n",
+    "a job that was cancelled after its last step": DONE
+    + "slurmstepd: error: *** JOB 7 ON n CANCELLED AT 2026-01-01T00:00:00 ***\n",
+    "a job whose time was over after its last step": DONE
+    + "slurmstepd: error: *** JOB 7 ON n CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n",
+    "a command that was stopped after its last step": DONE + "timeout: sending signal TERM to command 'bash'\n+ exit 124\n",
+    "a crash after the last step": DONE + "Fatal Python error: Segmentation fault\n",
+    "a metric that misses its threshold": DONE + '│ FAIL │ data["train/loss"]["10"] < 0.1 │ 0.4 │ \n',
+    "another bar's end": "Loading shards: 100%|##| 2/2\nTraining Progress:  50%|#  | 1/2 [00:10<00:10]\n",
+}
+
+
+@pytest.mark.parametrize("name", NO_PASS)
+def test_nothing_that_speaks_against_a_success_is_overlooked(name: str, tmp_path: Path) -> None:
+    found = told(tmp_path, NO_PASS[name])
+    assert found.verdict not in ("Pass", "Noise"), found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        raised("ConnectionResetError: [Errno 104] Connection reset by peer", "/q/w.py") + "trying again\n",
+        "x.py:1: UserWarning: no fast path\n" + raised("ModuleNotFoundError: No module named 'apex'", "/v/verl/u.py"),
+    ],
+)
+def test_what_a_run_overcame_does_not_count_against_it(text: str, tmp_path: Path) -> None:
+    assert told(tmp_path, text + BUILT + STEP.format(1) + DONE).verdict == "Pass"
 
 
 def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@ from .. import explain, redact, signatures
 from ..cluster import PROJECT
 from ..documents import convert, parse
 from ..errors import BadInput
-from ..explain import Explanation, Progress, Scan
+from ..explain import Explanation, Scan
+from ..log_lines import CUT_OFF
 from . import description, learning
 from .description import Learning
 from .learning import LogMetrics
@@ -32,25 +33,14 @@ PHASES = {
     "done": "after the last step",
     "": "unknown",
 }
+ENDED_BADLY = "Not a pass: it came to its end, but then a process ended badly, and nothing says why."
 # A run that says how it ended, whatever else it printed.
 _BAD_END = re.compile(
     rb"(?i)(?:exit(?:ed|ing|s)?(?: with)?(?: non-zero)?(?: exit)?[ -]?(?:code|status)|return(?:ed|s)?[ -]?code|\brc)"
     rb"[ :=]+(?!0\b)-?\d+"
-    rb"|^make: \*\*\* |Job failed\b|status: FAILED|\bJob '.*' failed"
+    rb"|^make: \*\*\* |Job failed\b|status: FAILED|\bJob '.*' failed|^\++ exit (?!0\b)\d|^timeout: sending signal"
+    rb"|\bCANCELLED AT\b|^##\[error\]|^Error executing job with overrides"
 )
-# Functions that only a run with a built model is in: an excerpt without its beginning tells by them how far the run was.
-_STAGES: dict[signatures.Phase, re.Pattern[bytes]] = {
-    "train": re.compile(
-        rb", in (?:fit|_fit|update_actor|update_critic|update_policy|compute_log_prob|compute_values|generate_sequences"
-        rb"|train_step|forward_backward\w*|\w*save_checkpoint|grpo_train|dpo_train|sft_train|refit_policy_generation)\b"
-        rb"|ray::[\w-]*(?::\w+)?\.?\w*(?:update_actor|update_critic|compute_log_prob|generate_sequences|save_checkpoint|train)\("
-    ),
-    "build": re.compile(
-        rb", in (?:init_model|_build_model\w*|build_model\w*|provide_distributed_model|make_megatron_module|setup_model\w*)\b"
-    ),
-}
-SECOND_LOOK = 64 << 20
-"""Bytes up to which a log is read a second time, knowing how far the run was."""
 _PROGRESS = re.compile(rb"Training Progress:\s*(\d+)%")
 
 
@@ -112,10 +102,8 @@ def load(file: Path = FILE) -> Judgements:
 def of_log(path: Path, how: Learning | None = None) -> Triage:
     """Judge a log of any size. Raises BadInput when it cannot be read, is empty, or is no text."""
     rules, how = signatures.load(), how or description.load("verl").learning
-    seen, tail, stage = LogMetrics(), _Tail(), _Stage()
-    scan = Scan(rules, str(path)).read(_through(explain.pieces(path), seen, tail, stage))
-    if scan.progress.phase == "start" and stage.phase and path.stat().st_size <= SECOND_LOOK:
-        scan = Scan(rules, str(path), progress=Progress(stage.phase)).read(explain.pieces(path))
+    seen, tail = LogMetrics(), _Tail()
+    scan = Scan(rules, str(path)).read(_through(explain.pieces(path), seen, tail))
     told = explain.conclude([scan], rules, {"log": str(path)})
     return conclude(str(path), told, seen.finish(), how, tail.data, load())
 
@@ -153,19 +141,7 @@ class _Tail:
         self.data = (self.data + piece)[-TAIL:] if len(piece) < TAIL else piece[-TAIL:]
 
 
-class _Stage:
-    """How far the run was, by the functions in its tracebacks; None when they do not tell."""
-
-    def __init__(self) -> None:
-        self.phase: signatures.Phase | None = None
-
-    def feed(self, piece: bytes) -> None:
-        if self.phase == "train" or not (b", in " in piece or b"ray::" in piece):
-            return
-        self.phase = next((phase for phase, pattern in _STAGES.items() if pattern.search(piece)), self.phase)
-
-
-def _through(pieces: Iterable[bytes], *takers: LogMetrics | _Tail | _Stage) -> Iterator[bytes]:
+def _through(pieces: Iterable[bytes], *takers: LogMetrics | _Tail) -> Iterator[bytes]:
     for piece in pieces:
         for taker in takers:
             taker.feed(piece)
@@ -190,6 +166,8 @@ def conclude(log: str, told: Explanation, seen: LogMetrics, how: Learning, tail:
         _judge(found, told, judgements)
     if told.rule and found.verdict == "Blocked" and told.sure == "low" and told.phase in ("build", "train"):
         found.verdict = "Fail"  # Only an effect is known, but everything before it had been built.
+    if told.rule and told.sure == "low" and told.phase == "done":
+        found.verdict, found.advice = "Unknown", f"{ENDED_BADLY} {found.advice}"
     if found.verdict in ("Pass", "Noise"):
         _doubt(found, seen, how, tail)
     if follow := judgements.follow_ups.get(found.boundary):
@@ -204,6 +182,8 @@ def _judge(found: Triage, told: Explanation, judgements: Judgements) -> None:
         if one.fits(told):
             found.verdict, found.confidence, found.rule = one.verdict, one.confidence, ""
             found.boundary = one.boundary_is or found.boundary
+            if told.evidence.startswith(CUT_OFF):
+                found.confidence = "low"
             found.advice = (
                 f"No signature knows it; judged by {'its kind' if one.evidence else 'whose code raised it'}"
                 f"{', and how far the run was' if one.phase else ''}."
