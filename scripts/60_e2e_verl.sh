@@ -2,8 +2,8 @@
 # Validate a Megatron-Bridge change end to end through verl: every step of the procedure, ending in an honest verdict and a summary.
 #
 # usage: BRIDGE_REPO=PATH VERL_REPO=PATH ./scripts/60_e2e_verl.sh --level N[,N...] [--model ORG/NAME|FOLDER] [--variant NAME]
-#            [--override KEY=VALUE]... [--bridge-tests PATH]... [--steps N] [--baseline FILE] [--timeout S] [--stall S]
-#            [--via docker|slurm|sbatch|ray --image IMAGE:TAG] [--launcher-option OPTION]... [--json] [--plan]
+#            [--override KEY=VALUE]... [--bridge-tests PATH]... [--steps N] [--baseline CHECKOUT|FILE] [--setup COMMAND]
+#            [--timeout S] [--stall S] [--via docker|slurm|sbatch|ray] [--image IMAGE:TAG] [--launcher-option OPTION]... [--json] [--plan]
 #        … --recommend [--base REF]      which levels the changed files of BRIDGE_REPO call for, and why
 #        … --resume RUN                  go on with a run: what passed is not run again
 #
@@ -12,9 +12,12 @@
 #
 #   --plan        (= --dry-run) every step with its exact environment and command, checked against the checkouts; nothing is run
 #   --override    handed on to the wrapper, which takes it apart at spaces and globs: those are refused
+#   --baseline    for level 5: the unchanged checkout, which is trained first in the same way; or a log or metrics file of such a run
+#   --setup       a shell command that makes the environment ready, in the same container as the run; the summary tells of it
 #   --timeout     seconds for each start of the wrapper (7200); --stall: seconds without a word in its log (1800)
 #   --runs-dir    where runs' folders are made (.mvp/e2e); they are never overwritten
-#   --via         the whole procedure in a container, under Slurm, or as a Ray job of the cluster (--cluster); needs --image but for ray
+#   --via         the whole procedure in a container, under Slurm, or as a Ray job of the cluster (--cluster)
+#   --image       the container's image with its exact tag (or VERL_IMAGE); docker needs it, Slurm takes it through pyxis
 #   --description another procedure of templates/e2e: verl-cpu-smoke runs the real verl on CPUs (VERL_REPO only)
 #
 # The wrapper's own variables (MODEL_PATH, RM_MODEL_PATH, TRAIN_FILES, VAL_FILES, NUM_GPUS, USE_DUMMY_MODEL …) are taken from the
@@ -26,10 +29,11 @@
 #   BRIDGE_REPO=~/Megatron-Bridge VERL_REPO=~/verl ./scripts/60_e2e_verl.sh --level 0 --model Qwen/Qwen2.5-0.5B
 #   BRIDGE_REPO=~/Megatron-Bridge ./scripts/60_e2e_verl.sh --recommend --base origin/main
 #   ./scripts/60_e2e_verl.sh --level 1,2 --plan
-#   ./scripts/60_e2e_verl.sh --level 5 --steps 50 --baseline base/wrapper.log --via slurm --image verlai/verl:TAG
+#   ./scripts/60_e2e_verl.sh --level 5 --steps 50 --baseline ~/Megatron-Bridge.main --via slurm --image verlai/verl:TAG \
+#       --setup 'pip install nvidia-modelopt'
 export MVP_E2E_PYTHONPATH=${MVP_E2E_PYTHONPATH-${PYTHONPATH-}}
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-own='--level= --variant= --model= --override= --bridge-tests= --steps= --baseline= --timeout= --stall= --runs-dir= --resume= --recommend'
+own='--level= --variant= --model= --override= --bridge-tests= --steps= --baseline= --setup= --timeout= --stall= --runs-dir= --resume= --recommend'
 parse_options "$own --base= --via= --image= --launcher-option= --description= --plan --json" "$@"
 [[ -z $DRY_RUN ]] || OPTS+=(--plan)
 find_python

@@ -25,8 +25,8 @@ for item in "$@"; do
   items+=("${files[@]}")
 done
 ((${#items[@]} > 1)) || start "${items[0]}" --pretty
-# The long ones first, or the last of them would run alone.
-mapfile -t items < <(du -sb "${items[@]}" | sort -rn | cut -f2)
+# The long ones first, or the last of them would run alone: those that only start a long training, then by size.
+mapfile -t items < <({ grep -l '^# long: ' "${items[@]}" -d skip | sed 's/^/9999999999\t/' && du -sb "${items[@]}"; } | sort -rn | cut -f2 | awk '!seen[$0]++')
 
 logs=$(mktemp -d)
 declare -A running=() since=()

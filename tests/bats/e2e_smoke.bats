@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# long: trains five times
 # The end-to-end procedure over the real verl, from nothing to a verdict: smoke, save and resume, learning signal.
 
 load helpers

@@ -38,7 +38,27 @@ if fault == "deaf":
     time.sleep(600)
 if fault == "silent-exit":
     raise SystemExit(0)
+if not (Path(given["actor_rollout_ref.model.path"]) / "config.json").exists():
+    fail(
+        ["/opt/transformers/configuration_utils.py"], "OSError: the model folder does not appear to have a file named config.json"
+    )
+megatron = "actor_rollout_ref.actor.megatron."
+names = ("tensor_model", "pipeline_model", "context", "expert_model")
+tp, pp, cp, ep = (int(given[f"{megatron}{name}_parallel_size"]) for name in names)
+gpus = int(given["trainer.n_gpus_per_node"])
+if gpus % (tp * pp * cp) or gpus % (ep * pp):
+    fail(["/opt/megatron/core/parallel_state.py"], f"RuntimeError: world_size ({gpus}) is not divisible by {tp * pp * cp}")
+say(f"> initialized tensor model parallel with size {tp}, pipeline {pp}, expert {ep}")
 say("Qwen2ForCausalLM contains 494.03M parameters")
+if fault == "finalised-alone" and tp > 1:
+    fail(
+        ["/b/3rdparty/Megatron-LM/megatron/core/tensor_parallel/layers.py"],
+        f"ValueError: First dimension of the tensor should be divisible by tensor parallel size: 1 % {tp} != 0",
+    )
+if given[f"{megatron}use_megatron_fsdp"] == "True":
+    say("Wrapping with Megatron-FSDP")
+    if fault == "fsdp":
+        fail(["/b/3rdparty/Megatron-LM/megatron/core/distributed/fsdp/adapter.py"], "AssertionError: expected a DTensor")
 if fault == "provider":
     say("building")
     fail(

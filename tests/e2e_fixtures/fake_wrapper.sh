@@ -9,6 +9,13 @@ LAUNCH=(python3)
 if [ "${VERL_USE_UV:-1}" != 0 ] && [ "${FAKE_UV:-0}" = 1 ]; then LAUNCH=(uv run --frozen python3); fi
 MODEL_ID=${MODEL_ID:-Qwen/Qwen2.5-0.5B}
 MODEL_PATH=${MODEL_PATH:-${HOME}/models/${MODEL_ID}}
+USE_DUMMY_MODEL=${USE_DUMMY_MODEL:-False}
+DUMMY_MODEL_PATH=${DUMMY_MODEL_PATH:-${HOME}/dummy_models/${MODEL_ID}}
+if [ "$USE_DUMMY_MODEL" = "True" ]; then
+  "${LAUNCH[@]}" scripts/init_random_model.py --hf_model_path "${MODEL_PATH}" --new_config_path "${DUMMY_MODEL_CONFIG_PATH}" \
+    --output_path "${DUMMY_MODEL_PATH}"
+  MODEL_PATH="${DUMMY_MODEL_PATH}"
+fi
 RM_MODEL_PATH=${RM_MODEL_PATH:-${HOME}/models/rm}
 TRAIN_FILES=${TRAIN_FILES:-${HOME}/data/gsm8k/train.parquet}
 VAL_FILES=${VAL_FILES:-${HOME}/data/gsm8k/test.parquet}
@@ -26,7 +33,7 @@ VANILLA_MBRIDGE=${VANILLA_MBRIDGE:-False}
 VALUE_VANILLA_MBRIDGE=${VALUE_VANILLA_MBRIDGE:-$VANILLA_MBRIDGE}
 USE_MEGATRON_FSDP=${USE_MEGATRON_FSDP:-False}
 ROUTING_REPLAY_MODE=${ROUTING_REPLAY_MODE:-disabled}
-: "$VALUE_VANILLA_MBRIDGE" "$COMMON_VPP" "$COMMON_EP" "$COMMON_ETP" "$ALL_OFFLOAD" "$VAL_BEFORE_TRAIN" "$TEST_FREQ" "$ENGINE"
+: "$VALUE_VANILLA_MBRIDGE" "$COMMON_VPP" "$COMMON_ETP" "$ALL_OFFLOAD" "$VAL_BEFORE_TRAIN" "$TEST_FREQ" "$ENGINE"
 # shellcheck disable=SC2068 # as the real one
 "${LAUNCH[@]}" -m verl.trainer.main_ppo --config-path=config --config-name='ppo_megatron_trainer.yaml' \
   actor_rollout_ref.model.path="${MODEL_PATH}" \
@@ -36,7 +43,11 @@ ROUTING_REPLAY_MODE=${ROUTING_REPLAY_MODE:-disabled}
   actor_rollout_ref.ref.megatron.vanilla_mbridge="${VANILLA_MBRIDGE}" \
   critic.megatron.vanilla_mbridge="${VALUE_VANILLA_MBRIDGE}" \
   actor_rollout_ref.actor.megatron.use_megatron_fsdp="${USE_MEGATRON_FSDP}" \
-  actor_rollout_ref.actor.megatron.tensor_model_parallel_size="$((COMMON_TP * COMMON_PP * COMMON_CP * INFER_TP / INFER_TP))" \
+  actor_rollout_ref.actor.megatron.tensor_model_parallel_size="${COMMON_TP}" \
+  actor_rollout_ref.actor.megatron.pipeline_model_parallel_size="${COMMON_PP}" \
+  actor_rollout_ref.actor.megatron.context_parallel_size="${COMMON_CP}" \
+  actor_rollout_ref.actor.megatron.expert_model_parallel_size="${COMMON_EP}" \
+  actor_rollout_ref.rollout.tensor_model_parallel_size="${INFER_TP}" \
   actor_rollout_ref.actor.megatron.router_replay.mode="${ROUTING_REPLAY_MODE}" \
   data.train_files="${TRAIN_FILES}" data.val_files="${VAL_FILES}" \
   reward.reward_model.model_path="${RM_MODEL_PATH}" \

@@ -4,6 +4,7 @@ over the real Megatron config of the verl that is installed here."""
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -29,10 +30,14 @@ def commit(folder: Path) -> None:
 
 
 def make_bridge(folder: Path) -> Path:
-    """A Megatron-Bridge checkout with a passing, focused test."""
-    for package in ("src/megatron/bridge", "3rdparty/Megatron-LM/megatron/core"):
-        (folder / package).mkdir(parents=True)
-        (folder / package / "__init__.py").write_text("__version__ = '0'\n")
+    """A Megatron-Bridge checkout with Megatron-LM as a submodule and two passing, focused tests."""
+    megatron = folder.with_name(f"{folder.name}-megatron-lm")
+    for package in (folder / "src/megatron/bridge", megatron / "megatron/core"):
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text("__version__ = '0'\n")
+    commit(megatron)
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(megatron), "3rdparty/Megatron-LM")
     tests = folder / "tests/unit_tests/models"
     tests.mkdir(parents=True)
     (tests / "test_model_provider_mixin.py").write_text("def test_provider():\n    assert True\n")
@@ -55,21 +60,44 @@ def make_verl(folder: Path) -> Path:
     script = folder / "tests/special_e2e/run_ppo_trainer_megatron.sh"
     script.parent.mkdir(parents=True)
     shutil.copy(FIXTURES / "fake_wrapper.sh", script)
+    for name, place in {
+        "fake_preparation.py": "examples/data_preprocess/gsm8k.py",
+        "fake_model.py": "scripts/init_random_model.py",
+    }.items():
+        (folder / place).parent.mkdir(parents=True)
+        shutil.copy(FIXTURES / name, folder / place)
     commit(folder)
     return folder
 
 
-def make_home(folder: Path, rows: int = 4) -> Path:
-    """A home with data, model and a reward model where the wrapper looks for them."""
+def write_data(folder: Path, rows: int = 4, **more: object) -> None:
+    """``train.parquet`` and ``test.parquet`` with the columns that verl reads; ``more``: one more column's value."""
     import pyarrow
     from pyarrow import parquet
 
-    data = folder / "data" / "gsm8k"
-    data.mkdir(parents=True)
-    table = pyarrow.table({name: [str(row) for row in range(rows)] for name in ("data_source", "prompt", "reward_model")})
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = {name: [str(row) for row in range(rows)] for name in ("data_source", "prompt", "reward_model")}
+    table = pyarrow.table(columns | {name: [value] * rows for name, value in more.items()})
     for name in ("train", "test"):
-        parquet.write_table(table, data / f"{name}.parquet")
+        parquet.write_table(table, folder / f"{name}.parquet")
+
+
+def write_variant(folder: Path, **config: object) -> Path:
+    """A model whose config.json says more: experts, a vision tower, MTP layers."""
+    write_model(folder)
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | config))
+    return folder
+
+
+def make_home(folder: Path) -> Path:
+    """A home with data and models where the wrapper looks for them; no reward model."""
+    write_data(folder / "data" / "gsm8k")
+    write_data(folder / "data" / "geo3k", images=["an image"])
     write_model(folder / "models" / "Qwen" / "Qwen2.5-0.5B")
+    write_variant(folder / "models" / "Qwen" / "moe", num_experts=8)
+    write_variant(folder / "models" / "Qwen" / "vl", vision_config={"depth": 2})
+    write_variant(folder / "models" / "Qwen" / "mtp", num_nextn_predict_layers=1)
     for name in ("modelopt", "vllm"):
         (folder / "packages" / name).mkdir(parents=True)
         (folder / "packages" / name / "__init__.py").write_text("")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,9 @@ import pytest
 
 from mvp_helpers import processes
 from mvp_helpers.e2e import checkouts, description, execute, launch, matrix, runs, summary, wrapper
-from mvp_helpers.e2e.procedure import Procedure, Step, request_from
+from mvp_helpers.e2e.procedure import Procedure
+from mvp_helpers.e2e.request import request_from
+from mvp_helpers.e2e.step import Step
 from mvp_helpers.e2e.summary import Summary
 from mvp_helpers.errors import BadInput, Blocked
 from mvp_helpers.paths import E2eRun
@@ -44,13 +48,13 @@ class World:
         procedure = Procedure(folder, request, self.env | (env or {}), self.said.append)
         return procedure.run(), procedure
 
-    def run(self, request: Any, **env: str) -> tuple[Summary, Procedure]:
+    def run(self, request: Any, take: tuple[str, ...] = ("imports", "bridge-checks"), **env: str) -> tuple[Summary, Procedure]:
         """A run that takes the slow steps from the first one, as a resume does."""
         if self.passed is None:
             _, procedure = self.fresh(self.request("0"))
             self.passed = procedure.folder
         folder = runs.new(self.root / "runs", request)
-        for name in ("imports", "bridge-checks", "drift"):
+        for name in take:
             shutil.copytree(self.passed.path / "steps" / name, folder.path / "steps" / name)
         procedure = Procedure(folder, request, self.env | env, self.said.append)
         return procedure.run(), procedure
@@ -216,6 +220,139 @@ def test_a_passed_step_is_not_run_again_and_a_changed_checkout_stops_a_resume(
         Procedure(first.folder, first.request, world.env, world.said.append).run()
 
 
+# -- further levels --------------------------------------------------------------------------------------------------------------
+
+EXPERTS = ["actor_rollout_ref.actor.megatron.expert_tensor_parallel_size=1"]
+IMAGES = "data.train_files={}/data/geo3k/train.parquet"
+MTP = ["actor_rollout_ref.model.mtp.enable=True"]
+QAT = ["actor_rollout_ref.rollout.quantization=fp8"]
+
+
+@pytest.mark.parametrize(
+    ("levels", "variants", "model", "overrides", "log", "limit"),
+    [
+        ("2", (), "", [], "tensor model parallel with size 2, pipeline 2", "COMMON_EP=1"),
+        ("2", ("moe",), "Qwen/moe", [], "expert 2", "save/resume not run"),
+        ("3", (), "", [], "Wrapping with Megatron-FSDP", "all parallel sizes 1"),
+        ("4", ("vlm",), "Qwen/vl", [IMAGES], "step:1 ", "the vision encoder"),
+        ("4", ("moe",), "Qwen/moe", EXPERTS, "expert 2", "save/resume not run"),
+        ("4", ("mtp",), "Qwen/mtp", MTP, "step:1 ", "save/resume not run"),
+        ("4", ("qat",), "", QAT, "step:1 ", "save/resume not run"),
+    ],
+)
+def test_every_further_level_runs_to_a_pass(
+    world: World, levels: str, variants: tuple[str, ...], model: str, overrides: list[str], log: str, limit: str
+) -> None:
+    given = [text.format(world.env["HOME"]) for text in overrides]
+    found, procedure = world.run(world.request(levels, variants, model, overrides=given))
+    assert found.result == "Pass", summary.text(found)
+    run = procedure.steps[-1]
+    assert run.name.startswith(f"level-{levels}") and log in Path(run.log).read_text()
+    assert any(text.startswith(limit) for text in found.limitations), found.limitations
+    commands = " ".join(value for name, value in found.evidence if name.startswith("Command"))
+    assert all(text in commands for text in given), "what was switched on is in the report"
+    variant = next(one for one in found.deliverables if one.name == "Requested variants")
+    assert variant.verdict == "Pass" and f"level {levels}" in variant.reason
+    assert any(name.startswith("Resolved config") for name, _ in found.evidence)
+
+
+@pytest.mark.parametrize(
+    ("levels", "fault", "boundary"),
+    [("2", "finalised-alone", "parallel state"), ("3", "fsdp", "AssertionError"), ("2", "exit-code", "exit code 3")],
+)
+def test_a_further_level_that_fails_says_where(world: World, levels: str, fault: str, boundary: str) -> None:
+    found, step = world.fault(fault, levels)
+    assert (found.result, step.verdict) == ("Fail", "Fail"), summary.text(found)
+    assert boundary in step.reason
+
+
+@pytest.mark.parametrize(
+    ("levels", "variants", "model", "overrides", "words"),
+    [
+        ("2", (), "", ["actor_rollout_ref.actor.megatron.tensor_model_parallel_size=1"], "tensor_model_parallel_size=1, not 2"),
+        ("2", ("moe",), "", [], "no model for 'EP 2, for a MoE model'"),
+        ("4", ("moe",), "", EXPERTS, "no model for 'expert routing'"),
+        ("4", ("vlm",), "", [IMAGES], "no model for 'images or video'"),
+        ("4", ("vlm",), "Qwen/vl", ["data.train_files={}/data/gsm8k/train.parquet"], "hold nothing in images or videos"),
+        ("4", ("mtp",), "", MTP, "no model for 'multi-token prediction'"),
+    ],
+)
+def test_a_run_that_would_not_exercise_its_feature_is_blocked_before_a_gpu_is_used(
+    world: World, levels: str, variants: tuple[str, ...], model: str, overrides: list[str], words: str
+) -> None:
+    given = [text.format(world.env["HOME"]) for text in overrides]
+    found, procedure = world.run(world.request(levels, variants, model, overrides=given))
+    drift = next(step for step in procedure.steps if step.name == "drift")
+    assert (found.result, drift.verdict, procedure.steps[-1].verdict) == ("Blocked", "Blocked", "Skipped")
+    assert words in drift.reason, drift.reason
+    variant = next(one for one in found.deliverables if one.name == "Requested variants")
+    assert variant.verdict == "Skipped" and "drift is Blocked" in variant.reason
+
+
+def test_one_level_that_fails_leaves_the_later_ones_skipped_and_the_earlier_ones_passed(world: World) -> None:
+    found, procedure = world.run(world.request("0,2,3"), FAKE_FAULT="finalised-alone")
+    assert [step.verdict for step in procedure.steps[-3:]] == ["Pass", "Fail", "Skipped"]
+    verdicts = {one.name: one.verdict for one in found.deliverables}
+    assert verdicts["verl Megatron backend run"] == "Pass" and verdicts["Requested variants"] == "Fail"
+    assert found.result == "Fail" and "level-2-dense-stress" in found.sentence
+
+
+def test_a_dummy_model_is_made_anew_for_each_run_and_admitted(world: World, tmp_path: Path) -> None:
+    config = fixtures.write_variant(tmp_path / "new", num_experts=4) / "config.json"
+    env = {"USE_DUMMY_MODEL": "True", "DUMMY_MODEL_CONFIG_PATH": str(config)}
+    found, procedure = world.run(world.request("0", env=env), **env)
+    assert found.result == "Pass", summary.text(found)
+    assert (procedure.folder.path / "dummy-model" / "config.json").read_text() == config.read_text()
+    assert any(text.startswith("dummy model") for text in found.limitations)
+
+
+def test_a_baseline_checkout_is_run_beside_the_candidate(world: World, changed: Callable[[Path, str], None]) -> None:
+    base = world.root / "baseline-bridge"
+    if not base.exists():
+        fixtures.make_bridge(base)
+    found, procedure = world.fresh(world.request("5", baseline=str(base)))
+    assert found.result == "Pass", summary.text(found)
+    names = [step.name for step in procedure.steps]
+    assert names[-2:] == ["level-5-baseline", "level-5-train"] and "imports-baseline" in names
+    assert (
+        f"worker: megatron.bridge = {base}/src/megatron/bridge/__init__.py"
+        in procedure.steps[names.index("imports-baseline")].evidence
+    )
+    assert dict(found.evidence)["baseline repo"].endswith("clean")
+    assert any("against the baseline" in text for text in procedure.steps[-1].learning)
+    assert str(base) in procedure.steps[-2].env["PYTHONPATH"] and str(base) not in procedure.steps[-1].env["PYTHONPATH"]
+
+
+def test_a_baseline_that_fails_too_blocks_because_it_was_broken_before(world: World) -> None:
+    base = world.root / "baseline-bridge"
+    if not base.exists():
+        fixtures.make_bridge(base)
+    request = world.request("5", baseline=str(base))
+    procedure = Procedure(
+        runs.new(world.root / "runs", request), request, world.env | {"FAKE_FAULT": "provider"}, world.said.append
+    )
+    procedure.states = []
+    step = procedure._step("level-5-baseline", "baseline", procedure._wrapper(procedure.planned[0]))
+    assert step.verdict == "Blocked" and step.reason.startswith("the unchanged code does not pass either: provider")
+
+
+def test_a_setup_command_runs_first_is_evidence_and_blocks_when_it_fails(world: World) -> None:
+    request = world.request("0", setup="echo installed > $HOME/setup-ran", image="verlai/verl:some-tag")
+    found, procedure = world.run(request)
+    assert found.result == "Pass" and [step.name for step in procedure.steps][:3] == ["checkouts", "setup", "environment"]
+    assert Path(world.env["HOME"], "setup-ran").read_text() == "installed\n"
+    assert "the environment was prepared by: echo installed > $HOME/setup-ran" in found.limitations
+    assert dict(found.evidence)["Container image"] == "verlai/verl:some-tag"
+    found, procedure = world.run(world.request("0", setup="echo no such package >&2; exit 7"))
+    assert found.result == "Blocked" and "exit code 7" in found.sentence and "no such package" in found.sentence
+
+
+def test_the_person_watching_hears_that_a_quiet_run_still_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mvp_helpers.e2e.procedure.QUIET_S", 0.5)
+    world.fault("hang", timeout_s=3.0)
+    assert any("its log's last line: +" in text for text in world.said)
+
+
 # -- before anything is started --------------------------------------------------------------------------------------------------
 
 
@@ -236,15 +373,21 @@ def test_a_failing_focused_test_fails_and_pytest_that_runs_nothing_is_no_pass(
     test = world.bridge / "tests/unit_tests/models/test_param_mapping.py"
     place = iter(range(10))
 
-    def verdict(text: str) -> Step:
+    def verdict(text: str, of: str = str(test.relative_to(world.bridge))) -> Step:
         changed(test, text)
-        request = world.request("0", tests=[str(test.relative_to(world.bridge))])
+        request = world.request("0", tests=[of])
         folder = E2eRun(world.root / f"tests-{next(place)}")
         procedure = Procedure(folder, request, world.env, world.said.append)
         return procedure._step("bridge-checks", "tests", procedure._tests)
 
     assert verdict("def test_mapping():\n    assert False\n").verdict == "Fail"
     assert verdict("import nothing_like_this\n").verdict == "Blocked"
+    gone = verdict("def test_mapping():\n    assert True\n", f"{test.relative_to(world.bridge)}::test_gone")
+    assert (gone.verdict, "pytest ran no such test" in gone.reason) == ("Blocked", True), gone.reason
+    new = world.bridge / "tests/unit_tests/models/test_new.py"
+    changed(new, "def test_new():\n    assert True\n")
+    usage = verdict("", of="tests/unit_tests/models/test_new.py::test_gone")
+    assert (usage.verdict, "exit code 4" in usage.reason) == ("Skipped", True), usage.reason
     other = world.bridge / "tests/unit_tests/models/test_model_provider_mixin.py"
     changed(other, "")
     empty = verdict("")
@@ -269,6 +412,27 @@ def test_an_environment_that_lacks_something_blocks_with_what_to_do(world: World
     step = procedure.steps[1]
     assert (step.name, step.verdict) == ("environment", "Blocked")
     assert any(words in text for text in [step.reason, *step.evidence]), step
+
+
+def test_missing_data_are_prepared_with_the_checkouts_own_script(world: World, tmp_path: Path) -> None:
+    env = {"TRAIN_FILES": str(tmp_path / "new/train.parquet"), "VAL_FILES": str(tmp_path / "new/test.parquet")}
+    found, procedure = world.run(world.request("0", env=env), FAKE_FAULT="no-hub", **env)
+    assert found.result == "Blocked" and "the data could not be prepared: " in found.sentence
+    assert "Couldn't reach" in found.sentence
+    found, procedure = world.run(world.request("0", env=env), **env)
+    assert found.result == "Pass", summary.text(found)
+    assert any("examples/data_preprocess/gsm8k.py --local_save_dir" in text for text in procedure.steps[1].evidence)
+
+
+def test_a_submodule_that_nobody_checked_out_blocks_with_the_command(world: World, tmp_path: Path) -> None:
+    fixtures.git(world.bridge, "worktree", "add", "-q", str(tmp_path / "bridge"))
+    env = {"BRIDGE_REPO": str(tmp_path / "bridge")}
+    found, procedure = world.run(world.request("0", env=env), **env)
+    fixtures.git(world.bridge, "worktree", "remove", "--force", str(tmp_path / "bridge"))
+    assert found.result == "Blocked" and "3rdparty/Megatron-LM is empty: git submodule update --init" in found.sentence
+    assert any("bridge: submodule -" in text for text in procedure.steps[0].evidence)
+    _, whole = world.run(world.request("0"))
+    assert any("bridge: submodule" in text and "3rdparty/Megatron-LM" in text for text in whole.steps[0].evidence)
 
 
 def test_parquet_of_the_wrong_kind_is_named(world: World, tmp_path: Path) -> None:
@@ -340,11 +504,14 @@ def test_a_preview_starts_nothing_that_a_wrapper_calls(tmp_path: Path) -> None:
         ({"levels": "4"}, "needs a variant"),
         ({"levels": "4", "variants": ("vlm",)}, "text-only"),
         ({"levels": "4", "variants": ("vlm",), "overrides": ["trainer.x=1"]}, "text-only"),
+        ({"levels": "4", "variants": ("mtp",), "overrides": ["actor_rollout_ref.model.mtp.enable=False"]}, "switches MTP on"),
+        ({"levels": "0", "baseline": "/no/such.jsonl"}, "none of the levels is"),
+        ({"levels": "5", "baseline": "/usr"}, "--baseline=/usr is not a git checkout"),
         ({"overrides": ["a=b c"]}, "takes it apart"),
         ({"overrides": ["a=*"]}, "takes it apart"),
         ({"overrides": ["nothing"]}, "is no override"),
         ({"model": "/no/such/model"}, "no config.json"),
-        ({"baseline": "/no/such.jsonl"}, "cannot read"),
+        ({"levels": "5", "baseline": "/no/such.jsonl"}, "cannot read"),
         ({"env": {"BRIDGE_REPO": ""}}, "BRIDGE_REPO is not set"),
         ({"env": {"BRIDGE_REPO": "/no/such"}}, "is not a folder"),
         ({"env": {"BRIDGE_REPO": "/usr"}}, "is not a git checkout"),
@@ -433,28 +600,46 @@ def test_an_exit_status_is_the_commands_own_and_its_log_is_whole_and_masked(tmp_
         execute.run(argv, tmp_path, env, tmp_path / "log", "mark", 30, 30)
 
 
+def test_an_interrupt_while_a_command_starts_leaves_nothing_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execute.run(["sleep", "600"], tmp_path, dict(os.environ), tmp_path / "log", "started", 60, 60)
+    assert not processes.holding(execute.MARK, "started")
+
+
 def test_the_same_procedure_is_launched_elsewhere_with_both_checkouts_mounted(world: World) -> None:
     from argparse import Namespace
 
-    request = world.request("0")
-    asked = {"description": "verl", "level": "0", "override": ["a=1"], "timeout": 60.0, "stall": 30.0, "json": True}
-    unasked = {"variant": [], "bridge_tests": [], "model": "", "steps": None, "baseline": "", "resume": ""}
-    args = Namespace(**asked, **unasked, via="slurm", image="verlai/verl:x", launcher_option=["--partition=gpu"])
-    argv = launch.argv(args, request, world.root / "runs", world.env)
-    assert argv[0] == "srun" and "--container-image=verlai/verl:x" in argv and "--partition=gpu" in argv
-    mounts = next(word for word in argv if word.startswith("--container-mounts="))
+    request = world.request("0", overrides=["a=1"], image="verlai/verl:x")
+    runs_folder = world.root / "runs"
+    asked = {"description": "verl", "resume": "", "timeout": 60.0, "stall": 30.0, "json": True}
+
+    def argv(via: str, image: str = "verlai/verl:x") -> list[str]:
+        args = Namespace(**asked, via=via, image=image, launcher_option=["--partition=gpu"])
+        return launch.argv(args, request, runs_folder, world.env)
+
+    slurm = argv("slurm")
+    assert slurm[0] == "srun" and "--container-image=verlai/verl:x" in slurm and "--partition=gpu" in slurm
+    mounts = next(word for word in slurm if word.startswith("--container-mounts="))
     assert f"{world.bridge}:{world.bridge}" in mounts and f"{world.verl}:{world.verl}" in mounts
-    assert argv[argv.index("--override") + 1] == "a=1" and "--via" not in argv
-    docker = launch.argv(Namespace(**{**vars(args), "via": "docker"}), request, world.root / "runs", world.env)
+    assert slurm[slurm.index("--override") + 1] == "a=1" and "--via" not in slurm
+    assert not any("container" in word for word in argv("slurm", ""))
+    docker = argv("docker")
     assert docker[:2] == ["docker", "run"] and f"{world.verl}:{world.verl}" in docker and f"BRIDGE_REPO={world.bridge}" in docker
-    batch = launch.argv(Namespace(**{**vars(args), "via": "sbatch"}), request, world.root / "runs", world.env)
+    assert docker[docker.index("--gpus") + 1] == "all" and docker[docker.index("--image") + 1] == "verlai/verl:x"
+    batch = argv("sbatch")
     assert batch[0] == "sbatch" and any(word.startswith("--wrap=srun ") for word in batch)
-    spec = json.loads(launch.jobspec(args, request, world.root / "runs", world.env))
+    spec = json.loads(launch.jobspec(Namespace(**asked), request, runs_folder, world.env))
     assert spec["workload"] == "e2e" and json.loads(spec["env_vars"]["E2E_ARGUMENTS"])[:2] == ["--description", "verl"]
     with pytest.raises(BadInput, match="--image is needed"):
-        launch.argv(Namespace(**{**vars(args), "image": ""}), request, world.root / "runs", world.env)
-    with pytest.raises(BadInput, match="not one of"):
-        launch.argv(Namespace(**{**vars(args), "via": "ssh"}), request, world.root / "runs", world.env)
+        argv("docker", "")
+    with pytest.raises(BadInput, match="not one of docker, slurm, sbatch, ray"):
+        argv("ssh")
 
 
 # -- descriptions ----------------------------------------------------------------------------------------------------------------

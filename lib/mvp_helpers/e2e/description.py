@@ -60,13 +60,22 @@ class Preparation(Data, frozen=True, kw_only=True):
     checkout: str
 
 
+class Dummy(Data, frozen=True, kw_only=True):
+    """Variables with which the wrapper makes a model of random weights: ``switch`` (True), its config, and the new folder."""
+
+    switch: str
+    config: str
+    path: str
+
+
 class Model(Data, frozen=True, kw_only=True):
-    """Where the model and the reward model are looked for; ``~`` is the user's home."""
+    """Where the model is looked for; ``~`` is the user's home."""
 
     id_variable: str
     path_variable: str
     default: str
     """With {MODEL_ID}."""
+    dummy: Dummy | None = None
 
 
 class RewardModel(Data, frozen=True, kw_only=True):
@@ -140,6 +149,12 @@ class Variant(Data, frozen=True, kw_only=True):
     """Why it cannot pass without overrides that switch the feature on."""
     proves: list[str] = []
     """Regular expressions of config keys of which an override must set one for the feature to be on."""
+    expect: dict[str, Any] = {}
+    """Values of the resolved config without which the run is not this variant's."""
+    model_has: str = ""
+    """Regular expression of a key in the model's config.json that a model with the feature has."""
+    data_has: list[str] = []
+    """Config keys that name columns, of which the training data must have one that is not empty."""
     limitation: str = ""
 
 
@@ -188,6 +203,8 @@ class Description(Data, frozen=True, kw_only=True):
     imports: list[Import]
     packages: list[Package] = []
     data: list[DataFile] = []
+    train_data: str = ""
+    """The config key with the training files."""
     preparation: Preparation | None = None
     model: Model
     reward_model: RewardModel | None = None
@@ -203,10 +220,13 @@ class Description(Data, frozen=True, kw_only=True):
     tests: list[str] = []
     expect: Expect = Expect()
     lines: Lines
+    source: str = ""
+    """Regular expression of changed files that the trainer can see at all; others call for no level."""
     levels: dict[int, Level]
     limitations: list[Limitation] = []
     learning: Learning
-    launchers: dict[str, list[str]] = {}
+    resolved: list[str] = []
+    """Config keys whose resolved values are part of the evidence."""
     devices: str = "gpu"
     """``cpu``: needs no GPU."""
 
@@ -245,8 +265,16 @@ def load(name: str) -> Description:
 def _patterns(found: Description) -> list[str]:
     texts = [*msgspec.structs.asdict(found.lines).values(), *found.expect.refuse]
     learning = found.learning
-    texts += [learning.finite, learning.gradients, learning.logprobs, learning.rewards, learning.values, learning.lengths]
+    texts += [
+        found.source,
+        learning.finite,
+        learning.gradients,
+        learning.logprobs,
+        learning.rewards,
+        learning.values,
+        learning.lengths,
+    ]
     for level in found.levels.values():
         texts += level.files
-        texts += [text for variant in level.variants.values() for text in variant.proves]
+        texts += [text for variant in level.variants.values() for text in (*variant.proves, variant.model_has)]
     return texts

@@ -14,7 +14,7 @@ from . import wrapper
 from .description import Description
 from .wrapper import Preview
 
-_MISSING = object()
+MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def check(
         return Checked(preview, {}, [*problems, f"its own Hydra config: {text}"], notes)
     for key, wanted in description.expect.config.items():
         found = select(config, key)
-        if found is _MISSING:
+        if found is MISSING:
             problems.append(f"the resolved config has no {key}")
         elif found != wanted:
             problems.append(f"the resolved config has {key}={found}, not {wanted}")
@@ -90,11 +90,11 @@ def select(config: Mapping[str, Any], key: str) -> Any:
     value: Any = config
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
-            return _MISSING
+            return MISSING
         value = value[part]
     return value
 
 
 def known(config: Mapping[str, Any], keys: Sequence[str]) -> str:
     """The first of ``keys`` that the config has; "" when it has none."""
-    return next((key for key in keys if select(config, key) is not _MISSING), "")
+    return next((key for key in keys if select(config, key) is not MISSING), "")

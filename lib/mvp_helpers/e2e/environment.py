@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from ..errors import BadInput
+from ..errors import BadInput, Blocked
 from . import matrix
 from .description import DataFile, Description
+from .drift import MISSING, select
 from .matrix import Planned
 
 FREE_GB = 20.0
@@ -99,16 +103,73 @@ def data_problem(file: DataFile, env: Mapping[str, str]) -> str:
     return "" if rows else f"{file.variable}: {path} has no rows"
 
 
+def model_folder(description: Description, env: Mapping[str, str]) -> Path:
+    """Where the wrapper looks for the model (the tokenizer's, when it makes a dummy of it)."""
+    model = description.model
+    return home(env.get(model.path_variable) or model.default.replace("{MODEL_ID}", env.get(model.id_variable, "")), env)
+
+
 def model_problem(description: Description, env: Mapping[str, str]) -> str:
     """Why the model cannot be loaded from where the wrapper looks; "" when it can."""
-    model = description.model
-    if env.get("USE_DUMMY_MODEL") == "True":
-        config = env.get("DUMMY_MODEL_CONFIG_PATH", "")
+    model, path = description.model, model_folder(description, env)
+    if (dummy := model.dummy) and env.get(dummy.switch) == "True":
+        config = env.get(dummy.config, "")
         if not config:
-            return "USE_DUMMY_MODEL=True needs DUMMY_MODEL_CONFIG_PATH, a minimal config.json of the architecture"
-        return "" if Path(config).is_file() else f"DUMMY_MODEL_CONFIG_PATH={config} does not exist"
-    path = home(env.get(model.path_variable) or model.default.replace("{MODEL_ID}", env.get(model.id_variable, "")), env)
+            return f"{dummy.switch}=True needs {dummy.config}, a minimal config.json of the architecture"
+        if not Path(config).is_file():
+            return f"{dummy.config}={config} does not exist"
     if not (path / "config.json").is_file():
         download = f"hf download {env.get(model.id_variable, '')} --local-dir {path}"
         return f"the model is not at {path} (no config.json): {download}, or {model.path_variable}=…"
     return ""
+
+
+def feature_problems(description: Description, one: Planned, env: Mapping[str, str], config: Mapping[str, Any]) -> list[str]:
+    """Why the run would not exercise its variant's feature, by the resolved config, the model and the data that are there."""
+    variant, found = one.variant, []
+    for key, wanted in variant.expect.items():
+        if (value := select(config, key)) != wanted:
+            found.append(f"the resolved config has {key}={None if value is MISSING else value}, not {wanted}")
+    dummy = description.model.dummy
+    file = Path(env[dummy.config]) if dummy and env.get(dummy.switch) == "True" and env.get(dummy.config) else None
+    file = file or model_folder(description, env) / "config.json"
+    if variant.model_has and file.is_file() and not any(re.search(variant.model_has, key) for key in _keys(file)):
+        found.append(f"{file} is no model for '{variant.title}': its config has no key like {variant.model_has}")
+    if variant.data_has:
+        columns = [str(value) for key in variant.data_has if (value := select(config, key)) is not MISSING]
+        files = select(config, description.train_data)
+        paths = [Path(str(name)) for name in ([files] if isinstance(files, str) else files)]
+        if all(path.is_file() for path in paths) and not any(_holds(path, columns) for path in paths):
+            found.append(f"the training data ({', '.join(map(str, paths))}) hold nothing in {' or '.join(columns)}")
+    return found
+
+
+def _keys(file: Path) -> set[str]:
+    """All keys of a model's config, those of its parts too. Raises Blocked when it is no JSON."""
+    try:
+        todo = [json.loads(file.read_bytes())]
+    except (OSError, ValueError) as error:
+        raise Blocked(f"{file} is no model's config: {error}") from None
+    found: set[str] = set()
+    while todo:
+        if isinstance(one := todo.pop(), dict):
+            found |= {key for key, value in one.items() if value}
+            todo += one.values()
+    return found
+
+
+def _holds(path: Path, columns: Sequence[str]) -> bool:
+    """Whether a parquet file has a value in one of ``columns``; read only as far as the first."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        file = parquet.ParquetFile(path)
+        there = [name for name in columns if name in file.schema_arrow.names]
+        return any(
+            value
+            for batch in (file.iter_batches(64, columns=there) if there else [])
+            for row in batch.to_pylist()
+            for value in row.values()
+        )
+    except (ArrowException, OSError):
+        return True  # What is wrong with the file is told of the file.

@@ -67,7 +67,8 @@ def run(
     watch: Callable[[bytes], None] = lambda _: None,
     stdin: Path | None = None,
 ) -> Outcome:
-    """Run ``argv``; its output goes straight into ``log`` (so no pipe can lose its status). ``watch`` gets what was added.
+    """Run ``argv``; its output goes straight into ``log`` (so no pipe can lose its status). ``watch`` gets what was added, and
+    nothing (b"") again and again while it runs.
 
     Whatever it left running is ended then, and its Ray's session folder removed. Secret variables' values are masked in the log.
     """
@@ -78,16 +79,26 @@ def run(
     ended: Ended = "exit"
     left: list[int] = []
     used = Used()
+    # Between the start and the moment when we know of it, an interrupt would leave it running.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         with log.open("xb") as sink, (stdin or Path(os.devnull)).open("rb") as source:
             try:
                 process = subprocess.Popen(
-                    list(argv), cwd=cwd, env=full, stdin=source, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
+                    list(argv),
+                    cwd=cwd,
+                    env=full,
+                    stdin=source,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
                 )
             except OSError as error:
                 sink.write(f"{argv[0]}: {error.strerror}\n".encode())
                 return Outcome(ended="not started", exit_code=127, seconds=time.monotonic() - began, log_bytes=sink.tell())
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             ended = _wait(process, used, log, began, timeout_s, stall_s, watch)
         except KeyboardInterrupt:
             ended = "interrupted"
@@ -98,6 +109,7 @@ def run(
             processes.end(lambda: _ours(mark, ray), TERM_S / 3)
         _mask(log, env)
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         shutil.rmtree(ray, ignore_errors=True)
     if ended == "interrupted":
         raise KeyboardInterrupt
@@ -150,6 +162,7 @@ def _wait(
             while added := reader.read(CHUNK):
                 grew = time.monotonic()
                 watch(added)
+            watch(b"")
             if process.returncode is not None:
                 return "exit"
             if time.monotonic() - began > timeout_s:

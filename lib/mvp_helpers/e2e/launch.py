@@ -1,6 +1,6 @@
 """The same procedure somewhere else: in a container, under Slurm, or as a Ray job. Setup and run are one step there.
 
-How each is started is data (``launchers`` of the description); folders are mounted at their own paths, which mean the same then.
+How each is started is data (``templates/launchers.yaml``); folders are mounted at their own paths, which mean the same then.
 """
 
 from __future__ import annotations
@@ -14,54 +14,73 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from ..cluster import PROJECT
-from ..errors import BadInput, Blocked
+from ..documents import convert, parse
+from ..errors import BadInput, Blocked, did_you_mean
 from . import description, environment
 from .description import Description
-from .procedure import Request
+from .request import Request
 
 RAY = "ray"
+FILE = PROJECT / "templates" / "launchers.yaml"
 SCRIPT = PROJECT / "scripts" / "60_e2e_verl.sh"
 
 
-def arguments(args: Namespace, runs: Path) -> list[str]:
-    """What this procedure was asked for, as the script's arguments, without the way to start it."""
-    found = ["--description", args.description, "--runs-dir", str(runs)]
-    found += [
-        word
-        for name in ("level", "model", "baseline", "resume", "steps")
-        if (value := getattr(args, name))
-        for word in (f"--{name}", str(value))
-    ]
-    found += [word for value in args.variant for word in ("--variant", value)]
-    found += [word for value in args.override for word in ("--override", value)]
-    found += [word for value in args.bridge_tests for word in ("--bridge-tests", value)]
+class Launchers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """templates/launchers.yaml: the argv of each way, and the words for GPUs and for a container under Slurm."""
+
+    gpus: list[str]
+    pyxis: list[str]
+    ways: dict[str, list[str]]
+
+
+def load(file: Path = FILE) -> Launchers:
+    """Raises BadInput for a mistake in the file."""
+    try:
+        return convert(parse(file.read_bytes(), str(file)), Launchers, str(file))
+    except OSError as error:
+        raise BadInput(f"cannot read {file}: {error.strerror}") from None
+
+
+def arguments(args: Namespace, request: Request, runs: Path) -> list[str]:
+    """What this procedure was asked for, as the script's arguments, without the way to start it; paths are absolute."""
+    found = ["--description", _absolute(args.description) if args.description.endswith(".yaml") else args.description]
+    found += ["--runs-dir", str(runs)]
+    if args.resume:
+        found += ["--resume", args.resume]
+    else:
+        found += ["--level", ",".join(map(str, request.levels))]
+        found += [word for name in ("baseline", "setup") if (value := getattr(request, name)) for word in (f"--{name}", value)]
+        found += ["--steps", str(request.steps)] if request.steps else []
+        found += [word for value in request.variants for word in ("--variant", value)]
+        found += [word for value in request.overrides for word in ("--override", value)]
+        found += [word for value in request.tests for word in ("--bridge-tests", value)]
+    found += ["--image", request.image] if request.image else []
     return [*found, "--timeout", f"{args.timeout:g}", "--stall", f"{args.stall:g}", *(["--json"] if args.json else [])]
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().resolve())
 
 
 def variables(found: Description, request: Request, env: Mapping[str, str]) -> dict[str, str]:
     """The variables that travel: the checkouts', those that are passed on, where the hub's files lie."""
-    names = [
-        *(one.variable for one in found.checkouts.values()),
-        *found.passed_on,
-        "HF_HOME",
-        "HF_HUB_CACHE",
-        "HF_HUB_OFFLINE",
-        "HOME",
-    ]
     paths = {one.variable: request.checkouts[name] for name, one in found.checkouts.items()}
-    return {name: paths.get(name) or env[name] for name in dict.fromkeys(names) if paths.get(name) or env.get(name)}
+    return (
+        paths | request.env | {name: env[name] for name in ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HOME") if env.get(name)}
+    )
 
 
 def mounts(found: Description, request: Request, runs: Path, env: Mapping[str, str]) -> list[str]:
     """Folders that the procedure reads or writes, none inside another one of them."""
-    model = found.model
-    paths = [PROJECT, runs.resolve(), *map(Path, request.checkouts.values()), environment.hf_home(env)]
-    paths += [environment.home(env.get(one.variable) or one.default, env).parent for one in found.data]
-    one = request.env.get(model.id_variable) or found.env.get(model.id_variable, "")
-    paths.append(environment.home(request.env.get(model.path_variable) or model.default.replace("{MODEL_ID}", one), env))
-    there = sorted({str(path) for path in paths if path.exists() or path == runs.resolve()})
-    return [path for path in there if not any(path != other and Path(path).is_relative_to(other) for other in there)]
+    given = [environment.home(env.get(one.variable) or one.default, env) for one in found.data]
+    given += [Path(value) for value in (*request.env.values(), request.baseline, request.description) if value.startswith("/")]
+    paths = [PROJECT, *map(Path, request.checkouts.values()), environment.hf_home(env)]
+    paths += [environment.model_folder(found, {**env, **found.env, **request.env}), *given]
+    there = {str(runs.resolve()), *(str(path if path.is_dir() else path.parent) for path in paths if path.exists())}
+    return [path for path in sorted(there) if not any(path != other and Path(path).is_relative_to(other) for other in there)]
 
 
 def fill(template: Sequence[str], lists: Mapping[str, list[str]], texts: Mapping[str, str]) -> list[str]:
@@ -87,17 +106,18 @@ def fill(template: Sequence[str], lists: Mapping[str, list[str]], texts: Mapping
 
 
 def argv(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) -> list[str]:
-    """The exact command of --via. Raises BadInput for a way that the description does not know."""
-    found = description.load(args.description)
-    if args.via not in found.launchers:
-        raise BadInput(f"--via {args.via}: not one of {', '.join([*found.launchers, RAY])}")
-    where = mounts(found, request, runs, env)
+    """The exact command of --via. Raises BadInput for a way that there is not."""
+    found, templates = description.load(args.description), load()
+    if args.via not in templates.ways:
+        ways = [*templates.ways, RAY]
+        raise BadInput(f"--via {args.via}: not one of {', '.join(ways)}{did_you_mean(args.via, ways)}")
     given = variables(found, request, env)
     lists = {
         "options": list(args.launcher_option),
-        "mounts": [f"{path}:{path}" for path in where],
+        "mounts": [f"{path}:{path}" for path in mounts(found, request, runs, env)],
         "environment": [f"{name}={value}" for name, value in given.items()],
-        "arguments": arguments(args, runs.resolve()),
+        "arguments": arguments(args, request, runs.resolve()),
+        "gpus": templates.gpus if found.devices == "gpu" else [],
     }
     texts = {
         "image": args.image,
@@ -105,10 +125,10 @@ def argv(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) 
         "script": str(SCRIPT),
         "runs": str(runs.resolve()),
     }
+    lists["container"] = fill(templates.pyxis, lists, texts) if args.image else []
     if args.via == "sbatch":
-        inner = fill(found.launchers["slurm"], lists | {"options": []}, texts)
-        texts["slurm"] = shlex.join(inner)
-    return fill(found.launchers[args.via], lists, texts)
+        texts["slurm"] = shlex.join(fill(templates.ways["slurm"], lists | {"options": []}, texts))
+    return fill(templates.ways[args.via], lists, texts)
 
 
 def jobspec(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) -> str:
@@ -116,7 +136,7 @@ def jobspec(args: Namespace, request: Request, runs: Path, env: Mapping[str, str
     found = description.load(args.description)
     variables_ = {name: value for name, value in variables(found, request, env).items() if name != "HOME"}
     return json.dumps(
-        {"workload": "e2e", "env_vars": variables_ | {"E2E_ARGUMENTS": json.dumps(arguments(args, runs.resolve()))}}
+        {"workload": "e2e", "env_vars": variables_ | {"E2E_ARGUMENTS": json.dumps(arguments(args, request, runs.resolve()))}}
     )
 
 
@@ -131,7 +151,7 @@ def start(args: Namespace, request: Request, runs: Path, say: Callable[[str], No
         return 0
     runs.mkdir(parents=True, exist_ok=True)
     say(f"{args.via}: {shlex.join(command[:6])} …")
-    env = dict(os.environ) | variables(description.load(args.description), request, os.environ)
+    env = {**os.environ, **variables(description.load(args.description), request, os.environ)}
     try:
         return subprocess.run(command, env=env).returncode
     except OSError as error:

@@ -91,6 +91,22 @@ class LogMetrics:
             self.trainable = float((match[1] or match[2]).replace(b",", b"").replace(b"_", b"") or 0)
 
 
+def read(path: Path) -> Steps:
+    """The metrics of a metrics file (by its name) or of a log. Raises BadInput when there are none."""
+    if path.suffix in (".json", ".jsonl"):
+        return read_jsonl(path)
+    seen = LogMetrics()
+    try:
+        with path.open("rb") as stream:
+            while piece := stream.read(CHUNK):
+                seen.feed(piece)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    if not seen.finish().steps:
+        raise BadInput(f"{path} holds no metric lines (step:N - key:value - …)")
+    return seen.steps
+
+
 def read_jsonl(path: Path) -> Steps:
     """A metrics file: ``{"step": n, "data": {…}}`` a line (null is NaN there), or one object ``{metric: {"1": value}}``.
 

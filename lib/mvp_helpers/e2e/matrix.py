@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import BadInput, did_you_mean
 from .description import Description, Level, Run, Variant
+
+OFF = ("false", "null", "none", "0", "disabled", "off", "")
+"""Values that switch a feature off."""
 
 
 @dataclass(frozen=True)
@@ -22,17 +25,19 @@ class Planned:
     env: dict[str, str]
     overrides: list[str]
     steps: list[int]
+    baseline: bool = False
+    """The same run of the unchanged code, to compare with."""
 
     @property
     def name(self) -> str:
         """``level-1-save``, or ``level-2-dense-stress`` where the level has variants."""
         variant = f"-{self.key}" if len(self.level.variants) > 1 else ""
-        return f"level-{self.number}{variant}-{self.run.name}"
+        return f"level-{self.number}{variant}-{'baseline' if self.baseline else self.run.name}"
 
     @property
     def group(self) -> str:
         """Runs that follow each other in one folder, a checkpoint going from one to the next."""
-        return f"level-{self.number}-{self.key}"
+        return f"level-{self.number}-{self.key}{'-baseline' if self.baseline else ''}"
 
 
 def levels_of(description: Description, text: str) -> list[int]:
@@ -54,21 +59,26 @@ def plan(
     given: Mapping[str, str],
     overrides: Sequence[str],
     steps: int | None = None,
+    baseline: bool = False,
 ) -> list[Planned]:
-    """The runs of the levels in order. ``given``: variables that the user chose, of those the description passes on.
+    """The runs of the levels in order. ``given``: variables that the user chose, of those the description passes on;
+    ``baseline``: before each run whose metrics are judged the same one of the unchanged code.
 
     Raises:
         BadInput: an unknown variant, one whose level was not asked for, or one that lacks the overrides it needs.
     """
-    known = {key: number for number, level in description.levels.items() for key in level.variants if len(level.variants) > 1}
+    known: dict[str, list[int]] = {}
+    for number, level in description.levels.items():
+        for key in level.variants if len(level.variants) > 1 else ():
+            known.setdefault(key, []).append(number)
     for key in variants:
         if key not in known:
+            names = ", ".join(f"{name} (level {_either(numbers)})" for name, numbers in known.items())
+            raise BadInput(f"unknown variant '{key}'{did_you_mean(key, known)}", hint=names)
+        if not set(known[key]) & set(levels):
             raise BadInput(
-                f"unknown variant '{key}'{did_you_mean(key, known)}", hint=", ".join(f"{k} (level {n})" for k, n in known.items())
-            )
-        if known[key] not in levels:
-            raise BadInput(
-                f"the variant '{key}' belongs to level {known[key]}, which was not asked for", hint=f"--level {known[key]}"
+                f"the variant '{key}' belongs to level {_either(known[key])}, which was not asked for",
+                hint=f"--level {known[key][0]}",
             )
     planned = []
     for number in levels:
@@ -83,18 +93,27 @@ def plan(
             _check_feature(number, key, variant, overrides)
             for run in variant.runs:
                 env = description.env | run.env | dict(given)
+                if (dummy := description.model.dummy) and env.get(dummy.switch) == "True":
+                    # A folder that exists is taken as it is, whatever model is in it.
+                    env.setdefault(dummy.path, "{run}/dummy-model")
                 own = list(run.steps)
                 if steps is not None and level.learning:
                     own = [own[0], steps]
                     env |= {name: str(steps) for name, value in run.env.items() if value == str(run.steps[1])}
-                planned.append(Planned(number, key, level, variant, run, env, [*run.overrides, *overrides], own))
+                one = Planned(number, key, level, variant, run, env, [*run.overrides, *overrides], own)
+                planned += [replace(one, baseline=True), one] if baseline and level.learning else [one]
     return planned
+
+
+def _either(numbers: Sequence[int]) -> str:
+    return " or ".join(map(str, numbers))
 
 
 def _check_feature(number: int, key: str, variant: Variant, overrides: Sequence[str]) -> None:
     if not variant.needs_overrides:
         return
-    keys = [text.partition("=")[0].lstrip("+~") for text in overrides]
+    on = [text.partition("=") for text in overrides if not text.startswith("~")]
+    keys = [name.lstrip("+") for name, _, value in on if value.lower() not in OFF]
     if not any(re.search(pattern, name) for name in keys for pattern in variant.proves):
         raise BadInput(
             f"level {number}, {key}: {variant.needs_overrides}",
@@ -119,7 +138,11 @@ def recommend(description: Description, changed: Sequence[str]) -> list[Recommen
     """For each level the changed files that call for it; the first level is called for by any of the others."""
     found = []
     for number, level in description.levels.items():
-        files = [name for name in changed if any(re.search(pattern, name) for pattern in level.files)]
+        files = [
+            name
+            for name in changed
+            if re.search(description.source, name) and any(re.search(pattern, name) for pattern in level.files)
+        ]
         found.append(Recommended(number, level, files))
     others = sorted({name for one in found[1:] for name in one.files})
     if found and not found[0].files and others:

@@ -10,9 +10,9 @@ import os
 import re
 import shlex
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -21,122 +21,24 @@ from ..cluster import PROJECT
 from ..errors import BadInput, Blocked
 from ..job_folder import now
 from ..paths import E2eRun
-from . import checkouts, criteria, description, drift, environment, execute, imports, learning, matrix, summary, triage, wrapper
+from . import checkouts, criteria, description, drift, environment, execute, imports, learning, summary, triage, wrapper
 from .checkouts import State
-from .criteria import Criterion, Verdict
-from .description import Description
+from .criteria import Verdict
 from .drift import Checked
-from .execute import Outcome
 from .matrix import Planned
-from .summary import Deliverable, Summary
-from .triage import Triage
+from .report import Report
+from .request import Request, planned_of
+from .step import Step
+from .summary import Summary
 
 INHERITED = "MVP_E2E_PYTHONPATH"
 """The PYTHONPATH of whoever started the script; PYTHONPATH itself is this project's own, and is not handed on."""
 TESTS_TIMEOUT_S = 1800
 PREPARE_TIMEOUT_S = 1800
-
-
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for; kept in ``run.json``, so that a resume asks for the same."""
-
-    description: str
-    levels: list[int]
-    variants: list[str] = []
-    env: dict[str, str] = {}
-    """The user's variables that are passed on to the wrapper, and --model's."""
-    overrides: list[str] = []
-    tests: list[str] = []
-    steps: int | None = None
-    baseline: str = ""
-    timeout_s: float = 7200
-    stall_s: float = 1800
-    checkouts: dict[str, str] = {}
-
-
-class Step(msgspec.Struct, kw_only=True):
-    """One step's verdict, as in its ``step.json``."""
-
-    name: str
-    title: str
-    verdict: Verdict
-    reason: str
-    evidence: list[str] = []
-    command: list[str] = []
-    env: dict[str, str] = {}
-    """What the command's environment adds to that of the shell."""
-    cwd: str = ""
-    log: str = ""
-    outcome: Outcome | None = None
-    criteria: list[Criterion] = []
-    triage: Triage | None = None
-    learning: list[str] = []
-    limitations: list[str] = []
-    began: str = ""
-    seconds: float = 0.0
-    fingerprints: dict[str, str] = {}
-
-    @property
-    def passed(self) -> bool:
-        return self.verdict == "Pass"
-
-
-def request_from(
-    name: str,
-    levels: str,
-    variants: Sequence[str],
-    model: str,
-    env: Mapping[str, str],
-    **options: Any,
-) -> Request:
-    """A checked request from options and the environment. Raises BadInput."""
-    found = description.load(name)
-    given = {key: env[key] for key in found.passed_on if env.get(key)}
-    if model:
-        local = Path(model).expanduser()
-        if model.startswith(("/", ".", "~")):
-            if not (local / "config.json").is_file():
-                raise BadInput(
-                    f"--model {model} is no folder with a model (no config.json)",
-                    hint="--model ORG/NAME, or a folder with config.json",
-                )
-            given |= {found.model.path_variable: str(local.resolve()), found.model.id_variable: local.resolve().name}
-        else:
-            given[found.model.id_variable] = model
-    wrapper.check_overrides(options.get("overrides", []))
-    if options.get("baseline"):
-        learning_of(Path(options["baseline"]))
-    paths = checkouts.find(found, env)
-    request = Request(
-        description=name,
-        levels=matrix.levels_of(found, levels),
-        variants=list(variants),
-        env=given,
-        checkouts={key: str(path) for key, path in paths.items()},
-        **options,
-    )
-    planned_of(found, request)
-    return request
-
-
-def planned_of(found: Description, request: Request) -> list[Planned]:
-    return matrix.plan(found, request.levels, request.variants, request.env, request.overrides, request.steps)
-
-
-def learning_of(path: Path) -> learning.Steps:
-    """The metrics of a metrics file or of a log. Raises BadInput when there are none."""
-    if path.suffix in (".json", ".jsonl"):
-        return learning.read_jsonl(path)
-    seen = learning.LogMetrics()
-    try:
-        with path.open("rb") as stream:
-            while piece := stream.read(learning.CHUNK):
-                seen.feed(piece)
-    except OSError as error:
-        raise BadInput(f"cannot read the baseline {path}: {error.strerror}") from None
-    if not seen.finish().steps:
-        raise BadInput(f"{path} holds no metric lines (step:N - key:value - …)")
-    return seen.steps
+ALWAYS = ("checkouts", "setup", "environment")
+"""Steps that a resume does again: it may be on another machine, or in a new container."""
+QUIET_S = 60.0
+"""After so long without a new step the person watching hears that it still runs."""
 
 
 class Procedure:
@@ -147,11 +49,11 @@ class Procedure:
         self.description = description.load(request.description)
         self.paths = {name: Path(path) for name, path in request.checkouts.items()}
         self.planned = planned_of(self.description, request)
-        self.pythonpath = checkouts.pythonpath(self.description, self.paths, env.get(INHERITED, ""))
+        self.inherited = env.get(INHERITED, "")
         # Without a word about it the trainer would join any Ray that happens to run here.
         self.base = {
             **env,
-            "PYTHONPATH": self.pythonpath,
+            "PYTHONPATH": self.pythonpath(),
             "RAY_DEDUP_LOGS": "0",
             "RAY_ADDRESS": env.get("RAY_ADDRESS") or "local",
         }
@@ -163,13 +65,22 @@ class Procedure:
 
     # -- what a run is -----------------------------------------------------------------------------------------------------------
 
+    def paths_of(self, baseline: bool = False) -> dict[str, Path]:
+        """The checkouts of a run; the baseline has the unchanged code in the subject's place."""
+        return self.paths | ({self.description.subject: Path(self.request.baseline)} if baseline else {})
+
+    def pythonpath(self, baseline: bool = False) -> str:
+        return checkouts.pythonpath(self.description, self.paths_of(baseline), self.inherited)
+
     def environment(self, one: Planned) -> dict[str, str]:
-        return {**self.base, **one.env}
+        """The environment of a run; ``{run}`` in its variables is the run's folder."""
+        own = {name: value.replace("{run}", str(self.folder.path)) for name, value in one.env.items()}
+        return {**self.base, **own, "PYTHONPATH": self.pythonpath(one.baseline)}
 
     def arguments(self, one: Planned) -> list[str]:
         """The overrides that the wrapper is given."""
         values = {
-            "pythonpath": self.pythonpath,
+            "pythonpath": self.pythonpath(one.baseline),
             "checkpoints": str(self.folder.checkpoints / one.group),
             "hydra": str(self.folder.path / "hydra" / one.name),
         }
@@ -179,14 +90,18 @@ class Procedure:
     def command(self, one: Planned) -> list[str]:
         return ["bash", self.description.wrapper.script.replace("{project}", str(PROJECT)), *self.arguments(one)]
 
-    @property
-    def checkout(self) -> Path:
-        return self.paths[self.description.wrapper.checkout]
+    def checkout(self, baseline: bool = False) -> Path:
+        """Where the wrapper is started."""
+        return self.paths_of(baseline)[self.description.wrapper.checkout]
 
     def checked(self, one: Planned) -> Checked:
         """The run against this revision of the checkout; nothing is started."""
         decided = {name: value for name, value in one.env.items() if name not in self.request.env or name in one.run.env}
-        return drift.check(self.description, self.paths, self.environment(one), decided, self.arguments(one))
+        env = self.environment(one)
+        seen = drift.check(self.description, self.paths_of(one.baseline), env, decided, self.arguments(one))
+        if seen.config:
+            seen.problems.extend(environment.feature_problems(self.description, one, env, seen.config))
+        return seen
 
     # -- the steps ---------------------------------------------------------------------------------------------------------------
 
@@ -194,8 +109,12 @@ class Procedure:
         """All steps, then the summary, also when the run is interrupted between them."""
         actions: list[tuple[str, str, Callable[[Path], Step]]] = [
             ("checkouts", "the checkouts as they are", self._checkouts),
+            *([("setup", self.request.setup, self._setup)] if self.request.setup else []),
             ("environment", "environment, data and model", self._environment),
-            ("imports", "imports in the driver and a Ray worker", self._imports),
+            *(
+                (f"imports{'-baseline' if baseline else ''}", "imports in the driver and a Ray worker", self._imports(baseline))
+                for baseline in sorted({one.baseline for one in self.planned})
+            ),
             *([("bridge-checks", "focused tests", self._tests)] if self.description.tests else []),
             ("drift", "this revision's wrapper and config", self._drift),
             *((one.name, f"level {one.number}: {one.variant.title}, {one.run.name}", self._wrapper(one)) for one in self.planned),
@@ -229,9 +148,8 @@ class Procedure:
 
     def _step(self, name: str, title: str, action: Callable[[Path], Step]) -> Step:
         marks = {state.name: state.fingerprint for state in self.states}
-        if (earlier := self._earlier(name)) and earlier.passed and name not in ("checkouts", "environment"):
+        if (earlier := self._earlier(name)) and earlier.passed and name not in ALWAYS:
             if earlier.fingerprints == marks:
-                self._restore(earlier)
                 self._note(earlier, again=True)
                 return earlier
             raise BadInput(
@@ -262,27 +180,39 @@ class Procedure:
                 return msgspec.json.decode((place / "step.json").read_bytes(), type=Step)
         return None
 
-    def _restore(self, step: Step) -> None:
-        self.limits += step.limitations
-
     def _note(self, step: Step, again: bool = False) -> None:
         self.steps.append(step)
         took = f" ({times.clock(step.seconds)})" if step.seconds and not again else ""
         self.say(f"{step.name}: {step.verdict}{' (earlier)' if again else ''} - {step.reason}{took}")
 
     def _checkouts(self, place: Path) -> Step:
-        self.states = [checkouts.record(name, path, place) for name, path in self.paths.items()]
+        which = {name: (name, path) for name, path in self.paths.items()}
+        if any(one.baseline for one in self.planned):
+            which["baseline"] = (self.description.subject, Path(self.request.baseline))
+        self.states = [checkouts.record(name, path, place) for name, (_, path) in which.items()]
         evidence = [f"{state.name}: {state.path} {state.tell()}" for state in self.states]
         evidence += [f"{state.name}: submodule {line.strip()}" for state in self.states for line in state.submodules]
         files.write_bytes(place / "checkouts.json", msgspec.json.format(msgspec.json.encode(self.states), indent=2) + b"\n")
         empty = [
             f"{state.path}/{folder}"
             for state in self.states
-            for folder in checkouts.unready(state, self.description.checkouts[state.name])
+            for folder in checkouts.unready(state, self.description.checkouts[which[state.name][0]])
         ]
         if empty:
             return _step("Blocked", f"{empty[0]} is empty: git submodule update --init --recursive", evidence)
         return _step("Pass", "; ".join(evidence[: len(self.states)]), evidence)
+
+    def _setup(self, place: Path) -> Step:
+        """The user's own command, in the same container and the same step as everything after it."""
+        log, argv = place / "setup.log", ["bash", "-c", self.request.setup]
+        env = {**self.base, "PYTHONPATH": self.inherited}
+        outcome = execute.run(argv, self.checkout(), env, log, self._mark, self.request.timeout_s, self.request.stall_s)
+        step = _step("Pass" if outcome.good else "Blocked", f"{self.request.setup}: {outcome.tell()}", log=log)
+        step.command, step.cwd, step.outcome = argv, str(self.checkout()), outcome
+        step.limitations.append(f"the environment was prepared by: {self.request.setup}")
+        if not outcome.good and (last := _last_line(log)):
+            step.reason += f": {last}"
+        return step
 
     def _environment(self, place: Path) -> Step:
         found = self.description
@@ -313,7 +243,7 @@ class Procedure:
         one = self.planned[0]
         seen = wrapper.preview(
             drift.script_of(self.description, self.paths),
-            self.checkout,
+            self.checkout(),
             self.description.wrapper.module,
             self.environment(one),
             self.arguments(one),
@@ -333,7 +263,7 @@ class Procedure:
             for one in self.description.packages
             if all(env.get(name) == value for name, value in one.only_if.items())
         }
-        answer, outcome = imports.ask(interpreter, self.checkout, env, place / "packages.log", self._mark, [], list(wanted))
+        answer, outcome = imports.ask(interpreter, self.checkout(), env, place / "packages.log", self._mark, [], list(wanted))
         if answer is None:
             return [f"the wrapper's interpreter does not start: {_last_line(place / 'packages.log') or outcome.tell()}"]
         evidence.append(f"Python {answer['driver']['version']}: {answer['driver']['python']}")
@@ -373,9 +303,11 @@ class Procedure:
             self.extra = [f"{key}=False"]
             evidence.append(f"no reward model at {env.get(model.variable) or model.default}: {key}=False")
 
-    def _imports(self, place: Path) -> Step:
-        one = self.planned[0]
-        seen = self.checked(one)
+    def _imports(self, baseline: bool) -> Callable[[Path], Step]:
+        return lambda place: self._prove_imports(next(one for one in self.planned if one.baseline == baseline), place)
+
+    def _prove_imports(self, one: Planned, place: Path) -> Step:
+        seen, paths = self.checked(one), self.paths_of(one.baseline)
         if seen.preview is None:
             raise Blocked(seen.problems[0])
         env = {**self.environment(one), "PYTHONPATH": seen.preview.pythonpath}
@@ -383,16 +315,17 @@ class Procedure:
         ray = imports.ray_init(seen.config, seen.preview.pythonpath, address)
         log = place / "imports.log"
         modules = [wanted.module for wanted in self.description.imports]
-        answer, outcome = imports.ask(seen.preview.interpreter, self.checkout, env, log, self._mark, modules, ray=ray)
+        cwd = self.checkout(one.baseline)
+        answer, outcome = imports.ask(seen.preview.interpreter, cwd, env, log, self._mark, modules, ray=ray)
         if answer is None:
             return _step("Blocked", f"the import proof did not end: {_last_line(log) or outcome.tell()}", log=log)
-        problems = imports.problems("driver", answer["driver"], self.description, self.paths)
-        problems += imports.problems("Ray worker", answer["worker"], self.description, self.paths)
-        commits = {state.name: state.commit[:12] for state in self.states}
+        problems = imports.problems("driver", answer["driver"], self.description, paths)
+        problems += imports.problems("Ray worker", answer["worker"], self.description, paths)
         evidence = [
             f"{who}: {module} = {file}" for who in ("driver", "worker") for module, file in answer[who].get("files", {}).items()
         ]
-        evidence += [f"{name}: commit {commit}" for name, commit in commits.items()]
+        commits = {state.path: f"{state.name}: commit {state.commit[:12]}" for state in self.states}
+        evidence += [commits[str(path)] for path in paths.values()]
         if problems:
             return _step("Blocked", problems[0], [*problems, *evidence], log=log)
         subject = next(
@@ -418,13 +351,26 @@ class Procedure:
         if not there:
             return _step("Skipped", f"none of the tests is in this checkout: {', '.join(missing)}", evidence)
         uv = shutil.which("uv", path=self.base.get("PATH")) and (checkout / "uv.lock").exists()
-        argv = [*(["uv", "run", "python"] if uv else ["python3"]), "-m", "pytest", "-q", "-p", "no:cacheprovider", *there]
+        argv = [
+            *(["uv", "run", "python"] if uv else ["python3"]),
+            "-m",
+            "pytest",
+            "-q",
+            "-rfEp",
+            "-p",
+            "no:cacheprovider",
+            *there,
+        ]
         env = {**self.base, "PYTHONDONTWRITEBYTECODE": "1"}
         log = place / "tests.log"
         outcome = execute.run(argv, checkout, env, log, self._mark, TESTS_TIMEOUT_S, TESTS_TIMEOUT_S)
-        passed = re.findall(r"(\d+) passed", log.read_text(errors="replace"))
+        text = log.read_text(errors="replace")
+        passed = re.findall(r"(\d+) passed", text)
         step = _step("Pass", f"{shlex.join(argv)}: {passed[-1] if passed else 0} passed", evidence, log=log)
         step.command, step.cwd, step.outcome = argv, str(checkout), outcome
+        if outcome.good and (gone := [name for name in self.request.tests if "::" in name and f"PASSED {name}" not in text]):
+            # Beside its whole file pytest does not miss a test that is not there.
+            return _step("Blocked", f"--bridge-tests {gone[0]}: pytest ran no such test", evidence, log=log)
         if outcome.good and passed and int(passed[-1]):
             step.reason += f"; drift: {', '.join(missing)} not in this checkout" if missing else ""
             return step
@@ -438,9 +384,7 @@ class Procedure:
         elif told and told.verdict == "Blocked":
             step.verdict, step.reason = "Blocked", f"{told.boundary}: {told.evidence}"
         elif outcome.exit_code == 1 and outcome.ended == "exit":
-            failed = next(
-                (line for line in log.read_text(errors="replace").splitlines() if line.startswith(("FAILED", "ERROR "))), ""
-            )
+            failed = next((line for line in text.splitlines() if line.startswith(("FAILED", "ERROR "))), "")
             step.verdict, step.reason = "Fail", failed or _last_line(log)
         else:
             step.verdict, step.reason = "Blocked", f"pytest could not run: {_last_line(log) or outcome.tell()}"
@@ -458,6 +402,9 @@ class Procedure:
                 evidence.append(
                     f"{one.name}: {len(seen.preview.overrides)} overrides accepted by {self.description.wrapper.config_name}"
                 )
+            values = {key: drift.select(seen.config, key) for key in self.description.resolved}
+            shown = " ".join(f"{key}={value}" for key, value in values.items() if value is not drift.MISSING)
+            evidence += [f"resolved: {one.name}: {shown}"] if shown else []
         if problems:
             return _step("Blocked", f"this revision differs: {problems[0]}", [*problems, *evidence])
         return _step(
@@ -479,12 +426,11 @@ class Procedure:
         seen = self.checked(one)
         log, env, argv = place / "wrapper.log", self.environment(one), self.command(one)
         changed = {name: value for name, value in env.items() if os.environ.get(name) != value}
-        files.write_text(place / "command.sh", script(self.checkout, redact.environment(changed), argv))
-        outcome = execute.run(
-            argv, self.checkout, env, log, self._mark, self.request.timeout_s, self.request.stall_s, self._watch(one)
-        )
+        cwd = self.checkout(one.baseline)
+        files.write_text(place / "command.sh", script(cwd, redact.environment(changed), argv))
+        outcome = execute.run(argv, cwd, env, log, self._mark, self.request.timeout_s, self.request.stall_s, self._watch(one))
         step = _step("Pass", "", log=log)
-        step.command, step.env, step.cwd, step.outcome = argv, changed, str(self.checkout), outcome
+        step.command, step.env, step.cwd, step.outcome = argv, changed, str(cwd), outcome
         if not outcome.log_bytes:
             step.verdict, step.reason = "Blocked", f"the wrapper printed nothing: {outcome.tell()}"
             return step
@@ -501,7 +447,10 @@ class Procedure:
         saves = one.run.env.get("SAVE_FREQ", "-1") != "-1"
         if step.passed and saves and (problem := criteria.checkpoint(checkpoints, one.steps[1])):
             step.verdict, step.reason = "Fail", f"checkpoint: {problem}"
-        if one.level.learning:
+        if one.baseline:
+            if not step.passed:
+                step.verdict, step.reason = "Blocked", f"the unchanged code does not pass either: {step.reason}"
+        elif one.level.learning:
             self._judge_learning(one, step, reader, seen)
         elif step.passed:
             step.reason = f"{one.level.title}: {step.reason}"
@@ -516,7 +465,7 @@ class Procedure:
             one.steps,
             reader.metrics.trainable,
             peft=one.env.get("LORA_RANK", "0") != "0",
-            baseline=learning_of(Path(self.request.baseline)) if self.request.baseline else None,
+            baseline=learning.read(self._baseline_log(one)) if self.request.baseline else None,
             cap=float(cap) if isinstance(cap, (int, float)) else None,
         )
         step.learning = [*signal.told, *signal.wrong, *signal.notes]
@@ -527,15 +476,27 @@ class Procedure:
         elif step.passed:
             step.reason = signal.reason()
 
+    def _baseline_log(self, one: Planned) -> Path:
+        """The file that was given, or the log of the baseline run of ``one``."""
+        name = next((other.name for other in self.planned if other.baseline and other.key == one.key), "")
+        return Path(next((step.log for step in self.steps if name and step.name == name), self.request.baseline))
+
     def _watch(self, one: Planned) -> Callable[[bytes], None]:
-        """Says how far the run is, whenever another step is done."""
-        seen, told = learning.LogMetrics(), 0
+        """Says how far the run is whenever another step is done, and now and then that it still runs."""
+        seen, told, last_line = learning.LogMetrics(), 0, b""
+        began = spoke = time.monotonic()
 
         def watch(piece: bytes) -> None:
-            nonlocal told
+            nonlocal told, spoke, last_line
             seen.feed(piece)
+            last_line = next((line for line in reversed(piece.splitlines()) if line.strip()), last_line)
+            now = time.monotonic()
+            if now - spoke > QUIET_S:
+                spoke = now
+                words = redact.text(last_line.decode(errors="replace").strip()[:120])
+                self.say(f"{one.name}: {times.clock(now - began)}, its log's last line: {words}")
             if (last := max(seen.steps, default=0)) > told:
-                told = last
+                told, spoke = last, now
                 number = next(
                     (
                         f", {name} {seen.steps[last][name]:.4g}"
@@ -555,7 +516,17 @@ class Procedure:
     # -- the summary -------------------------------------------------------------------------------------------------------------
 
     def _write_summary(self) -> Summary:
-        found = self.summary()
+        found = Report(
+            self.description,
+            self.request,
+            self.planned,
+            self.steps,
+            self.states,
+            self.limits,
+            self.extra,
+            self.folder.path,
+            self.command,
+        ).summary()
         for suffix, data in (
             ("txt", summary.text(found).encode() + b"\n"),
             ("md", summary.markdown(found).encode()),
@@ -563,125 +534,6 @@ class Procedure:
         ):
             files.write_bytes(self.folder.summary(suffix), data)
         return found
-
-    def summary(self) -> Summary:
-        """The summary of the steps so far."""
-        by_name = {step.name: step for step in self.steps}
-        runs = [(one, by_name[one.name]) for one in self.planned if one.name in by_name]
-        tests = by_name.get("bridge-checks")
-        requested = [step.verdict for step in self.steps]
-        result = summary.overall(requested, requested)
-        first = next((step for step in self.steps if not step.passed), None)
-        levels = ", ".join(f"Level {number} ({self.description.levels[number].title})" for number in self.request.levels)
-        if result == "Pass":
-            sentence = f"{levels} passed with the local {self.description.subject} checkout" + _signal(runs)
-        else:
-            assert first
-            sentence = f"{first.name}: {first.reason}"
-            if result == "Blocked":
-                sentence += f"; this is not evidence against the {self.description.subject} code"
-        return Summary(
-            result=result,
-            sentence=redact.text(sentence),
-            coverage=levels + (f"; variants: {', '.join(self.request.variants)}" if self.request.variants else ""),
-            model=self.planned[0].env.get(self.description.model.path_variable)
-            or self.planned[0].env.get(self.description.model.id_variable, ""),
-            deliverables=self._deliverables(by_name, runs, tests),
-            evidence=self._evidence(runs),
-            limitations=self._limitations(runs),
-            follow_ups=self._follow_ups(first),
-            run=str(self.folder.path),
-            steps=[msgspec.to_builtins(step) for step in self.steps],
-        )
-
-    def _deliverables(
-        self, by_name: Mapping[str, Step], runs: list[tuple[Planned, Step]], tests: Step | None
-    ) -> list[Deliverable]:
-        nothing = "not reached"
-        proof = by_name.get("imports")
-        base = [(one, step) for one, step in runs if one.number == min(self.request.levels)]
-        others = [(one, step) for one, step in runs if one.number != min(self.request.levels)] or [
-            (one, step) for one, step in base if one.number != min(self.description.levels)
-        ]
-        logs = [Path(step.log) for _, step in runs if step.log]
-        kept = bool(logs) and all(log.is_file() and log.stat().st_size for log in logs)
-        return [
-            Deliverable(
-                name="Bridge-side checks" if self.description.tests else "Unit checks",
-                verdict=tests.verdict if tests else "Not requested",
-                reason=tests.reason if tests else "this procedure has none",
-            ),
-            Deliverable(
-                name="Local Bridge import in verl" if "bridge" in self.paths else "Local imports",
-                verdict=proof.verdict if proof else "Skipped",
-                reason=proof.reason if proof else nothing,
-            ),
-            _together("verl Megatron backend run" if "bridge" in self.paths else "Trainer run", base),
-            _together("Requested variants", others)
-            if others
-            else Deliverable(name="Requested variants", verdict="Not requested", reason="no further level"),
-            Deliverable(
-                name="Log capture",
-                verdict="Pass" if kept else "Skipped" if not logs else "Fail",
-                reason=", ".join(map(str, logs))
-                if logs
-                else "the wrapper was not started; see the steps' logs in the run's folder",
-            ),
-        ]
-
-    def _evidence(self, runs: list[tuple[Planned, Step]]) -> list[tuple[str, str]]:
-        found = [(f"{'Bridge' if state.name == 'bridge' else state.name} repo", state.tell()) for state in self.states]
-        shown = [(one, step) for one, step in runs if step.command] or runs[:1]
-        for one, step in shown:
-            where = Path(step.log).parent / "command.sh" if step.command else "not run"
-            variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in redact.environment(one.env).items())
-            name = "Command" if len(shown) == 1 else f"Command ({one.name})"
-            found.append((name, redact.text(f"{variables} {shlex.join(self.command(one))}") + f"  [{where}]"))
-        lines = [
-            criterion.evidence
-            for _, step in runs
-            for criterion in step.criteria
-            if criterion.met and criterion.name != "no exception in construction or training"
-        ]
-        bad = next((step for step in self.steps if step.verdict in ("Fail", "Blocked")), None)
-        if bad:
-            at = f" ({bad.triage.log}:{bad.triage.line})" if bad.triage and bad.triage.line else ""
-            lines = [f"{bad.reason}{at}"]
-        found.append(("Key lines", redact.text(", ".join(dict.fromkeys(lines[:12]))) or "none"))
-        found += [(f"Learning signal ({step.name})", "; ".join(step.learning)) for _, step in runs if step.learning]
-        found += [(f"Resources ({step.name})", step.outcome.tell()) for _, step in runs if step.outcome]
-        return found
-
-    def _limitations(self, runs: list[tuple[Planned, Step]]) -> list[str]:
-        ran = [one for one, step in runs if step.outcome]
-        found = [*self.limits, *matrix.limitations(self.description, ran, self.extra)]
-        # What one run leaves out another one may have done.
-        if any(one.run.resumes and step.passed for one, step in runs):
-            found = [text for text in found if not text.startswith("save/resume")]
-        found += [text for step in self.steps for text in step.limitations if text not in found]
-        if ran and not any(one.level.learning for one in ran):
-            found.append("no convergence claim")
-        if not ran:
-            found.append("nothing was trained: no claim about any level")
-        found += [f"{text}" for step in self.steps for text in step.evidence if text.startswith(("drift:", "residual:"))]
-        return list(dict.fromkeys(found))
-
-    def _follow_ups(self, first: Step | None) -> list[str]:
-        if first is None:
-            return []
-        found = []
-        if first.triage and first.triage.verdict not in ("Pass",):
-            limit = f" (limitation: {first.triage.limitation})" if first.triage.limitation else ""
-            found = [
-                text
-                for text in (first.triage.advice, f"{first.triage.follow_up}{limit}" if first.triage.follow_up else "")
-                if text
-            ]
-        elif first.verdict == "Blocked":
-            found = [f"environment fix: {first.evidence[0] if first.evidence else first.reason}"]
-        else:
-            found = [f"needed rerun after a fix: {first.reason}"]
-        return [*found, f"./scripts/60_e2e_verl.sh --resume {self.folder.path}"]
 
 
 def _step(
@@ -696,22 +548,6 @@ def _step(
         log=str(log or ""),
         limitations=list(limitations),
     )
-
-
-def _together(name: str, runs: Sequence[tuple[Planned, Step]]) -> Deliverable:
-    """One deliverable of several runs: the first that did not pass decides."""
-    if not runs:
-        return Deliverable(name=name, verdict="Skipped", reason="not reached")
-    bad = next((step for _, step in runs if not step.passed), None)
-    words = ", ".join(dict.fromkeys(f"level {one.number}, {one.variant.title}" for one, _ in runs))
-    step = bad or runs[-1][1]
-    return Deliverable(
-        name=name, verdict=step.verdict, reason=f"{words}: {step.name}: {step.reason}" if bad else f"{words}: {step.reason}"
-    )
-
-
-def _signal(runs: Sequence[tuple[Planned, Step]]) -> str:
-    return f"; {learning.PASSED}" if any(one.level.learning and step.passed for one, step in runs) else ""
 
 
 def _last_line(log: Path) -> str:

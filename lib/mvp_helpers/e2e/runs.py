@@ -17,7 +17,8 @@ from ..cluster import PROJECT
 from ..errors import BadInput, Blocked
 from ..paths import E2eRun
 from . import checkouts, description, matrix
-from .procedure import Procedure, Request, script
+from .procedure import Procedure, script
+from .request import Request
 
 DEFAULT = PROJECT / ".mvp" / "e2e"
 
@@ -52,17 +53,15 @@ def plan(procedure: Procedure) -> dict[str, Any]:
     """Every step with its exact environment and command, and what this revision says to it. Nothing is run or written."""
     found, wanted = procedure.description, []
     for one in procedure.planned:
-        seen = procedure.checked(one)
+        seen, env = procedure.checked(one), procedure.environment(one)
         wanted.append(
             {
                 "name": one.name,
                 "level": one.number,
                 "title": f"{one.level.title}: {one.variant.title}",
                 "steps": one.steps,
-                "env": redact.environment(
-                    one.env | {"PYTHONPATH": procedure.pythonpath, "RAY_ADDRESS": procedure.base["RAY_ADDRESS"]}
-                ),
-                "cwd": str(procedure.checkout),
+                "env": redact.environment({name: env[name] for name in (*one.env, "PYTHONPATH", "RAY_ADDRESS")}),
+                "cwd": str(procedure.checkout(one.baseline)),
                 "command": procedure.command(one),
                 "starts": seen.preview.argv if seen.preview else [],
                 "problems": seen.problems,

@@ -19,7 +19,8 @@ def _run(args: argparse.Namespace) -> int:
     import msgspec
 
     from ..e2e import launch, runs, summary
-    from ..e2e.procedure import Procedure, Request, request_from
+    from ..e2e.procedure import Procedure
+    from ..e2e.request import Request, request_from
     from ..paths import E2eRun
 
     folder_of_runs = Path(args.runs_dir or runs.DEFAULT)
@@ -36,13 +37,14 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     request: Request
     if args.resume:
-        chosen = ("level", "variant", "model", "override", "bridge_tests", "steps", "baseline")
+        chosen = ("level", "variant", "model", "override", "bridge_tests", "steps", "baseline", "setup")
         if given := [name for name in chosen if getattr(args, name)]:
             raise BadInput(
                 f"--{given[0].replace('_', '-')} with --resume: a run goes on with what it began with", hint="start a new run"
             )
         folder, request = runs.find(folder_of_runs, args.resume)
-        request = msgspec.structs.replace(request, timeout_s=args.timeout, stall_s=args.stall)
+        folder_of_runs, args.resume, args.description = folder.path.parent, folder.path.name, request.description
+        request = msgspec.structs.replace(request, timeout_s=args.timeout, stall_s=args.stall, image=args.image or request.image)
     else:
         if not args.level:
             raise BadInput("which level?", hint="--level 0; --recommend tells which ones a change calls for")
@@ -56,6 +58,8 @@ def _run(args: argparse.Namespace) -> int:
             tests=[word for text in args.bridge_tests for word in text.split()],
             steps=args.steps,
             baseline=args.baseline,
+            setup=args.setup,
+            image=args.image,
             timeout_s=args.timeout,
             stall_s=args.stall,
         )
@@ -100,7 +104,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="handed on to the wrapper")
     verb.add_argument("--bridge-tests", action="append", default=[], metavar="PATH", help="further focused tests")
     verb.add_argument("--steps", type=_count, help="steps of a learning signal")
-    verb.add_argument("--baseline", default="", metavar="FILE", help="metrics or log of a baseline run")
+    verb.add_argument("--baseline", default="", metavar="FILE", help="metrics or log of a baseline run, or a checkout to run")
     verb.add_argument("--timeout", type=_seconds, default=7200.0, help="seconds for each start of the wrapper")
     verb.add_argument("--stall", type=_seconds, default=1800.0, help="seconds without a word in its log")
     verb.add_argument("--runs-dir", default="", help="where runs' folders are made")
@@ -108,7 +112,8 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--recommend", action="store_true", help="which levels the change calls for")
     verb.add_argument("--base", default="origin/main", help="what --recommend compares with")
     verb.add_argument("--via", default="", help="docker, slurm, sbatch or ray: run it there")
-    verb.add_argument("--image", default="", help="container image, with its exact tag")
+    verb.add_argument("--image", default=os.environ.get("VERL_IMAGE", ""), help="container image, with its exact tag")
+    verb.add_argument("--setup", default="", metavar="COMMAND", help="makes the environment ready, in the same container")
     verb.add_argument(
         "--launcher-option", action="append", default=[], metavar="OPTION", help="handed on to docker, srun or sbatch"
     )
