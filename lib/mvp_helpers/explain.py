@@ -233,7 +233,7 @@ class Scan:
         stage = self._reached(self.stage)
         if hit := self.signatures.of_line(line, stage or self.progress.phase):
             self._keep(Finding(*at, hit.evidence, self.progress, hit, line=line, stage=stage))
-        elif not self.known_only and line.error and not self._still(self.error_line):
+        elif not self.known_only and line.error and self.progress.phase != "done" and not self._still(self.error_line):
             self.error_line = Finding(*at, line.text.strip(), self.progress, line=line, stage=stage)
 
     def _chain(self, chain: Chain) -> None:

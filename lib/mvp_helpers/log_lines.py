@@ -22,6 +22,8 @@ MOST_OPEN = 128
 _HEADER = re.compile(
     r"Traceback \(most recent call last\)|^(?:Exception raised in creation task|Unhandled error \(suppress).*ray::"
 )
+_SAID = re.compile(r"(?P<name>[A-Z]\w+) {2,}Traceback")
+"""IPython names the exception's class beside the header."""
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])")
 _SOURCE = re.compile(
@@ -34,7 +36,7 @@ _SOURCE = re.compile(
     r"|[a-z][\w.-]*[-_]\d+ +\| (?=\S|  )"  # compose
     r"|\[\d{1,9}(?:\.\d+)?\] (?=\S)"  # the kernel, slurmd's steps, numbered lines
     r"|E {2,}(?=\S)"  # pytest
-    r"|>(?: |$)"  # a quotation
+    r"|>(?: - | |$)"  # a quotation
     r"| *[|│] (?=\S|  )"  # exception groups, rich
 )
 _GLUED = re.compile(
@@ -42,7 +44,8 @@ _GLUED = re.compile(
 )
 """What stands before a line that another process printed without a line's end: a progress bar, mostly."""
 _STAMP = re.compile(
-    r"(?:\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?"
+    r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,24}\]"  # SGLang adds its rank
+    r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?"
     r"|\[?(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?: \d{4})?\]?)[ \t]+(?=\S)"
 )
 """A time without a level."""
@@ -50,13 +53,13 @@ _LEVELS = "ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG|NOTICE|TRACE"
 _LOGGER = re.compile(
     rf"(?P<a>{_LEVELS}) \d\d-\d\d [\d:.]+ (?:\[?[\w.]+:\d+\] ?|\[[^\]]*\] ?)?"  # vLLM
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]?[ ,:-]+(?:\[[^\]]*\][ :-]*){0,3}(?:\S+ - )?"  # Python's logging
-    rf"\[?(?P<b>{_LEVELS})\b\]?(?: \S+:\d+ --)?[ :-]*"
+    rf"\[?(?P<b>{_LEVELS})\b\]?(?: \d\d-\d\d [\d:.]+ \[?[\w.]+:\d+\]| \S+:\d+ --)?[ :-]*"
     r"|\[\d{4}-\d\d-\d\d [\d:,.]+ (?P<c>[A-Z]) \d+ \d+\] (?:\([\w-]+\) )?(?:\S+\.(?:cc|h|cpp):\d+: )?"  # Ray's C++
     r"|\[?(?P<d>[EFWI])(?:\d{3,4} [\d:.]+)? [^\[\]]*\] "  # glog
     rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.]+:(?=\S))? ?",
 )
 _QUIET = re.compile(r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b", re.IGNORECASE)
-_ERROR_LINE = re.compile(r"(\S+: )?(fatal )?error: ", re.IGNORECASE)
+_ERROR_LINE = re.compile(r"(\S+: )?(fatal )?error: |(failed|unable|could not|cannot) ", re.IGNORECASE)
 _ECHO = re.compile(r"\++ \S")
 _REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
 _FRAME = re.compile(
@@ -64,8 +67,9 @@ _FRAME = re.compile(
     r"|(?:File )?\[?(?P<file_>[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
 )
 """Python's; and IPython's, pytest's, rich's."""
-_CODE = re.compile(r"\s|$|-+> *\d|\d+ |[│╭╰❱]|_ _ _")
+_CODE = re.compile(r"\s|$|-+> *\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
 """How a line between frames begins that is the code of a frame, or points at it."""
+_IMPORTS = re.compile(r"\s*(?:from \S+ )?import \S")
 _RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
 _PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d+): \w+$")
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
@@ -210,7 +214,7 @@ class Tracebacks:
             if opened is None:
                 chain = Chain(line.number, line.source, traceback=True)
                 self._open[line.source] = opened = _Open(chain, logged=line.logged)
-            opened.begin(line.number)
+            opened.begin(line.number, said["name"] if (said := _SAID.match(line.text)) else "")
             return True, done
         if opened is None and not line.quiet and (frame := _FRAME.match(line.text)) and frame["name"]:
             # An excerpt that begins within a traceback, or one that another process tore apart.
@@ -263,9 +267,11 @@ class _Open:
     code_due: bool = False
     """The line before was a frame, so that the next is its code, even where a web page took its indentation."""
     continues: bool = False
+    said: str = ""
+    """The exception's class, where its header names it."""
 
-    def begin(self, number: int) -> None:
-        self.last, self.frames, self.continues = number, [], False
+    def begin(self, number: int, said: str = "") -> None:
+        self.last, self.frames, self.continues, self.said = number, [], False, said
 
     def take(self, line: Line) -> bool:
         """Whether the line belongs here."""
@@ -273,15 +279,17 @@ class _Open:
         frame = _FRAME.match(line.text) if inside or (self.chain.links and self.chain.links[-1].wrapper) else None
         if frame:
             self.frames = [*(self.frames or []), _frame(frame)]
-            self.code, self.code_due = "", True
+            self.code, self.code_due = "" if frame["line"] or frame["name_"] else self.code, True
         elif self.frames is not None:
-            raised = _EXCEPTION.match(line.text)
-            if raised and self.code_due and not _LOUD_NAME.search(raised["name"]) and not _DOTTED.match(line.text):
-                raised = None  # code that lost its indentation
-            if _CODE.match(line.text) or (self.code_due and not raised):
-                self.code, self.code_due = self.code if not line.text.strip(" ^~-│") else line.text, False
+            # A page may have indented all of it, or none.
+            text = line.text.strip() if not self.code_due and exception_in(line.text.strip()) else line.text
+            raised = _EXCEPTION.match(text)
+            if raised and self.code_due and not _LOUD_NAME.search(raised["name"]) and not _DOTTED.match(text):
+                raised = None
+            if _CODE.match(text) or (self.code_due and not raised):
+                self.code, self.code_due = self.code if not text.strip(" ^~-│") else text, False
             elif raised:
-                self.chain.links.append(Link(line.number, raised["name"], line.text, tuple(self.frames)))
+                self.chain.links.append(Link(line.number, raised["name"], text, tuple(self.frames)))
                 self.frames = None
             else:
                 return False
@@ -309,15 +317,21 @@ class _Open:
         return True
 
     def finish(self) -> Chain:
-        if self.frames:
-            # The log ends, or is torn, before the exception's own line: what it printed tells its class, at best.
-            raised, links = _RAISES.match(self.code), self.chain.links
-            carried = _WRAPPER.search(links[-1].text) if links else None
-            name = raised["name"] if raised and _LOUD_NAME.search(raised["name"]) else (carried and carried["carried"]) or ""
-            inner = self.frames[-1]
+        """The chain. Where the log ends, or is torn, before an exception's own line, its class is told at best."""
+        links, frames = self.chain.links, tuple(self.frames or ())
+        carried = _WRAPPER.search(links[-1].text) if links else None
+        name = self.said or (carried and carried["carried"]) or ""
+        if frames:
+            inner = frames[-1]
+            if (raises := _RAISES.match(self.code)) and _LOUD_NAME.search(raises["name"]):
+                name = raises["name"]
+            elif _IMPORTS.match(self.code) and inner.name in ("<module>", ""):
+                name = "ImportError"
             place = f"{inner.file}:{inner.line}, in {inner.name}" if inner.name else inner.file
-            text = f"{name}: (cut off) {place}" if name else f"{CUT_OFF}: {place}"
-            self.chain.links.append(Link(self.last, name, text, tuple(self.frames)))
+            links.append(Link(self.last, name, f"{name}: (cut off) {place}" if name else f"{CUT_OFF}: {place}", frames))
+        elif name and (not links or carried):
+            text = links[-1].text if links else ""
+            links.append(Link(self.last, name, f"{name}: (cut off) {text}".rstrip(), links[-1].frames if links else ()))
         return self.chain
 
 

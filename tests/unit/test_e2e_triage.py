@@ -192,6 +192,46 @@ CASES = {
         "Blocked",
         "rollout engine",
     ),
+    "IPython's traceback that is cut off": (
+        "ArrowInvalid                              Traceback (most recent call last)\nCell In[1], line 2\n"
+        '----> 2 rows = load_dataset("q")\n\nFile ~/v/lib/python3.10/site-packages/datasets/load.py:25, in load_dataset(path)\n',
+        "Blocked",
+        "data",
+    ),
+    "an import that is cut off": (
+        'Traceback (most recent call last):\n  File "/q/w.py", line 1, in <module>\n    from megatron.bridge import AutoBridge\n'
+        '  File "/b/src/megatron/bridge/a.py", line 6, in <module>\n    from megatron.bridge import q\n  File "/b/src/me',
+        "Blocked",
+        "dependency",
+    ),
+    "another process's error that is cut off": (
+        'Traceback (most recent call last):\n  File "/v/verl/trainer/ppo/ray_trainer.py", line 9, in fit\n    ray.get(x)\n'
+        "ray.exceptions.RayTaskError(TypeError): ray::WorkerDict.actor_rollout_compu\n",
+        "Fail",
+        "trainer",
+    ),
+    "all of it indented": (
+        ' Traceback (most recent call last):\n   File "/b/src/megatron/bridge/q.py", line 9, in x\n     x()\n KeyError: 7\n',
+        "Fail",
+        "provider",
+    ),
+    "an update of the engine's weights that another process refuses": (
+        'Traceback (most recent call last):\n  File "/s/train.py", line 3, in train\n    actors.update_weights()\n'
+        '  File "/s/group.py", line 4, in update_weights\n    ray.get(x)\n'
+        '  File "/v/lib/python3.12/site-packages/ray/_private/worker.py", line 9, in get_objects\n    r',
+        "Fail",
+        "refit",
+    ),
+    "a sentence that calls itself a failure": (
+        "(SGLangEngine pid=3) [2026-01-31 10:00:00 DP1 TP0] Failed to update parameter online: out of range\n",
+        "Fail",
+        "refit",
+    ),
+    "a configuration that an options class refuses, behind a bar": (
+        "Loading:  50%|#  | 1/2 [00:01<00:01](EngineCore pid=3) ERROR 01-31 10:00:00 [core.py:8] ValueError: no such option\n",
+        "Blocked",
+        "rollout engine",
+    ),
     "a quotation": (
         "> [rank0]: Traceback (most recent call last):\n"
         '> [rank0]:   File "/b/src/megatron/bridge/q.py", line 9, in provide\n> [rank0]: KeyError: 7\n',
