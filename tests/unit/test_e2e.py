@@ -249,6 +249,7 @@ def test_every_further_level_runs_to_a_pass(
     run = procedure.steps[-1]
     assert run.name.startswith(f"level-{levels}") and log in Path(run.log).read_text()
     assert any(text.startswith(limit) for text in found.limitations), found.limitations
+    assert any(text.startswith("text-only") for text in found.limitations) == (variants != ("vlm",))
     commands = " ".join(value for name, value in found.evidence if name.startswith("Command"))
     assert all(text in commands for text in given), "what was switched on is in the report"
     variant = next(one for one in found.deliverables if one.name == "Requested variants")
@@ -580,6 +581,8 @@ def test_limitations_follow_from_what_was_run() -> None:
     assert any(text.startswith("dummy model") for text in limits(USE_DUMMY_MODEL="True"))
     assert any(text.startswith("eager mode") for text in limits(["actor_rollout_ref.rollout.enforce_eager=True"]))
     assert any("PEFT" in text for text in limits(LORA_RANK="0"))
+    both = matrix.limitations(VERL, matrix.plan(VERL, [0, 1, 2], [], {}, []))
+    assert not any("save/resume" in text or "parallel sizes 1" in text for text in both), "another run of the request shows it"
     assert not any("eager" in text or "dummy" in text or "PEFT" in text for text in limits())
 
 

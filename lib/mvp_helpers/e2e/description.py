@@ -172,10 +172,11 @@ class Level(Data, frozen=True, kw_only=True):
 
 
 class Limitation(Data, frozen=True, kw_only=True):
-    """Words for the summary when the run's environment has these values (a value beginning with ~ is a regular expression)."""
+    """Words for the summary when every run's environment has these values (one that begins with ~ is a regular expression)."""
 
     env: dict[str, str] = {}
     override: str = ""
+    unless_override: str = ""
     text: str
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import BadInput, did_you_mean
-from .description import Description, Level, Run, Variant
+from .description import Description, Level, Limitation, Run, Variant
 
 OFF = ("false", "null", "none", "0", "disabled", "off", "")
 """Values that switch a feature off."""
@@ -181,15 +181,17 @@ def _lcm(*numbers: int) -> int:
 
 
 def limitations(description: Description, planned: Sequence[Planned], overrides: Sequence[str] = ()) -> list[str]:
-    """What the runs do not show, each once: derived from their environments and overrides, not from what was intended."""
-    found = []
-    for limit in description.limitations:
-        for one in planned:
-            texts = [*one.overrides, *overrides]
-            fits = all(_matches(one.env.get(name, ""), value) for name, value in limit.env.items())
-            if fits and (not limit.override or any(re.search(limit.override, text) for text in texts)):
-                found.append(limit.text)
-                break
+    """What none of the runs shows, each once: derived from their environments and overrides, not from what was intended."""
+
+    def applies(limit: Limitation, one: Planned) -> bool:
+        texts = [*one.overrides, *overrides]
+        return (
+            all(_matches(one.env.get(name, ""), value) for name, value in limit.env.items())
+            and (not limit.override or any(re.search(limit.override, text) for text in texts))
+            and not (limit.unless_override and any(re.search(limit.unless_override, text) for text in texts))
+        )
+
+    found = [limit.text for limit in description.limitations if planned and all(applies(limit, one) for one in planned)]
     found += [one.variant.limitation for one in planned if one.variant.limitation]
     return list(dict.fromkeys(found))
 

@@ -137,9 +137,6 @@ class Report:
         """What the runs do not show, each once."""
         ran = [one for one, step in self.runs if step.outcome]
         found = [*self.limits, *matrix.limitations(self.description, ran, self.extra)]
-        # What one run leaves out another one may have done.
-        if any(one.run.resumes and step.passed for one, step in self.runs):
-            found = [text for text in found if not text.startswith("save/resume")]
         found += [text for step in self.steps for text in step.limitations]
         if ran and not any(one.level.learning for one in ran):
             found.append("no convergence claim")

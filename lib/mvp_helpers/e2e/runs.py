@@ -130,11 +130,16 @@ def show_recommended(recommended: Sequence[matrix.Recommended], changed: Sequenc
         lines += [f"              {name}" for name in one.files[:5]] + (
             [f"              … {len(one.files) - 5} more"] if len(one.files) > 5 else []
         )
-    wanted = [str(one.number) for one in recommended if one.called_for and not one.level.on_request]
-    command = (
-        f"./scripts/60_e2e_verl.sh --level {','.join(wanted)}" if wanted else "no level: nothing here is seen by the trainer"
-    )
-    return "\n".join([*lines, "", command])
+    wanted = [one for one in recommended if one.called_for and not one.level.on_request]
+    # Where every variant must be named, only the author of the change knows which.
+    plain = [one for one in wanted if not all(variant.on_request for variant in one.level.variants.values())]
+    commands = [f"./scripts/60_e2e_verl.sh --level {','.join(str(one.number) for one in plain)}"] if plain else []
+    commands += [
+        f"./scripts/60_e2e_verl.sh --level {one.number} --variant {'|'.join(one.level.variants)} --override KEY=VALUE"
+        for one in wanted
+        if one not in plain
+    ]
+    return "\n".join([*lines, "", *(commands or ["no level: nothing here is seen by the trainer"])])
 
 
 def start(folder: E2eRun, request: Request, env: Mapping[str, str], say: Callable[[str], None]) -> Procedure:
