@@ -46,16 +46,20 @@ def piece(rng: random.Random, first_step: int) -> str:
 
 
 def timed(argv: list[str]) -> tuple[bytes, float, float]:
-    """Output, wall seconds and CPU seconds of a command."""
+    """Output, wall seconds and CPU seconds of a command; 62 ends with 1 where a log is a failure."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(argv, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(PROJECT / "lib")})
+    done = subprocess.run(argv, check=False, capture_output=True, env=os.environ | {"PYTHONPATH": str(PROJECT / "lib")})
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode not in (0, 1):
+        raise SystemExit(done.stderr.decode())
     return done.stdout, wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
     rng = random.Random(1)
-    walls, cpus, reads = [], [], []
+    verbs = {"55": ["explain", "--log", "--json"], "62": ["triage", "--json"]}
+    walls: dict[str, list[float]] = {name: [] for name in [*verbs, "wc -l"]}
+    cpus: dict[str, list[float]] = {name: [] for name in walls}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "big.log"
         pieces = [piece(rng, 1 + at * 20_000).encode() for at in range(8)]
@@ -65,20 +69,17 @@ def main() -> None:
             log.write(END.encode())
         size = path.stat().st_size / 1e6
         for _ in range(int(os.environ["ROUNDS"])):
-            reads.append(timed(["wc", "-l", str(path)])[1])
-            told, wall, cpu = timed([sys.executable, "-m", "mvp_helpers", "explain", "--log", "--json", str(path)])
-            assert json.loads(told)["rule"] == "user-code", told
-            walls.append(wall)
-            cpus.append(cpu)
+            for name in walls:
+                argv = [sys.executable, "-m", "mvp_helpers", *verbs[name]] if name in verbs else ["wc", "-l"]
+                told, wall, cpu = timed([*argv, str(path)])
+                assert name not in verbs or json.loads(told)["rule"] == "user-code", told
+                walls[name].append(wall)
+                cpus[name].append(cpu)
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
-    for name, seconds in (("55, wall", walls), ("55, CPU", cpus), ("wc -l, wall", reads)):
-        print(f"{name:<12} {statistics.median(seconds):6.1f} s  {size / statistics.median(seconds):6.0f} MB/s")
-    wall, cpu = (size / statistics.median(seconds) for seconds in (walls, cpus))
-    for what, good in (
-        (f"limit {LIMIT_MB_S} MB/s, wall", wall >= LIMIT_MB_S),
-        (f"limit {LIMIT_MB_S} MB/s, CPU", cpu >= LIMIT_MB_S),
-    ):
-        print(f"{what}: {'within' if good else 'OVER'}")
+    for name in walls:
+        wall, cpu = (size / statistics.median(seconds[name]) for seconds in (walls, cpus))
+        good = name not in verbs or min(wall, cpu) >= LIMIT_MB_S
+        print(f"{name:<6} {wall:6.0f} MB/s of wall, {cpu:6.0f} of CPU time{'' if good else f'  OVER the limit of {LIMIT_MB_S}'}")
     print(f"memory {memory:.0f} MB (limit {LIMIT_MB}): {'within' if memory < LIMIT_MB else 'OVER'}")
 
 

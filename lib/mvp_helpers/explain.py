@@ -22,7 +22,7 @@ from .errors import BadInput
 from .job_folder import Result
 from .log_lines import Chain, Line, Tracebacks
 from .paths import JobFolder
-from .signatures import PHASES, Hit, Phase, Rule, Signatures
+from .signatures import PHASES, Hit, Mark, Phase, Rule, Signatures
 from .times import seconds_of
 
 CHUNK = 1 << 20
@@ -121,9 +121,14 @@ class Scan:
     """What ended a run before the last one in this log."""
 
     def __post_init__(self) -> None:
-        self._needles = self.signatures.needles(every=self.known_only)
-        self._marks = [(word.encode(), mark) for mark in self.signatures.marks for word in mark.any if mark.phase != "start"]
-        self._again = [word.encode() for mark in self.signatures.marks for word in mark.any if mark.phase == "start"]
+        self._needles = {phase: self.signatures.needles(since=phase, every=self.known_only) for phase in PHASES}
+        self._marks: dict[bytes, list[Mark]] = {}
+        for mark in self.signatures.marks:
+            for word in mark.any:
+                self._marks.setdefault(word.encode(), []).append(mark)
+        self._again = [word for word, marks in self._marks.items() if marks[0].phase == "start"]
+        for again in self._again:
+            del self._marks[again]
         self._tracebacks = Tracebacks()
         self._started: dict[int, Progress] = {}
         self._number = 1
@@ -150,7 +155,8 @@ class Scan:
 
     def _chunk(self, chunk: bytes) -> None:
         """Lines that may matter, one after another; the others are only counted."""
-        candidates = self._candidates(chunk)
+        again = sorted(start for word in self._again for start in _starts(chunk, word))
+        candidates = self._candidates(chunk, self._needles["start" if again else self.progress.phase])
         at, counted, number, marked = 0, 0, self._number, 0
         upcoming = next(candidates, None)
         while at < len(chunk):
@@ -167,59 +173,57 @@ class Scan:
             end = len(chunk) if end < 0 else end + 1
             number += chunk.count(b"\n", counted, at)
             counted = at
-            self._mark(chunk, marked, end)
+            self._mark(chunk, marked, end, again)
             marked = end
             self._line(log_lines.clean(chunk[at : min(end, at + log_lines.LONGEST_LINE)], number))
             at = end
-        self._mark(chunk, marked, len(chunk))
+        self._mark(chunk, marked, len(chunk), again)
         self._number = number + chunk.count(b"\n", counted) + (0 if chunk.endswith(b"\n") else 1)
 
-    def _candidates(self, chunk: bytes) -> Iterator[int]:
+    def _candidates(self, chunk: bytes, needles: list[bytes]) -> Iterator[int]:
         """Starts of the lines that hold a needle, in order, each once."""
-
-        def starts(needle: bytes) -> Iterator[int]:
-            at = chunk.find(needle)
-            while at >= 0:
-                yield chunk.rfind(b"\n", 0, at) + 1
-                end = chunk.find(b"\n", at)
-                at = chunk.find(needle, end) if end >= 0 else -1
-
         last = -1
-        for start in heapq.merge(*(starts(needle) for needle in self._needles if needle in chunk)):
+        for start in heapq.merge(*(_starts(chunk, needle) for needle in needles if needle in chunk)):
             if start != last:
                 yield (last := start)
 
-    def _mark(self, chunk: bytes, begin: int, end: int) -> None:
-        """Note how far the run had come at ``end``, and whether it is another than at ``begin``."""
-        again = max((chunk.rfind(word, begin, end) for word in self._again), default=-1)
-        if again >= 0:
-            self._advance(chunk, begin, again)
-            if self.progress.phase in ("train", "done"):
-                self._another_run()
-            begin = again
+    def _mark(self, chunk: bytes, begin: int, end: int, again: list[int]) -> None:
+        """Note how far the run had come at ``end``, and whether it is another than at ``begin``; ``again``: where runs begin."""
+        for start in again:
+            if begin <= start < end:
+                self._advance(chunk, begin, start)
+                if self.progress.phase in ("train", "done"):
+                    self._another_run()
+                begin = start
         self._advance(chunk, begin, end)
 
     def _advance(self, chunk: bytes, begin: int, end: int) -> None:
-        for word, mark in self._marks:
-            if PHASES.index(mark.phase) < PHASES.index(self.progress.phase):
-                continue
-            if mark.phase == self.progress.phase and "step" not in mark.regex:
-                continue
-            if chunk.find(word, begin, end) < 0:  # four times as fast as rfind, and mostly the answer
+        for word, marks in self._marks.items():
+            further = [mark for mark in marks if self._further(mark)]
+            if not further or chunk.find(word, begin, end) < 0:  # four times as fast as rfind, and mostly the answer
                 continue
             at, tries = chunk.rfind(word, begin, end), 3
             while at >= 0 and tries:
                 start = chunk.rfind(b"\n", 0, at) + 1
                 stop = chunk.find(b"\n", at)
                 raw = chunk[start : stop if stop >= 0 else end]
-                if match := mark.pattern.search(log_lines.clean(raw, 0).text) or mark.pattern.search(log_lines.plain(raw)):
-                    found = match.groupdict()
-                    step = int(found["step"]) if found.get("step") else None
-                    step = int(found["next_step"]) - 1 if found.get("next_step") else step
-                    known = self.progress.step
-                    self.progress = Progress(mark.phase, known if step is None else max(step, known or 0))
+                if any([self._reach(mark, raw) for mark in further]):
                     break
                 at, tries = chunk.rfind(word, begin, at), tries - 1
+
+    def _further(self, mark: Mark) -> bool:
+        """Whether it may tell more than is known."""
+        here, there = PHASES.index(self.progress.phase), PHASES.index(mark.phase)
+        return there > here or (there == here and "step" in mark.regex)
+
+    def _reach(self, mark: Mark, raw: bytes) -> bool:
+        match = mark.pattern.search(log_lines.clean(raw, 0).text) or mark.pattern.search(log_lines.plain(raw))
+        if match:
+            found, known = match.groupdict(), self.progress.step
+            step = int(found["step"]) if found.get("step") else None
+            step = int(found["next_step"]) - 1 if found.get("next_step") else step
+            self.progress = Progress(mark.phase, known if step is None else max(step, known or 0))
+        return bool(match)
 
     def _line(self, line: Line) -> None:
         before = self.progress
@@ -282,6 +286,15 @@ class Scan:
 
     def _where(self, number: int) -> str:
         return f"{self.name}:{number}"
+
+
+def _starts(chunk: bytes, needle: bytes) -> Iterator[int]:
+    """Where the lines that hold ``needle`` start."""
+    at = chunk.find(needle)
+    while at >= 0:
+        yield chunk.rfind(b"\n", 0, at) + 1
+        end = chunk.find(b"\n", at)
+        at = chunk.find(needle, end) if end >= 0 else -1
 
 
 def conclude(scans: list[Scan], found: Signatures, target: dict[str, str]) -> Explanation:

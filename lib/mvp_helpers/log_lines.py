@@ -39,10 +39,8 @@ _SOURCE = re.compile(
     r"|>(?: - | |$)"  # a quotation
     r"| *[|│] (?=\S|  )"  # exception groups, rich
 )
-_GLUED = re.compile(
-    r".*?(?:\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-)|\s(?=\[rank\d+\]: ))"
-)
-"""What stands before a line that another process printed without a line's end: a progress bar, mostly."""
+_GLUED = re.compile(r"\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-)|\s(?=\[rank\d+\]: )")
+"""Ends what stands before another process's line in the same line: a progress bar, mostly."""
 _STAMP = re.compile(
     r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,24}\]"  # SGLang adds its rank
     r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?"
@@ -176,7 +174,9 @@ def plain(raw: bytes) -> str:
 
 def clean(raw: bytes, number: int) -> Line:
     """One raw line of the log, its number counted from 1."""
-    text = _GLUED.sub("", plain(raw), 1)
+    text = plain(raw)
+    if ("%|" in text or "[rank" in text) and (glued := _GLUED.search(text)):
+        text = text[glued.end() :]
     source, level, logged = "", "", False
     while True:
         if match := _SOURCE.match(text):

@@ -119,9 +119,13 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     boundaries: list[Boundary]
     rules: list[Rule]
 
-    def needles(self, *, every: bool = False) -> list[bytes]:
-        """Texts of which a line must hold one to be looked at, none within another; ``every``: those of each rule."""
-        wanted = {*self.errors, *(word for rule in self.rules for word in (rule.any if every else rule.search))}
+    def needles(self, *, since: Phase = "start", every: bool = False) -> list[bytes]:
+        """Texts of which a line must hold one to be looked at, none within another.
+
+        ``since``: only for rules of this phase or a later one; ``every``: all their words, also those beside one of ``errors``.
+        """
+        rules = [rule for rule in self.rules if any(PHASES.index(phase) >= PHASES.index(since) for phase in rule.phase)]
+        wanted = {*self.errors, *(word for rule in rules for word in (rule.any if every else rule.search))}
         return [word.encode() for word in sorted(wanted) if not any(other != word and other in word for other in wanted)]
 
     def of_line(self, line: Line, phase: Phase) -> Hit | None:

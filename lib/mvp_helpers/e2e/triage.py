@@ -102,7 +102,7 @@ def load(file: Path = FILE) -> Judgements:
 def of_log(path: Path, how: Learning | None = None) -> Triage:
     """Judge a log of any size. Raises BadInput when it cannot be read, is empty, or is no text."""
     rules, how = signatures.load(), how or description.load("verl").learning
-    seen, tail = LogMetrics(), _Tail()
+    seen, tail = _NotFinite(), _Tail()
     scan = Scan(rules, str(path)).read(_through(explain.pieces(path), seen, tail))
     told = explain.conclude([scan], rules, {"log": str(path)})
     return conclude(str(path), told, seen.finish(), how, tail.data, load())
@@ -129,6 +129,19 @@ def of_metrics(path: Path, how: Learning | None = None) -> Triage:
 def of(path: Path) -> Triage:
     """A log, or by its name (.json, .jsonl) a metrics file."""
     return of_metrics(path) if path.suffix in (".json", ".jsonl") else of_log(path)
+
+
+class _NotFinite(LogMetrics):
+    """Only of the lines that may hold what is no number: the others are many, and judge nothing here."""
+
+    def _lines(self, data: bytes) -> None:
+        at = data.find(b"step:")
+        while at >= 0:
+            end = data.find(b"\n", at)
+            end = len(data) if end < 0 else end
+            if data.find(b"nan", at, end) >= 0 or data.find(b"inf", at, end) >= 0:
+                self._step(data[data.rfind(b"\n", 0, at) + 1 : end])
+            at = data.find(b"step:", end)
 
 
 class _Tail:
