@@ -25,7 +25,8 @@ _HEADER = re.compile(
 _SAID = re.compile(r"(?P<name>[A-Z]\w+) {2,}Traceback")
 """IPython names the exception's class beside the header."""
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])")
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])|(?:\^\[|\ufffd)?\[(?:\d{1,2};)?\d{1,2}m")
+"""Colours; also as they look where a page took the escape character away."""
 _SOURCE = re.compile(
     r"(?P<who>\((?:[^()]*[^()\s] )?pid=\w+(?:, ip=[^(),\s]+)?\)"  # (WorkerDict pid=1, ip=10.0.0.1)
     r"|\((?:raylet|autoscaler|gcs_server)[^()]*\)"
@@ -50,7 +51,7 @@ _STAMP = re.compile(
 _LEVELS = "ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG|NOTICE|TRACE"
 _LOGGER = re.compile(
     rf"(?P<a>{_LEVELS}) \d\d-\d\d [\d:.]+ (?:\[?[\w.]+:\d+\] ?|\[[^\]]*\] ?)?"  # vLLM
-    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]?[ ,:-]+(?:\[[^\]]*\][ :-]*){0,3}(?:\S+ - )?"  # Python's logging
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]?[ \t,:-]+(?:\[[^\]]*\][ :-]*){0,3}(?:\S+ - )?"  # Python's logging
     rf"\[?(?P<b>{_LEVELS})\b\]?(?: \d\d-\d\d [\d:.]+ \[?[\w.]+:\d+\]| \S+:\d+ --)?[ :-]*"
     r"|\[\d{4}-\d\d-\d\d [\d:,.]+ (?P<c>[A-Z]) \d+ \d+\] (?:\([\w-]+\) )?(?:\S+\.(?:cc|h|cpp):\d+: )?"  # Ray's C++
     r"|\[?(?P<d>[EFWI])(?:\d{3,4} [\d:.]+)? [^\[\]]*\] "  # glog
@@ -68,6 +69,7 @@ _FRAME = re.compile(
 _CODE = re.compile(r"\s|$|-+> *\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
 """How a line between frames begins that is the code of a frame, or points at it."""
 _IMPORTS = re.compile(r"\s*(?:from \S+ )?import \S")
+_CALLS = re.compile(r"(?P<name>[A-Za-z_]\w+)\(")
 _RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
 _PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d+): \w+$")
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
@@ -158,6 +160,8 @@ class Chain:
     source: str
     traceback: bool
     links: list[Link] = field(default_factory=list)
+    header: str = ""
+    """The line that began it; Ray's names the method that was called."""
 
     def causes(self) -> list[Link]:
         """The exceptions without those that only carry another."""
@@ -167,7 +171,7 @@ class Chain:
 def plain(raw: bytes) -> str:
     """One raw line as a terminal shows it in the end."""
     text = raw[:LONGEST_LINE].decode(errors="replace").rstrip("\r\n ")
-    if "\x1b" in text:
+    if "\x1b" in text or "[0m" in text:
         text = _ANSI.sub("", text)
     return text.rpartition("\r")[2] if "\r" in text else text
 
@@ -212,7 +216,7 @@ class Tracebacks:
                 done += self._close(line.source)
                 opened = None
             if opened is None:
-                chain = Chain(line.number, line.source, traceback=True)
+                chain = Chain(line.number, line.source, traceback=True, header=line.text)
                 self._open[line.source] = opened = _Open(chain, logged=line.logged)
             opened.begin(line.number, said["name"] if (said := _SAID.match(line.text)) else "")
             return True, done
@@ -284,10 +288,12 @@ class _Open:
             # A page may have indented all of it, or none.
             text = line.text.strip() if not self.code_due and exception_in(line.text.strip()) else line.text
             raised = _EXCEPTION.match(text)
-            if raised and self.code_due and not _LOUD_NAME.search(raised["name"]) and not _DOTTED.match(text):
-                raised = None
+            sure = raised and (_LOUD_NAME.search(raised["name"]) or _DOTTED.match(text) or raised["name"].startswith("Stop"))
+            if not sure and (self.code_due or (raised and not raised["message"])):
+                raised = None  # code, or where the log was cut
             if _CODE.match(text) or (self.code_due and not raised):
-                self.code, self.code_due = self.code if not text.strip(" ^~-│") else text, False
+                shows = text.strip(" ^~-│") and not 'File "'.startswith(text.strip())
+                self.code, self.code_due = text if shows else self.code, False
             elif raised:
                 self.chain.links.append(Link(line.number, raised["name"], text, tuple(self.frames)))
                 self.frames = None
@@ -328,6 +334,8 @@ class _Open:
             elif _IMPORTS.match(self.code) and inner.name in ("<module>", ""):
                 name = "ImportError"
             place = f"{inner.file}:{inner.line}, in {inner.name}" if inner.name else inner.file
+            if calls := _CALLS.search(self.code):
+                frames = (*frames, Frame(inner.file, inner.line, calls["name"]))  # where it was when it raised
             links.append(Link(self.last, name, f"{name}: (cut off) {place}" if name else f"{CUT_OFF}: {place}", frames))
         elif name and (not links or carried):
             text = links[-1].text if links else ""

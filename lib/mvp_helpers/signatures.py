@@ -59,8 +59,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     id: str
     boundary: str
     whose: Whose
-    verdict: Literal["Blocked", "Fail", "by phase", "Noise"]
-    """``by phase``: Blocked before the model is built, Fail afterwards."""
+    verdict: Literal["Blocked", "Fail", "by phase", "if built", "Noise"]
+    """``by phase``: Blocked before the model is built, Fail afterwards; ``if built``: before that it tells nothing."""
     any: list[str] = []
     search: list[str] = []
     """Words to search for where its lines may hold none of ``errors``."""
@@ -84,8 +84,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     next: str
 
     def verdict_in(self, phase: Phase) -> str:
-        if self.verdict == "by phase":
-            return "Blocked" if phase == "start" else "Fail"
+        if self.verdict in ("by phase", "if built"):
+            return "Fail" if phase != "start" else "Blocked" if self.verdict == "by phase" else "Unknown"
         return self.verdict
 
 
@@ -183,8 +183,10 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def boundary(self, frames: Iterable[Frame], says: str = "") -> str:
         """Whose code raised, from the innermost frame that tells, else from what it says; "unknown" when neither does."""
         for frame in reversed(list(frames)):
+            # Below a package's own folder nothing of where it is installed tells.
+            _, installed, file = frame.file.rpartition("-packages/")
             for boundary in self.boundaries:
-                if _pattern(boundary.frames).search(f"{frame.file}:{frame.name}"):
+                if _pattern(boundary.frames).search(f"{installed}{file}:{frame.name}"):
                     return boundary.boundary
         told = (one.boundary for one in self.boundaries if one.says and _pattern(one.says).search(says))
         return next(told, "unknown")
@@ -192,7 +194,7 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def stage(self, chain: Chain) -> Phase | None:
         """How far the run was, by the functions it was in; the first stage that fits any of them. None when they do not tell."""
         calls = [f"{frame.file}:{frame.name}" for link in chain.links for frame in link.frames]
-        calls += [link.text for link in chain.links if link.wrapper]
+        calls += [chain.header, *(link.text for link in chain.links if link.wrapper)]
         return next((one.phase for one in self.stages if any(_pattern(one.frames).search(call) for call in calls)), None)
 
 

@@ -232,6 +232,43 @@ CASES = {
         "Blocked",
         "rollout engine",
     ),
+    "a step whose excerpt ends at the call of it": (
+        'Traceback (most recent call last):\n  File "/v/verl/trainer/main_ppo.py", line 9, in run\n    trainer.fit()\n  Fi',
+        "Fail",
+        "trainer",
+    ),
+    "a method that only Ray's own line names, with what is left of its colours": (
+        "[36m(TaskRunner pid=1)[0m Unhandled error (suppress with 'RAY_X=1'): [36mray::WorkerDict.actor_rollout_save_checkpoint()"
+        '[39m (pid=2)\n[36m(TaskRunner pid=1)[0m   File "/v/verl/single_controller/base.py", line 9, in func\n',
+        "Fail",
+        "trainer",
+    ),
+    "memory behind activation checkpoints": (
+        BUILT + raised("RuntimeError: odd", PACKAGES + "torch/utils/checkpoint.py", "/v/verl/workers/actor/dp_actor.py"),
+        "Fail",
+        "training",
+    ),
+    "code that lies below a folder called data": (raised("TypeError: bad", "/data/me/verl/workers/w.py"), "Unknown", "trainer"),
+    "an application that hydra only carries": (
+        raised("TypeError: bad", "/q/w.py", PACKAGES + "hydra/_internal/utils.py"),
+        "Unknown",
+        "unknown",
+    ),
+    "an engine that had started": (
+        'Traceback (most recent call last):\n  File "/opt/vllm/w.py", line 9, in start_worker_execution_loop\nValueError: no\n',
+        "Fail",
+        "rollout engine",
+    ),
+    "only that a launched process failed": (
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n",
+        "Unknown",
+        "launcher",
+    ),
+    "only that a launched process failed, in training": (
+        STEP.format(1) + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n",
+        "Fail",
+        "launcher",
+    ),
     "a quotation": (
         "> [rank0]: Traceback (most recent call last):\n"
         '> [rank0]:   File "/b/src/megatron/bridge/q.py", line 9, in provide\n> [rank0]: KeyError: 7\n',
