@@ -241,6 +241,8 @@ class Scan:
             self.error_line = Finding(*at, line.text.strip(), self.progress, line=line, stage=stage)
 
     def _chain(self, chain: Chain) -> None:
+        if chain.ignored:
+            return
         progress = self._started.pop(chain.number, self.progress)
         self._started = {number: at for number, at in self._started.items() if number > chain.number}
         self.stage = max((self.stage, self.signatures.stage(chain)), key=lambda stage: PHASES.index(stage) if stage else -1)

@@ -40,7 +40,10 @@ _SOURCE = re.compile(
     r"|>(?: - | |$)"  # a quotation
     r"| *[|│] (?=\S|  )"  # exception groups, rich
 )
-_GLUED = re.compile(r"\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-)|\s(?=\[rank\d+\]: )")
+_GLUED = re.compile(
+    r"\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-|slurmstepd: |srun: )"
+    r"|\s(?=\[rank\d+\]: )"
+)
 """Ends what stands before another process's line in the same line: a progress bar, mostly."""
 _STAMP = re.compile(
     r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,24}\]"  # SGLang adds its rank
@@ -160,6 +163,8 @@ class Chain:
     source: str
     traceback: bool
     links: list[Link] = field(default_factory=list)
+    ignored: bool = False
+    """Python itself said that the exception is ignored."""
     header: str = ""
     """The line that began it; Ray's names the method that was called."""
 
@@ -201,6 +206,8 @@ class Tracebacks:
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
+        self._ignored: set[str] = set()
+        """Sources of which Python said that it ignores the exception whose traceback follows."""
 
     @property
     def waiting(self) -> bool:
@@ -210,13 +217,17 @@ class Tracebacks:
     def take(self, line: Line) -> tuple[bool, list[Chain]]:
         """Whether the line belongs to a traceback, and the chains that are complete now."""
         done = self._forget(line.number)
+        ignored = line.source in self._ignored
+        self._ignored.discard(line.source)
+        if line.text.startswith("Exception ignored "):
+            self._ignored.add(line.source)
         opened = self._open.get(line.source)
         if _HEADER.search(line.text) or (opened and opened.continues and _REMOTE.match(line.text)):
             if opened and not opened.continues:
                 done += self._close(line.source)
                 opened = None
             if opened is None:
-                chain = Chain(line.number, line.source, traceback=True, header=line.text)
+                chain = Chain(line.number, line.source, traceback=True, ignored=ignored, header=line.text)
                 self._open[line.source] = opened = _Open(chain, logged=line.logged)
             opened.begin(line.number, said["name"] if (said := _SAID.match(line.text)) else "")
             return True, done

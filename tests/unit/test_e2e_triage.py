@@ -301,6 +301,20 @@ CASES = {
     "passing tests": ("......                     [100%]\n6 passed in 2.31s\n", "Pass", ""),
     "passing tests, some expected to fail": ("=== 6 passed, 1 xfailed, 2 warnings in 2.31s ===\n", "Pass", ""),
     "tests that cannot be imported": ("=== 3 passed, 2 errors in 2.31s ===\n", "Blocked", "test"),
+    "an end as Megatron says it": ("[after training is done] datetime: 2026-01-31 10:00:00 \n", "Pass", ""),
+    "an end as Ray says it": ("Job 'raysubmit_x1' succeeded\n", "Pass", ""),
+    "a document that speaks of an end": (
+        "A log should show `Training Progress: 100%|1/1|`, or:\nTraining Progress: 100%|...| 5/5\n"
+        "+ grep -E 'Training Progress: 100%|Traceback' x.log\n    print('Max number of steps has been reached')\n",
+        "Unknown",
+        "",
+    ),
+    "an end that was set short": ("Timeout has been reached, stopping training early\n", "Unknown", ""),
+    "a job that was taken away": (
+        "slurmstepd: error: *** JOB 7 ON n CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***\n",
+        "Blocked",
+        "Slurm",
+    ),
     "a configuration that speaks of errors": (
         "+ python3 -m x data.truncation='error'\n  'exit_on_error': True, 'FAILED': 0\n  error_rate ....... 0\n",
         "Unknown",
@@ -362,11 +376,24 @@ def test_nothing_that_speaks_against_a_success_is_overlooked(name: str, tmp_path
     "text",
     [
         raised("ConnectionResetError: [Errno 104] Connection reset by peer", "/q/w.py") + "trying again\n",
+        "Exception ignored in: <function Tracker.__del__ at 0x1>\n" + raised("ValueError: x", "/q/w.py"),
         "x.py:1: UserWarning: no fast path\n" + raised("ModuleNotFoundError: No module named 'apex'", "/v/verl/u.py"),
     ],
 )
 def test_what_a_run_overcame_does_not_count_against_it(text: str, tmp_path: Path) -> None:
     assert told(tmp_path, text + BUILT + STEP.format(1) + DONE).verdict == "Pass"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Exception ignored in: <function Tracker.__del__ at 0x1>\n" + raised("ConnectionResetError: [Errno 104]", "/q/w.py"),
+        raised("RuntimeError: DataLoader worker (pid(s) 7) exited unexpectedly", PACKAGES + "torch/utils/data/dataloader.py"),
+        'Traceback (most recent call last):\n  File "/q/w.py", line 1, in __del__\n    close()\nBrokenPipeError: [Errno 32]\n',
+    ],
+)
+def test_what_is_left_over_after_the_last_step_does_not_count_against_it(text: str, tmp_path: Path) -> None:
+    assert told(tmp_path, BUILT + STEP.format(1) + DONE + text).verdict in ("Pass", "Noise")
 
 
 def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
