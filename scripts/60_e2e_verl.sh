@@ -38,7 +38,7 @@ parse_options "$own --base= --via= --image= --launcher-option= --description= --
 [[ -z $DRY_RUN ]] || OPTS+=(--plan)
 find_python
 
-if [[ " ${OPTS[*]} " == *' --via ray '* && -z $DRY_RUN ]] && ! given --plan; then
+if [[ $(value_of --via) == ray && -z $DRY_RUN ]] && ! given --plan; then
   load_cluster
   spec=$(mktemp --suffix=.json)
   trap 'rm -f "$spec"' EXIT

@@ -72,7 +72,8 @@ parse_options() { # <own options and arguments: "--wait --timeout= SPEC [FILE] I
           OPTS+=("$1")
         elif [[ $1 == --cluster || $own == *" $1= "* ]]; then
           [[ -n ${2:-} ]] || bad_usage "$1 needs a value"
-          if [[ $1 == --cluster ]]; then MVP_CLUSTER=$2; else OPTS+=("$1" "$2"); fi
+          # In one word: the value may begin with a dash.
+          if [[ $1 == --cluster ]]; then MVP_CLUSTER=$2; else OPTS+=("$1=$2"); fi
           shift
         else
           bad_usage "unknown option '$1'"
@@ -96,13 +97,17 @@ parse_options() { # <own options and arguments: "--wait --timeout= SPEC [FILE] I
 }
 
 given() { # <option>: was it among the script's own options?
-  [[ " ${OPTS[*]} " == *" $1 "* ]]
+  local word
+  for word in "${OPTS[@]}"; do
+    [[ $word != "$1" && $word != "$1="* ]] || return 0
+  done
+  return 1
 }
 
 value_of() { # <option>: what it was given among the script's own options; nothing when it was not
-  local at
-  for at in "${!OPTS[@]}"; do
-    [[ ${OPTS[at]} != "$1" ]] || printf '%s' "${OPTS[at + 1]}"
+  local word
+  for word in "${OPTS[@]}"; do
+    [[ $word != "$1="* ]] || printf '%s' "${word#*=}"
   done
 }
 

@@ -91,7 +91,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   script $'parse_options "--wait --timeout= SPEC [ID...]" "$@"\nprintf "<%s>" "${OPTS[@]}" / "${ARGS[@]}" "$MVP_CLUSTER"; given --wait'
   run --separate-stderr scripts/mine.sh a.json --timeout='1 s' --wait --cluster x -- --id
   assert_status 0
-  assert_output '<--timeout><1 s><--wait></><a.json><--id><x>'
+  assert_output '<--timeout=1 s><--wait></><a.json><--id><x>'
   run --separate-stderr scripts/mine.sh
   assert_status 2
   assert_stderr_has 'an argument is missing: --wait --timeout= SPEC'

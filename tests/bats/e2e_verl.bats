@@ -6,20 +6,7 @@ load helpers
 setup_file() {
   FIXTURES=$(mktemp -d "${TMPDIR:-/tmp}/mvp-test.XXXXXX")
   export FIXTURES
-  PYTHONPATH=$PROJECT/lib:$PROJECT/tests/unit python - "$FIXTURES" <<'PY' >"$FIXTURES/environment"
-import shlex
-import sys
-from pathlib import Path
-
-import e2e_checkouts as made
-
-root = Path(sys.argv[1])
-env = made.environment(made.make_bridge(root / "bridge"), made.make_verl(root / "verl"), made.make_home(root / "home"), root / "bin")
-for name, value in env.items():
-    if name not in ("PATH", "LANG", "TMPDIR"):
-        print(f"export {name}={shlex.quote(value)}")
-print(f"PATH={root}/bin:$PATH")
-PY
+  make_e2e_fixtures "$FIXTURES"
 }
 
 setup() {

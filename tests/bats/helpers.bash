@@ -69,6 +69,10 @@ ray:
 YAML
 }
 
+make_e2e_fixtures() { # <folder>: checkouts, data and a model for 60; in it `environment` to source, and verl-no-gpu.yaml, a description
+  PYTHONPATH=$PROJECT/lib:$PROJECT/tests/unit python -c 'import sys, e2e_checkouts; e2e_checkouts.make(sys.argv[1])' "$1"
+}
+
 make_job_cluster() { # <name> <third octet of its addresses> <port offset>: with room for jobs; WORKLOADS for the test's own, JOBS
   make_cluster_file "$@"
   sed -i 's/num_cpus: 2/num_cpus: 8/' "$MVP_CLUSTER"

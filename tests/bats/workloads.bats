@@ -106,6 +106,22 @@ PY
   grep -q 'CUDA' "$JOBS/upstream/result.json" || fail "$(<"$JOBS/upstream/result.json")"
 }
 
+@test "the end-to-end procedure runs as a job: on a worker, with the cluster's Ray, and its verdict is the exit code" {
+  local fixtures=$FOLDER/e2e
+  mkdir "$fixtures" && make_e2e_fixtures "$fixtures"
+  # shellcheck source=/dev/null
+  source "$fixtures/environment"
+  export MODEL_PATH=$HOME/models/Qwen/Qwen2.5-0.5B TRAIN_FILES=$HOME/data/gsm8k/train.parquet VAL_FILES=$HOME/data/gsm8k/test.parquet
+  local -a ask=(60_e2e_verl.sh --description "$fixtures/verl-no-gpu.yaml" --level 0 --runs-dir "$fixtures/runs" --via ray)
+  run --separate-stderr "${ask[@]}"
+  assert_status 0
+  assert_output 'Result: Pass - Level 0*'
+  grep -q '"worker: megatron.bridge = ' "$fixtures"/runs/*/steps/imports/try-1/step.json || fail 'not proven in a Ray worker'
+  MODEL_PATH=/no/such run --separate-stderr "${ask[@]}" --json
+  assert_status 3
+  [[ $(python -c 'import json, sys; print(json.load(sys.stdin)["result"])' <<<"$output") == Blocked ]] || fail 'no JSON summary'
+}
+
 @test "a new workload is one YAML file" {
   cat >"$WORKLOADS/hello.yaml" <<'YAML'
 entry: {command: [python3, -c, "import sys; print('hello from', sys.argv[1:])", "{job_folder}"]}

@@ -10,7 +10,7 @@ if [[ ! $base -nt $0 || ! $base -nt ${0%/*}/ray_command.py ]]; then
   mkdir -p "${base%/*}"
   mirror=$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources | head -1)
   # In memory: dpkg waits for the disk after every package.
-  TMPDIR=/dev/shm mmdebstrap --quiet --variant=minbase --include=python3,libpython3.11,procps \
+  TMPDIR=/dev/shm mmdebstrap --quiet --variant=minbase --include=python3,libpython3.11,procps,git \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
     --customize-hook="install -m 755 '$project/tests/lab/ray_command.py' \"\$1/usr/local/bin/ray\"" \
     bookworm "$base.part.tar" "$mirror"

@@ -166,6 +166,19 @@ conforms mvp-ray-head mvp-ray-worker-0
   [[ -z $(docker ps -aq)$(docker network ls -q --filter name=mvp11) ]] || fail 'something is left'
 }
 
+@test "the end-to-end procedure runs in a container: the same paths, its own Ray, its verdict" {
+  local fixtures=$LAB_DIR/e2e
+  mkdir "$fixtures" && make_e2e_fixtures "$fixtures"
+  # shellcheck source=/dev/null
+  source "$fixtures/environment"
+  run --separate-stderr 60_e2e_verl.sh --description "$fixtures/verl-no-gpu.yaml" --level 0 --runs-dir "$fixtures/runs" \
+    --via docker --image mvp/lab:1 --launcher-option=-v \
+    --launcher-option="$PROJECT/.venv/lib/python3.11/site-packages:/usr/local/lib/python3.11/dist-packages:ro"
+  assert_status 0
+  assert_output "Result: Pass - Level 0*- Container image: mvp/lab:1*"
+  [[ -s $(echo "$fixtures"/runs/*/steps/level-0-smoke/try-1/wrapper.log) ]] || fail 'no log outside the container'
+}
+
 @test "up starts containers and Ray in them; the shared folder is the person's" {
   run --separate-stderr 01_up.sh
   assert_status 0

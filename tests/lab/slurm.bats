@@ -66,6 +66,19 @@ PY
   [[ $(allocations) != *PENDING* && $(allocations) != *RUNNING* && ! -e $STATE/allocation ]] || fail "left: $(allocations)"
 }
 
+@test "the end-to-end procedure runs as a batch job: where its log is, its verdict" {
+  local fixtures=$LAB_DIR/e2e
+  mkdir "$fixtures" && make_e2e_fixtures "$fixtures"
+  # shellcheck source=/dev/null
+  source "$fixtures/environment"
+  run --separate-stderr in_lab 60_e2e_verl.sh --description "$fixtures/verl-no-gpu.yaml" --level 0 --runs-dir "$fixtures/runs" --via sbatch
+  assert_status 0
+  assert_output 'Result: Pass - Level 0*'
+  assert_stderr_has "its log is $fixtures/runs/slurm-"
+  FAKE_FAULT=provider run --separate-stderr in_lab 60_e2e_verl.sh --resume "$fixtures"/runs/verl-no-gpu-* --via slurm
+  assert_status 0
+}
+
 @test "up gets one allocation, and each Ray node lives in a step of its own on a node of its own" {
   other=$(in_lab sbatch --parsable --output=/dev/null --wrap 'exec sleep infinity')
   echo "$other" >"$LAB_DIR/other"

@@ -6,13 +6,17 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
 from toys import write_model
+
+from mvp_helpers.e2e.description import FOLDER
 
 FIXTURES = Path(__file__).parents[1] / "e2e_fixtures"
 
@@ -121,7 +125,18 @@ def environment(bridge: Path, verl: Path, home: Path, bin_folder: Path, **more: 
         "PATH": f"{bin_folder}:/usr/bin:/bin",
         "BRIDGE_REPO": str(bridge),
         "VERL_REPO": str(verl),
-        "MVP_E2E_FREE_GB": "0",
+        "E2E_FREE_GB": "0",
         "MVP_E2E_PYTHONPATH": str(home / "packages"),
         **more,
     }
+
+
+def make(folder: str) -> None:
+    """All of it for a shell: ``environment`` to source, and a description whose run needs neither GPUs nor packages for them."""
+    root = Path(folder)
+    env = environment(make_bridge(root / "bridge"), make_verl(root / "verl"), make_home(root / "home"), root / "bin")
+    mine = {name: value for name, value in env.items() if name not in ("PATH", "LANG", "TMPDIR")}
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in mine.items()]
+    (root / "environment").write_text("\n".join([*lines, f"PATH={shlex.quote(str(root / 'bin'))}:$PATH", ""]))
+    description = yaml.safe_load((FOLDER / "verl.yaml").read_text()) | {"name": "verl-no-gpu", "devices": "cpu", "packages": []}
+    (root / "verl-no-gpu.yaml").write_text(yaml.safe_dump(description, sort_keys=False))

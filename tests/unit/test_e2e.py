@@ -405,7 +405,8 @@ def test_a_failing_focused_test_fails_and_pytest_that_runs_nothing_is_no_pass(
         ({"USE_DUMMY_MODEL": "True"}, "DUMMY_MODEL_CONFIG_PATH"),
         ({"FAKE_UV": "1"}, "'uv', which is not on the PATH"),
         ({"MVP_E2E_PYTHONPATH": ""}, "has no module 'modelopt'"),
-        ({"MVP_E2E_FREE_GB": "1e9"}, "GB free"),
+        ({"E2E_FREE_GB": "1e9"}, "GB free"),
+        ({"RAY_ADDRESS": "127.0.0.1:9"}, "nothing answers there"),
     ],
 )
 def test_an_environment_that_lacks_something_blocks_with_what_to_do(world: World, env: dict[str, str], words: str) -> None:

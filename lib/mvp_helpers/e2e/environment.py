@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,6 +52,19 @@ def devices(env: Mapping[str, str]) -> list[str]:
     return []
 
 
+def ray_problem(env: Mapping[str, str]) -> str:
+    """Why the Ray that RAY_ADDRESS names cannot be joined; "" when it can, or when the trainer starts its own."""
+    address = env.get("RAY_ADDRESS", "local").removeprefix("ray://")
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit()):
+        return ""
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except OSError as error:
+        return f"RAY_ADDRESS={address}: nothing answers there ({error}); unset it, and the trainer starts a Ray of its own"
+    return ""
+
+
 def sizes(description: Description, planned: Sequence[Planned], available: int) -> list[str]:
     """Runs whose parallel sizes do not fit the GPUs they are given, or that are there."""
     found = []
@@ -72,9 +86,9 @@ def disk(env: Mapping[str, str], folders: Sequence[Path]) -> list[str]:
     for folder in dict.fromkeys(folders):
         place = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
         free = shutil.disk_usage(place).free / 1e9
-        if free < float(env.get("MVP_E2E_FREE_GB", FREE_GB)):
+        if free < float(env.get("E2E_FREE_GB", FREE_GB)):
             found.append(
-                f"{folder}: {free:.1f} GB free; move HF_HOME, HF_HUB_CACHE and MODEL_PATH to a larger disk, or MVP_E2E_FREE_GB=…"
+                f"{folder}: {free:.1f} GB free; move HF_HOME, HF_HUB_CACHE and MODEL_PATH to a larger disk, or E2E_FREE_GB=…"
             )
     return found
 

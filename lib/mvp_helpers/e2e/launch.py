@@ -23,7 +23,9 @@ from . import description, environment
 from .description import Description
 from .request import Request
 
-RAY = "ray"
+RAY, BATCH = "ray", "sbatch"
+TRAVEL = ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HOME", "E2E_FREE_GB")
+"""Variables that go along beside the checkouts' and those of the request."""
 FILE = PROJECT / "templates" / "launchers.yaml"
 SCRIPT = PROJECT / "scripts" / "60_e2e_verl.sh"
 
@@ -68,9 +70,9 @@ def _absolute(path: str) -> str:
 def variables(found: Description, request: Request, env: Mapping[str, str]) -> dict[str, str]:
     """The variables that travel: the checkouts', those that are passed on, where the hub's files lie."""
     paths = {one.variable: request.checkouts[name] for name, one in found.checkouts.items()}
-    return (
-        paths | request.env | {name: env[name] for name in ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HOME") if env.get(name)}
-    )
+    # An image may carry the address of a Ray that is nobody's business here.
+    paths["RAY_ADDRESS"] = env.get("RAY_ADDRESS") or "local"
+    return paths | request.env | {name: env[name] for name in TRAVEL if env.get(name)}
 
 
 def mounts(found: Description, request: Request, runs: Path, env: Mapping[str, str]) -> list[str]:
@@ -126,7 +128,7 @@ def argv(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) 
         "runs": str(runs.resolve()),
     }
     lists["container"] = fill(templates.pyxis, lists, texts) if args.image else []
-    if args.via == "sbatch":
+    if args.via == BATCH:
         texts["slurm"] = shlex.join(fill(templates.ways["slurm"], lists | {"options": []}, texts))
     return fill(templates.ways[args.via], lists, texts)
 
@@ -134,7 +136,7 @@ def argv(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) 
 def jobspec(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) -> str:
     """A JobSpec (JSON) whose job runs this procedure on a worker of the cluster."""
     found = description.load(args.description)
-    variables_ = {name: value for name, value in variables(found, request, env).items() if name != "HOME"}
+    variables_ = {name: value for name, value in variables(found, request, env).items() if name not in ("HOME", "RAY_ADDRESS")}
     return json.dumps(
         {"workload": "e2e", "env_vars": variables_ | {"E2E_ARGUMENTS": json.dumps(arguments(args, request, runs.resolve()))}}
     )
@@ -153,8 +155,22 @@ def start(args: Namespace, request: Request, runs: Path, say: Callable[[str], No
     say(f"{args.via}: {shlex.join(command[:6])} …")
     env = {**os.environ, **variables(description.load(args.description), request, os.environ)}
     try:
-        return subprocess.run(command, env=env).returncode
+        return _batch(command, env, runs, say) if args.via == BATCH else subprocess.run(command, env=env).returncode
     except OSError as error:
         raise Blocked(
             f"cannot run {command[0]}: {error.strerror}", hint=f"--via {args.via} needs {command[0]} on this machine"
         ) from None
+
+
+def _batch(command: Sequence[str], env: Mapping[str, str], runs: Path, say: Callable[[str], None]) -> int:
+    """A batch job to its end: where its log is at once, its summary at the end. Its exit code is the procedure's."""
+    with subprocess.Popen(command, env=dict(env), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        job = next((word for line in process.stdout for word in line.split() if word.isdigit()), "")
+        log = runs.resolve() / f"slurm-{job}.out"
+        if job:
+            say(f"batch job {job}: its log is {log}; scancel {job} ends it")
+    text = log.read_text(errors="replace") if log.exists() else ""
+    if summary := re.search(r"^(?:Result: |\{$)", text, re.M):
+        print(text[summary.start() :].rstrip())
+    return process.returncode

@@ -218,6 +218,8 @@ class Procedure:
         found = self.description
         env = self.environment(self.planned[0])
         problems = environment.devices(env)
+        if problem := environment.ray_problem(env):
+            problems.append(problem)
         available, how = environment.gpus(env) if found.devices == "gpu" else (0, "CPU only")
         evidence = [f"GPUs: {available} ({how})"]
         problems += environment.sizes(found, self.planned, available)
