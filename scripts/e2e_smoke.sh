@@ -31,5 +31,5 @@ run "$SCRIPTS/30_prepare_data_and_model.sh" >&2
 [[ -d $checkout/.git ]] || run make_checkout
 export VERL_REPO=$checkout MODEL_PATH=$SHARED_ROOT/common/models/default
 export TRAIN_FILES=$SHARED_ROOT/datasets/gsm8k/train.parquet VAL_FILES=$SHARED_ROOT/datasets/gsm8k/test.parquet
-given --level || OPTS+=(--level=0,1,5)
+given --level || OPTS+=('--level=0,1,5')
 run "$SCRIPTS/60_e2e_verl.sh" --description verl-cpu-smoke "${OPTS[@]}"

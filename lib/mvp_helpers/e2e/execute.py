@@ -79,26 +79,18 @@ def run(
     ended: Ended = "exit"
     left: list[int] = []
     used = Used()
-    # Between the start and the moment when we know of it, an interrupt would leave it running.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
-        with log.open("xb") as sink, (stdin or Path(os.devnull)).open("rb") as source:
+        with log.open("xb") as sink, (stdin or Path(os.devnull)).open("rb") as source, _deferred() as interrupts:
             try:
                 process = subprocess.Popen(
-                    list(argv),
-                    cwd=cwd,
-                    env=full,
-                    stdin=source,
-                    stdout=sink,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+                    list(argv), cwd=cwd, env=full, stdin=source, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
                 )
             except OSError as error:
                 sink.write(f"{argv[0]}: {error.strerror}\n".encode())
                 return Outcome(ended="not started", exit_code=127, seconds=time.monotonic() - began, log_bytes=sink.tell())
         try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            if interrupts:
+                raise KeyboardInterrupt
             ended = _wait(process, used, log, began, timeout_s, stall_s, watch)
         except KeyboardInterrupt:
             ended = "interrupted"
@@ -109,7 +101,6 @@ def run(
             processes.end(lambda: _ours(mark, ray), TERM_S / 3)
         _mask(log, env)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         shutil.rmtree(ray, ignore_errors=True)
     if ended == "interrupted":
         raise KeyboardInterrupt
@@ -123,6 +114,18 @@ def run(
         log_bytes=log.stat().st_size,
         left_behind=len(left),
     )
+
+
+@contextlib.contextmanager
+def _deferred() -> Iterator[list[int]]:
+    """Ctrl-C and TERM are noted only: between its start and the moment when we know of it, a process would be left running."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda given, _: came.append(given)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Used:
