@@ -9,7 +9,7 @@
 #
 #   --json   one JSON object a log: verdict, boundary, phase, rule, line, evidence, confidence, advice, follow_up
 #
-# exit codes: 0 all Pass or Noise, 1 one is Fail, 2 a file that cannot be read, is empty or no text, 3 one is Blocked or Unknown
+# exit codes: 0 all Pass or Noise, 1 one is Fail, 2 a file that cannot be read, is empty or no text (the others are judged), 3 one is Blocked or Unknown
 #
 # examples:
 #   ./scripts/62_e2e_triage.sh verl_lora_ddp.log

@@ -73,6 +73,12 @@ teardown_file() {
   [[ $(wc -l <<<"$output") == 2 ]] || fail 'not one object a log'
   run --separate-stderr 62_e2e_triage.sh "$FIXTURES/pass.log"
   assert_status 0
-  run --separate-stderr 62_e2e_triage.sh /no/such.log
+  head -c 5000 /dev/urandom >"$FIXTURES/binary.log"
+  : >"$FIXTURES/empty.log"
+  echo '{"loss": ' >"$FIXTURES/metrics.json"
+  run --separate-stderr 62_e2e_triage.sh /no/such.log "$FIXTURES" "$FIXTURES/binary.log" "$FIXTURES/empty.log" "$FIXTURES/metrics.json" \
+    "$FIXTURES/pass.log"
   assert_status 2
+  assert_output 'Pass*' # what can be read is judged
+  [[ $(grep -c '^bad input: ' <<<"$stderr") == 5 ]] || fail 'not one message each'
 }

@@ -86,12 +86,17 @@ def _triage(args: argparse.Namespace) -> int:
 
     from ..e2e import triage
 
-    found = []
+    verdicts, unreadable = set(), 0
     for name in args.logs:
-        found.append(triage.of(Path(name)))
-        print(msgspec.json.encode(found[-1]).decode() if args.json else triage.show(found[-1]), flush=True)
-    verdicts = {one.verdict for one in found}
-    return 1 if "Fail" in verdicts else 3 if verdicts & {"Blocked", "Unknown"} else 0
+        try:
+            found = triage.of(Path(name))
+        except BadInput as error:
+            say(error.show())
+            unreadable = error.exit_code
+            continue
+        verdicts.add(found.verdict)
+        print(msgspec.json.encode(found).decode() if args.json else triage.show(found), flush=True)
+    return unreadable or (1 if "Fail" in verdicts else 3 if verdicts & {"Blocked", "Unknown"} else 0)
 
 
 def add(verbs: Verbs) -> None:
