@@ -431,7 +431,8 @@ def test_a_submodule_that_nobody_checked_out_blocks_with_the_command(world: Worl
     env = {"BRIDGE_REPO": str(tmp_path / "bridge")}
     found, procedure = world.run(world.request("0", env=env), **env)
     fixtures.git(world.bridge, "worktree", "remove", "--force", str(tmp_path / "bridge"))
-    assert found.result == "Blocked" and "3rdparty/Megatron-LM is empty: git submodule update --init" in found.sentence
+    assert found.result == "Blocked" and "3rdparty/Megatron-LM is empty" in found.sentence
+    assert "environment fix: git submodule update --init --recursive" in found.follow_ups
     assert any("bridge: submodule -" in text for text in procedure.steps[0].evidence)
     _, whole = world.run(world.request("0"))
     assert any("bridge: submodule" in text and "3rdparty/Megatron-LM" in text for text in whole.steps[0].evidence)
@@ -492,6 +493,10 @@ def test_a_preview_starts_nothing_that_a_wrapper_calls(tmp_path: Path) -> None:
     script.write_text("set -eu\necho $MISSING\npython3 -m my.trainer\n")
     with pytest.raises(Blocked, match="MISSING: unbound variable"):
         wrapper.preview(script, tmp_path, "my.trainer", {}, [])
+    script.write_text('set -x\ncase $(python3 -) in cuda) python3 -m my.trainer ;; *) echo "Unknown device" && exit 1 ;; esac\n')
+    assert wrapper.preview(script, tmp_path, "my.trainer", {}, []).argv == ["python3", "-m", "my.trainer"]
+    with pytest.raises(Blocked, match="Unknown device"):
+        wrapper.preview(script, tmp_path, "my.trainer", {}, [], "cpu")
 
 
 # -- what is asked for -----------------------------------------------------------------------------------------------------------

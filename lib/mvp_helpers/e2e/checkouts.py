@@ -78,9 +78,14 @@ def _which(description: Description, path: Path) -> str:
 def record(name: str, path: Path, evidence: Path) -> State:
     """Note the state of a checkout, and its uncommitted changes in ``<evidence>/<name>.diff``. Raises Blocked."""
     facts = git.facts(path, ["."])
-    if "unknown" in facts:
-        raise Blocked(f"git does not tell the state of {path}: {facts['unknown']}")
-    diff = git.diff(path)
+    try:
+        if "unknown" in facts:
+            raise Blocked(facts["unknown"])
+        diff, branch, submodules = git.diff(path), git.branch(path), git.submodules(path)
+    except Blocked as error:
+        raise Blocked(
+            f"git does not tell the state of {path}: {error.what}", hint=f"git -C {path} status; git -C {path} fsck"
+        ) from None
     seen = hashlib.sha256(f"{facts['commit']}\n{diff}\n".encode(errors="surrogateescape"))
     for text in facts["changed"]:
         if (file := path / text.strip('"')).is_file() and not file.is_symlink():
@@ -91,10 +96,10 @@ def record(name: str, path: Path, evidence: Path) -> State:
         name=name,
         path=str(path),
         commit=facts["commit"],
-        branch=git.branch(path),
+        branch=branch,
         origin=facts["origin"],
         dirty=facts["changed"],
-        submodules=git.submodules(path),
+        submodules=submodules,
         fingerprint=seen.hexdigest()[:16],
     )
 

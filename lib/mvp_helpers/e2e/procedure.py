@@ -163,7 +163,7 @@ class Procedure:
         try:
             step = action(place)
         except Blocked as error:
-            step = Step(name=name, title=title, verdict="Blocked", reason=error.what, evidence=[error.hint] if error.hint else [])
+            step = Step(name=name, title=title, verdict="Blocked", reason=error.what, fixes=[error.hint] if error.hint else [])
         step.name, step.title, step.began = name, title, began
         step.seconds = round(times.seconds_of(now()) - clock, 1)
         step.fingerprints = {state.name: state.fingerprint for state in self.states}
@@ -199,7 +199,9 @@ class Procedure:
             for folder in checkouts.unready(state, self.description.checkouts[which[state.name][0]])
         ]
         if empty:
-            return _step("Blocked", f"{empty[0]} is empty: git submodule update --init --recursive", evidence)
+            step = _step("Blocked", f"{empty[0]} is empty: a submodule that nobody checked out", evidence)
+            step.fixes = ["git submodule update --init --recursive"]
+            return step
         return _step("Pass", "; ".join(evidence[: len(self.states)]), evidence)
 
     def _setup(self, place: Path) -> Step:
@@ -228,8 +230,12 @@ class Procedure:
             raise BadInput(
                 f"the runs' folder {self.folder.path} holds a space, at which the wrapper would take its arguments apart"
             )
-        interpreter = self._interpreter(place, evidence)
-        problems += self._packages(place, interpreter, env, evidence)
+        interpreter: list[str] = []
+        try:
+            interpreter = self._interpreter(place, evidence)
+            problems += self._packages(place, interpreter, env, evidence)
+        except Blocked as error:
+            problems.append(f"{error.what}: {error.hint}")
         problems += self._data(place, interpreter, env, evidence)
         if problem := environment.model_problem(found, env):
             problems.append(problem)
@@ -237,7 +243,9 @@ class Procedure:
         used = {name: value for name, value in env.items() if name in self.request.env}
         evidence += [f"from your environment: {name}={value}" for name, value in redact.environment(used).items()]
         if problems:
-            return _step("Blocked", problems[0], [*problems, *evidence], limitations=self.limits)
+            step = _step("Blocked", problems[0], [*problems, *evidence], limitations=self.limits)
+            step.fixes = problems
+            return step
         return _step("Pass", f"{' '.join(interpreter)}, {evidence[0]}", evidence, limitations=list(self.limits))
 
     def _interpreter(self, place: Path, evidence: list[str]) -> list[str]:
@@ -280,7 +288,13 @@ class Procedure:
         problems = [problem for one in wanted if (problem := environment.data_problem(one, env))]
         folders = {environment.home(env.get(one.variable) or one.default, env).parent for one in wanted}
         how = self.description.preparation
-        if how and len(problems) == len(wanted) and len(folders) == 1 and all("does not exist" in text for text in problems):
+        if (
+            how
+            and interpreter
+            and len(problems) == len(wanted)
+            and len(folders) == 1
+            and all("does not exist" in text for text in problems)
+        ):
             folder = folders.pop()
             argv = [*interpreter, *(text.replace("{folder}", str(folder)) for text in how.command)]
             log = place / "prepare.log"

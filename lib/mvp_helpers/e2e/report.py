@@ -158,7 +158,7 @@ class Report:
                 if text
             ]
         elif first.verdict == "Blocked":
-            found = [f"environment fix: {first.evidence[0] if first.evidence else first.reason}"]
+            found = [f"environment fix: {text}" for text in first.fixes or [first.reason]]
         else:
             found = [f"needed rerun after a fix: {first.reason}"]
         return [*found, f"./scripts/60_e2e_verl.sh --resume {self.folder}"]

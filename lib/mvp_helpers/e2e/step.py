@@ -17,6 +17,8 @@ class Step(msgspec.Struct, kw_only=True):
     verdict: Verdict
     reason: str
     evidence: list[str] = []
+    fixes: list[str] = []
+    """What to do about it, where the step knows."""
     command: list[str] = []
     env: dict[str, str] = {}
     """What the command's environment adds to that of the shell."""

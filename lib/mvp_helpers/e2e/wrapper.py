@@ -133,7 +133,8 @@ def preview(
     for pythonpath, *argv in reversed(commands):
         if "-m" in argv and module in argv[argv.index("-m") :]:
             return Preview(argv, pythonpath, module)
-    said = [line for line in run.stderr.decode(errors="replace").splitlines() if not line.startswith("+")]
+    # bash names the script in what it says itself; of the script's own words the last tell why it gave up.
+    said = [line for line in (run.stdout + run.stderr).decode(errors="replace").splitlines() if line and not line.startswith("+")]
     raise Blocked(
         f"{script.name} never starts {module} with this environment (exit code {run.returncode})"
         + (f": {said[-1]}" if said else ""),
