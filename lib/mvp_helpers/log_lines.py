@@ -36,6 +36,7 @@ _SOURCE = re.compile(
     r"|\d{4}-\d\d-\d\dT[\d:.]+Z "  # containers' runtimes
     r"|[a-z][\w.-]*[-_]\d+ +\| (?=\S|  )"  # compose
     r"|\[\d{1,9}(?:\.\d+)?\] (?=\S)"  # the kernel, slurmd's steps, numbered lines
+    r"|\d+\.\d+s\t\d+\t"  # notebooks
     r"|E {2,}(?=\S)"  # pytest
     r"|>(?: - | |$)"  # a quotation
     r"| *[|│] (?=\S|  )"  # exception groups, rich

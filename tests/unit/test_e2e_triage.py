@@ -148,6 +148,11 @@ CASES = {
         "dependency",
     ),
     "a test that raises": (raised("ValueError: no", "/b/tests/unit/test_names.py"), "Fail", "test"),
+    "an option whose value nobody knows": (
+        BUILT + raised("ValueError: Unknown lr scheduler: zigzag", "/v/verl/trainer/t.py"),
+        "Blocked",
+        "config",
+    ),
     "what this version cannot": (raised("ValueError: fp4 is not supported on this device", "/q/w.py"), "Blocked", "config"),
     "two packages that do not fit": (
         raised("TypeError: f() got an unexpected keyword argument 'x'", "/q/w.py"),
@@ -471,6 +476,14 @@ def test_what_was_logged_is_read_from_a_console_whatever_stands_around_it() -> N
     seen.finish()
     assert seen.steps[3]["actor/loss"] == 0.25 and seen.steps[3]["critic/score/mean"] == 1e-3 and math.isnan(seen.steps[3]["a"])
     assert seen.trainable == 0.4
+
+
+def test_a_metric_line_behind_a_progress_bar_is_read(tmp_path: Path) -> None:
+    line = "(TaskRunner pid=1) Epoch 1/4:  12%|#  | 2/16 [02:42<19:00, 81.49s/it]step:2 - train/loss:nan\n"
+    seen = learning.LogMetrics()
+    seen.feed(line.encode())
+    assert math.isnan(seen.finish().steps[2]["train/loss"])
+    assert told(tmp_path, line + "KeyError: 7\n").phase == triage.PHASES["train"]
 
 
 def test_metrics_files_of_both_kinds_are_read(tmp_path: Path) -> None:

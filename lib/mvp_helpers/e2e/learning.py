@@ -25,7 +25,7 @@ ALPHA = 0.05
 """For telling a fall, and a difference to the baseline: the chance one takes to see one where there is none."""
 CHUNK = 1 << 20
 
-_STEP = re.compile(rb"(?:^|[\s_])step:(\d+)(?:\.0+)?\s+-\s")
+_STEP = re.compile(rb"(?:^|[\s_\]])step:(\d+)(?:\.0+)?\s+-\s")
 _PAIR = re.compile(
     rb"([A-Za-z_][\w@./-]*):(?:np\.float\d+\()?(-?(?:\d[\d.]*(?:[eE][+-]?\d+)?|nan|inf|NaN|Infinity))\)?(?=\s|$)", re.I
 )
