@@ -153,6 +153,18 @@ CASES = {
         "Blocked",
         "config",
     ),
+    "advantages that do not fit their rewards": (
+        raised("RuntimeError: The size of tensor a (6) must match the size of tensor b (24)", "/s/q.py").replace(
+            "in work", "in compute_advantages"
+        ),
+        "Fail",
+        "training",
+    ),
+    "a weight that does not fit its Megatron name": (
+        raised("ValueError: Shapes differ for megatron param a.b.weight:", "/q/w.py"),
+        "Fail",
+        "provider",
+    ),
     "what this version cannot": (raised("ValueError: fp4 is not supported on this device", "/q/w.py"), "Blocked", "config"),
     "two packages that do not fit": (
         raised("TypeError: f() got an unexpected keyword argument 'x'", "/q/w.py"),
