@@ -68,6 +68,8 @@ if fault == "provider":
 if fault == "secondary-first":
     print("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.")
     fail(["/b/src/megatron/bridge/peft/lora.py"], "ValueError: target module linear_qkv was not found")
+if fault == "edits":
+    Path(os.environ["PYTHONPATH"].split(":")[0], "megatron/bridge/__init__.py").write_text("__version__ = '1'\n")
 start = 0
 if given["trainer.resume_mode"] == "auto":
     if fault == "from-scratch" or not pointer.exists():

@@ -205,6 +205,14 @@ def test_a_hang_ends_in_a_verdict_and_leaves_nothing_running(world: World, monke
     assert step.outcome and step.outcome.ended == "timeout"
 
 
+def test_a_checkout_that_changes_while_it_is_tested_is_no_evidence(world: World, changed: Callable[[Path, str], None]) -> None:
+    file = world.bridge / "src/megatron/bridge/__init__.py"
+    changed(file, file.read_text())
+    found, step = world.fault("edits")
+    assert found.result == "Blocked" and f"tracked files of {world.bridge} have changed" in step.reason
+    assert "a checkout (git worktree add)" in found.follow_ups[0]
+
+
 def test_a_passed_step_is_not_run_again_and_a_changed_checkout_stops_a_resume(
     world: World, changed: Callable[[Path, str], None]
 ) -> None:

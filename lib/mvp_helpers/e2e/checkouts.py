@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     submodules: list[str]
     """As ``git submodule status`` says it: ``-`` not checked out, ``+`` another commit than the recorded one."""
     fingerprint: str
+    diff_hash: str
+    """Of what differs from the commit in tracked files."""
 
     def tell(self) -> str:
         """One line for the summary."""
@@ -101,7 +103,26 @@ def record(name: str, path: Path, evidence: Path) -> State:
         dirty=facts["changed"],
         submodules=submodules,
         fingerprint=seen.hexdigest()[:16],
+        diff_hash=_hash(diff),
     )
+
+
+def moved(states: Sequence[State]) -> str:
+    """Which checkout is at another commit than it was recorded with, or has other changes to its tracked files; "" when none is.
+
+    Untracked files do not count here: a trainer may leave some. Raises Blocked.
+    """
+    for state in states:
+        path = Path(state.path)
+        if (commit := git.facts(path, []).get("commit")) != state.commit:
+            return f"{path} was at {state.commit[:12]} and is at {(commit or 'unknown')[:12]}"
+        if _hash(git.diff(path)) != state.diff_hash:
+            return f"tracked files of {path} have changed"
+    return ""
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def unready(state: State, checkout: Checkout) -> list[str]:

@@ -62,6 +62,7 @@ class Procedure:
         self.extra: list[str] = []
         """Overrides that this machine and this revision call for."""
         self.limits: list[str] = []
+        self._checked: dict[tuple[str, ...], Checked] = {}
 
     # -- what a run is -----------------------------------------------------------------------------------------------------------
 
@@ -95,7 +96,13 @@ class Procedure:
         return self.paths_of(baseline)[self.description.wrapper.checkout]
 
     def checked(self, one: Planned) -> Checked:
-        """The run against this revision of the checkout; nothing is started."""
+        """The run against this revision of the checkout; nothing is started. Looked at once, for what this machine adds."""
+        key = (one.name, *self.extra)
+        if key not in self._checked:
+            self._checked[key] = self._check(one)
+        return self._checked[key]
+
+    def _check(self, one: Planned) -> Checked:
         decided = {name: value for name, value in one.env.items() if name not in self.request.env or name in one.run.env}
         env = self.environment(one)
         seen = drift.check(self.description, self.paths_of(one.baseline), env, decided, self.arguments(one))
@@ -463,7 +470,10 @@ class Procedure:
         saves = one.run.env.get("SAVE_FREQ", "-1") != "-1"
         if step.passed and saves and (problem := criteria.checkpoint(checkpoints, one.steps[1])):
             step.verdict, step.reason = "Fail", f"checkpoint: {problem}"
-        if one.baseline:
+        if moved := checkouts.moved(self.states):
+            step.verdict, step.reason = "Blocked", f"a checkout changed while it was being tested: {moved}"
+            step.fixes = ["a checkout (git worktree add) that nobody works in, and a new run"]
+        elif one.baseline:
             if not step.passed:
                 step.verdict, step.reason = "Blocked", f"the unchanged code does not pass either: {step.reason}"
         elif one.level.learning:
