@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mvp_helpers import cli
+from mvp_helpers import cli, signatures
 from mvp_helpers.e2e import description, learning, triage
 from mvp_helpers.errors import BadInput
 
@@ -415,7 +415,8 @@ def test_what_is_left_over_after_the_last_step_does_not_count_against_it(text: s
 
 def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any one of them, some log of these is judged otherwise."""
-    whole = triage.load()
+    whole, rules = triage.load(), signatures.load()
+    monkeypatch.setattr(signatures, "load", lambda: rules)  # not read again for each of thousands
     logs = [path for number, case in enumerate(CASES.values()) if (path := tmp_path / f"{number}.log").write_text(case[0])]
 
     def answers() -> list[bytes]:
