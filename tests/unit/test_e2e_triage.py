@@ -364,6 +364,10 @@ NO_PASS = {
     + DONE
     + NEXT_RUN
     + raised("omegaconf.errors.ConfigKeyError: Key 'x' is not in struct", "/q/w.py"),
+    "tests that passed before a run whose settings are wrong": "= 6 passed in 2.0s =\nCould not override 'actor.lr'.\n"
+    + "Key 'lr' is not in struct\n",
+    "a run that passed before a job that Slurm refused": DONE + "sbatch: error: Batch job submission failed: Invalid qos\n",
+    "tests that passed before some that cannot be read": "= 6 passed in 2.0s =\n!!! Interrupted: 1 error during collection !!!\n",
     "tests that failed before others that passed": "= 1 failed in 2.3s =\n= test session starts =\n= 6 passed in 2.0s =\n",
     "tests that passed in a command that failed": "6 passed in 2.0s\n##[error]Process completed with exit code 1.\n",
     "a last validation that breaks": DONE + raised("TypeError: x", "/v/verl/trainer/ppo/ray_trainer.py"),

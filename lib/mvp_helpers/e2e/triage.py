@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from .. import explain, redact, signatures
+from .. import explain, log_lines, redact, signatures
 from ..cluster import PROJECT
 from ..documents import convert, parse
 from ..errors import BadInput
@@ -105,7 +105,10 @@ def of_log(path: Path, how: Learning | None = None) -> Triage:
     seen, tail = _NotFinite(), _Tail()
     scan = Scan(rules, str(path)).read(_through(explain.pieces(path), seen, tail))
     told = explain.conclude([scan], rules, {"log": str(path)})
-    return conclude(str(path), told, seen.finish(), how, tail.data, load())
+    found = conclude(str(path), told, seen.finish(), how, tail.data, load())
+    if found.verdict in ("Pass", "Noise") and told.phase == "done" and (stopped := _stopped_after(tail.data, rules)):
+        _no_pass(found, stopped, "it goes on after that with something that could not start")
+    return found
 
 
 def of_metrics(path: Path, how: Learning | None = None) -> Triage:
@@ -222,8 +225,27 @@ def _doubt(found: Triage, seen: LogMetrics, how: Learning, tail: bytes) -> None:
         )
     else:
         return
+    _no_pass(found, found.evidence, reason)
+
+
+def _no_pass(found: Triage, evidence: str, reason: str) -> None:
     found.verdict, found.rule, found.confidence, found.boundary, found.line = "Unknown", "", "low", "", None
-    found.advice, found.follow_up = f"Not a pass: {reason}.", "the complete log, with the command's own exit status"
+    found.evidence, found.advice = evidence, f"Not a pass: {reason}."
+    found.follow_up = "the complete log, with the command's own exit status"
+
+
+def _stopped_after(tail: bytes, rules: signatures.Signatures) -> str:
+    """What kept something else from starting after the run's end; empty if nothing did."""
+    only_first = [rule for rule in rules.rules if rule.phase == ["start"]]
+    early, ends = msgspec.structs.replace(rules, rules=only_first), [mark for mark in rules.marks if mark.phase == "done"]
+    stopped = ""
+    for raw in reversed(tail.split(b"\n")):
+        line = log_lines.clean(raw, 0)
+        if any(mark.pattern.search(line.text) or mark.pattern.search(log_lines.plain(raw)) for mark in ends):
+            break
+        if hit := early.of_line(line, "start"):
+            stopped = redact.text(hit.evidence[:300])
+    return stopped
 
 
 def show(found: Triage) -> str:
