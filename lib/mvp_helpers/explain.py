@@ -31,6 +31,8 @@ OUTLIVED_STEPS = 2
 """An error after which so many more steps were done did not end the run (one may have been on its way)."""
 EVIDENCE = 600
 """Characters of evidence that are shown."""
+BROKEN_OFF = "Error executing job with overrides"
+"""What Hydra prints before a job's last exception."""
 TWO_RUNS = "The log holds more than one run: an earlier one failed like this, and what the last one says is no word about that."
 
 
@@ -119,6 +121,10 @@ class Scan:
     """How far the run was, by the functions in its tracebacks."""
     earlier: Finding | None = None
     """What ended a run before the last one in this log."""
+    broken: Finding | None = None
+    """The first line with which Hydra says that the job was broken off."""
+    begun: bytes = b""
+    """The word with which this run began, empty while none was seen: tests may start Ray as often as they like."""
 
     def __post_init__(self) -> None:
         self._needles = {phase: self.signatures.needles(since=phase, every=self.known_only) for phase in PHASES}
@@ -155,7 +161,7 @@ class Scan:
 
     def _chunk(self, chunk: bytes) -> None:
         """Lines that may matter, one after another; the others are only counted."""
-        again = sorted(start for word in self._again for start in _starts(chunk, word))
+        again = sorted((start, word) for word in self._again for start in _starts(chunk, word))
         candidates = self._candidates(chunk, self._needles["start" if again else self.progress.phase])
         at, counted, number, marked = 0, 0, self._number, 0
         upcoming = next(candidates, None)
@@ -187,13 +193,14 @@ class Scan:
             if start != last:
                 yield (last := start)
 
-    def _mark(self, chunk: bytes, begin: int, end: int, again: list[int]) -> None:
+    def _mark(self, chunk: bytes, begin: int, end: int, again: list[tuple[int, bytes]]) -> None:
         """Note how far the run had come at ``end``, and whether it is another than at ``begin``; ``again``: where runs begin."""
-        for start in again:
+        for start, word in again:
             if begin <= start < end:
                 self._advance(chunk, begin, start)
-                if self.progress.phase in ("train", "done"):
+                if self.progress.phase in ("train", "done") or self.begun == word:
                     self._another_run()
+                self.begun = self.begun or word
                 begin = start
         self._advance(chunk, begin, end)
 
@@ -235,6 +242,8 @@ class Scan:
             return
         at = (self.rank, line.number), self._where(line.number)
         stage = self._reached(self.stage)
+        if self.broken is None and line.text.startswith(BROKEN_OFF):
+            self.broken = Finding(*at, line.text.strip(), self.progress, line=line)
         if hit := self.signatures.of_line(line, stage or self.progress.phase):
             self._keep(Finding(*at, hit.evidence, self.progress, hit, line=line, stage=stage))
         elif not self.known_only and line.error and self.progress.phase != "done" and not self._still(self.error_line):
@@ -276,7 +285,7 @@ class Scan:
         for chain in self._tracebacks.rest():
             self._chain(chain)
         self.earlier = self.earlier or chosen([self], self.progress)
-        self.progress, self.stage = Progress(), None
+        self.progress, self.stage, self.begun = Progress(), None, b""
         self.known, self.first_unknown, self.last_unknown, self.cut_off, self.error_line = {}, None, None, None, None
 
     def _keep(self, finding: Finding) -> None:
@@ -305,6 +314,8 @@ def conclude(scans: list[Scan], found: Signatures, target: dict[str, str]) -> Ex
     cause = chosen(scans, end)
     earlier = min((scan.earlier for scan in scans if scan.earlier), key=lambda finding: finding.order, default=None)
     if cause is None or (earlier and cause.rule and cause.rule.verdict == "Noise"):
+        if earlier is None and end.phase == "done":
+            earlier = next((scan.broken for scan in scans if scan.broken), None)
         if earlier is None:
             return _nothing(end, target)
         cause = earlier

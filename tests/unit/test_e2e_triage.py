@@ -358,6 +358,18 @@ def test_a_cause_is_judged_by_kind_by_whose_code_raised_it_and_by_phase(name: st
 
 NO_PASS = {
     "a run that failed before one that passed": BUILT + STEP.format(1) + raised("TypeError: x", "/q/w.py") + NEXT_RUN + DONE,
+    "a run that could not start before one that passed": NEXT_RUN
+    + raised("ImportError: cannot import name 'x'", "/q/w.py")
+    + NEXT_RUN
+    + BUILT
+    + STEP.format(1)
+    + DONE,
+    "a run whose settings were wrong long before one that passed": "Error executing job with overrides: ['a=1']\n"
+    + raised("ValueError: x", "/q/w.py")
+    + NEXT_RUN
+    + BUILT
+    + "nothing to see here\n" * 9000
+    + DONE,
     "a run that passed before one that is cut off": BUILT + STEP.format(1) + DONE + NEXT_RUN,
     "a run that passed before one that is interrupted": BUILT + DONE + NEXT_RUN + "KeyboardInterrupt\n",
     "a run that passed before one that cannot read its configuration": BUILT
@@ -403,6 +415,13 @@ def test_nothing_that_speaks_against_a_success_is_overlooked(name: str, tmp_path
 )
 def test_what_a_run_overcame_does_not_count_against_it(text: str, tmp_path: Path) -> None:
     assert told(tmp_path, text + BUILT + STEP.format(1) + DONE).verdict == "Pass"
+
+
+def test_tests_may_start_ray_as_often_as_they_like(tmp_path: Path) -> None:
+    text = (
+        "= test session starts =\n" + NEXT_RUN + raised("ValueError: expected", "/q/w.py") + NEXT_RUN + "= 2 passed in 9.0s =\n"
+    )
+    assert "more than one run" not in told(tmp_path, text).advice
 
 
 @pytest.mark.parametrize(
