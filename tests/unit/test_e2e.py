@@ -588,6 +588,24 @@ def test_gpus_that_the_sizes_need_are_counted() -> None:
         needed(COMMON_TP="two")
 
 
+def test_gpus_of_a_cluster_are_those_of_its_best_node(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trainer's nnodes is 1: GPUs of several nodes do not add up."""
+    import ray
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    ray.init(num_gpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=str(world.root / "ray"))
+    try:
+        address = ray.get_runtime_context().gcs_address
+        env = {"RAY_ADDRESS": address, "NUM_GPUS": "4", "RAY_AUTH_MODE": "disabled"}
+        found, procedure = world.run(world.request("0", env=env), take=("bridge-checks",), **env)
+    finally:
+        ray.shutdown()
+    assert procedure.steps[1].verdict == "Pass", "what this machine has does not count"
+    proof = procedure.steps[2]
+    assert (found.result, proof.verdict) == ("Blocked", "Blocked")
+    assert f"needs 4 GPUs (all parallel sizes 1), 2 are on a node of the Ray cluster at {address}" in proof.reason
+
+
 def test_limitations_follow_from_what_was_run() -> None:
     def limits(overrides: list[str] | None = None, **given: str) -> list[str]:
         return matrix.limitations(VERL, matrix.plan(VERL, [0], [], given, overrides or []))

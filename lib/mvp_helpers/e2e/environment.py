@@ -65,8 +65,8 @@ def ray_problem(env: Mapping[str, str]) -> str:
     return ""
 
 
-def sizes(description: Description, planned: Sequence[Planned], available: int) -> list[str]:
-    """Runs whose parallel sizes do not fit the GPUs they are given, or that are there."""
+def sizes(description: Description, planned: Sequence[Planned], available: int | None, where: str = "here") -> list[str]:
+    """Runs whose parallel sizes do not fit the GPUs they are given, or those of one node (None: not known yet)."""
     found = []
     for one in planned:
         needed, why = matrix.gpus_needed(description, one.env)
@@ -75,8 +75,8 @@ def sizes(description: Description, planned: Sequence[Planned], available: int) 
             raise BadInput(f"{description.parallel.gpus}={given} is not a number of GPUs")
         if int(given) % needed:
             found.append(f"{one.name}: {description.parallel.gpus}={given} is no multiple of the {needed} that {why} need")
-        elif description.devices == "gpu" and int(given) > available:
-            found.append(f"{one.name}: needs {given} GPUs ({why}), {available} are here")
+        elif description.devices == "gpu" and available is not None and int(given) > available:
+            found.append(f"{one.name}: needs {given} GPUs ({why}), {available} are {where}")
     return found
 
 

@@ -46,10 +46,10 @@ def in_ray(modules: list[str], how: dict[str, Any]) -> dict[str, Any]:
             **how, log_to_driver=False
         )
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        gpus = sum(node["Resources"].get("GPU", 0) for node in nodes)
+        gpus = max((int(node["Resources"].get("GPU", 0)) for node in nodes), default=0)
         answer = ray.get(ray.remote(num_cpus=0, max_retries=0)(look).remote(modules), timeout=300)
         ray.shutdown()
-        return {**answer, "nodes": len(nodes), "gpus": gpus}
+        return {**answer, "nodes": len(nodes), "gpus_of_a_node": gpus}
     except BaseException as error:
         return {"files": {}, "errors": {"ray": f"{type(error).__name__}: {error}"[:1000]}, "versions": {}}
 

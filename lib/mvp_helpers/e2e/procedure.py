@@ -229,8 +229,14 @@ class Procedure:
         problems = environment.devices(env)
         if problem := environment.ray_problem(env):
             problems.append(problem)
-        available, how = environment.gpus(env) if found.devices == "gpu" else (0, "CPU only")
-        evidence = [f"GPUs: {available} ({how})"]
+        available: int | None
+        if found.devices != "gpu":
+            available, how = 0, "CPU only"
+        elif env["RAY_ADDRESS"] != "local":
+            available, how = None, f"those of the Ray cluster at {env['RAY_ADDRESS']}, see imports"
+        else:
+            available, how = environment.gpus(env)
+        evidence = [f"GPUs: {'' if available is None else f'{available} '}({how})"]
         problems += environment.sizes(found, self.planned, available)
         problems += environment.disk(env, [environment.hf_home(env), self.folder.path])
         if " " in str(self.folder.path):
@@ -349,6 +355,10 @@ class Procedure:
         ]
         commits = {state.path: f"{state.name}: commit {state.commit[:12]}" for state in self.states}
         evidence += [commits[str(path)] for path in paths.values()]
+        if address and "nodes" in answer["worker"]:
+            there, where = answer["worker"]["gpus_of_a_node"], f"on a node of the Ray cluster at {address}"
+            evidence.append(f"GPUs: at most {there} {where}, which has {answer['worker']['nodes']} nodes")
+            problems += environment.sizes(self.description, self.planned, there, where)
         if problems:
             return _step("Blocked", problems[0], [*problems, *evidence], log=log)
         subject = next(
