@@ -25,8 +25,9 @@ for item in "$@"; do
   items+=("${files[@]}")
 done
 ((${#items[@]} > 1)) || start "${items[0]}" --pretty
-# The long ones first, or the last of them would run alone: those that only start a long training, then by size.
-mapfile -t items < <({ grep -l '^# long: ' "${items[@]}" -d skip | sed 's/^/9999999999\t/' && du -sb "${items[@]}"; } | sort -rn | cut -f2 | awk '!seen[$0]++')
+# The long ones first, or the last of them would run alone: those that say so, then by size.
+long() { grep -l -d skip '^# long: ' "${items[@]}" || true; }
+mapfile -t items < <({ long | sed 's/^/9999999999\t/' && du -sb "${items[@]}"; } | sort -rn | cut -f2 | awk '!seen[$0]++')
 
 logs=$(mktemp -d)
 declare -A running=() since=()
