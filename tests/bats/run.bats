@@ -39,6 +39,7 @@ run_tests() { # outside of bats, as far as bats can tell
 import os, signal, subprocess, time
 process = subprocess.Popen([os.environ["PROJECT"] + "/tests/run.sh", "slow.bats", "good.bats"], start_new_session=True)
 while not os.path.exists("pid") or not open("pid").read():
+    assert process.poll() is None, "the runner ended before its test began"
     time.sleep(0.05)
 os.killpg(process.pid, signal.SIGINT)
 raise SystemExit(process.wait(30))
