@@ -38,20 +38,38 @@ parse_options "$own --base= --via= --image= --launcher-option= --description= --
 [[ -z $DRY_RUN ]] || OPTS+=(--plan)
 find_python
 
-if [[ $(value_of --via) == ray && -z $DRY_RUN ]] && ! given --plan; then
-  load_cluster
-  spec=$(mktemp --suffix=.json)
-  trap 'rm -f "$spec"' EXIT
-  "$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" >"$spec"
-  code=0
-  id=$(submit_spec "$spec" --wait) || code=$?
-  [[ -z $id ]] || summary=$(helper_on "$HEAD" logs "$id" | sed -n '/^Result: \|^{$/,$p') || true
-  printf '%s\n' "${summary:-}"
-  # To Ray every exit code but 0 is a failed job: the verdict is the summary's.
-  ((code != 1)) || [[ ! ${summary:-} =~ ^Result:\ Blocked|'"result": "Blocked"' ]] || code=3
-  exit "$code"
-else
-  code=0
+via=$(value_of --via) code=0
+if [[ -z $via ]] || given --plan; then
   "$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" || code=$?
   exit "$code"
 fi
+
+start=$(mktemp --suffix=.json)
+trap 'rm -f "$start"' EXIT
+[[ $via != ray ]] || load_cluster
+"$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" >"$start"
+case $via in
+  ray)
+    id=$(submit_spec "$start" --wait) || code=$?
+    verdict=0
+    [[ -z $id ]] || helper_on "$HEAD" logs "$id" | "$PYTHON" -m mvp_helpers e2e-summary || verdict=$?
+    ((code != 1 || verdict != 3)) || code=3 # to Ray every exit code but 0 is a failed job
+    ;;
+  *)
+    mapfile -d '' -t words <"$start"
+    command -v "${words[0]}" >/dev/null || die 3 "--via $via needs ${words[0]}, which is not on this machine"
+    say "$via: ${words[*]:0:6} …"
+    if [[ $via == sbatch ]]; then
+      exec {said}< <("${words[@]}")
+      job=$!
+      read -r -u "$said" line || true
+      log=$(printf '%s\n' "${words[@]}" | sed -n "s/^--output=//p" | sed "s/%j/${line//[!0-9]/}/")
+      [[ -z $line ]] || say "$line: its log is $log"
+      wait "$job" || code=$?
+      [[ ! -e $log ]] || "$PYTHON" -m mvp_helpers e2e-summary <"$log" || true # the job's own exit code is the verdict
+    else
+      "${words[@]}" || code=$?
+    fi
+    ;;
+esac
+exit "$code"

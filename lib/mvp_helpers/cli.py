@@ -24,7 +24,7 @@ MODULES = {
     "materials": ("prepare", "snapshot"),
     "jobs": ("submit", "pack-spec", "run-job", "list", "status", "logs", "stop", "stop-here", "end-leftovers"),
     "evidence": ("verify", "verify-versions", "trend", "debug-bundle", "host-report", "pack-bundle", "explain"),
-    "e2e": ("e2e", "triage"),
+    "e2e": ("e2e", "e2e-summary", "triage"),
 }
 """Which verb is in which module of ``verbs``: one verb loads one module."""
 

@@ -175,7 +175,7 @@ conforms mvp-ray-head mvp-ray-worker-0
     --via docker --image mvp/lab:1 --launcher-option=-v \
     --launcher-option="$PROJECT/.venv/lib/python3.11/site-packages:/usr/local/lib/python3.11/dist-packages:ro"
   assert_status 0
-  assert_output "Result: Pass - Level 0*- Container image: mvp/lab:1*"
+  assert_output "Result: Pass - Level 0*- Container image, as given: mvp/lab:1*"
   [[ -s $(echo "$fixtures"/runs/*/steps/level-0-smoke/try-1/wrapper.log) ]] || fail 'no log outside the container'
 }
 

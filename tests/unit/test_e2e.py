@@ -351,7 +351,7 @@ def test_a_setup_command_runs_first_is_evidence_and_blocks_when_it_fails(world: 
     assert found.result == "Pass" and [step.name for step in procedure.steps][:3] == ["checkouts", "setup", "environment"]
     assert Path(world.env["HOME"], "setup-ran").read_text() == "installed\n"
     assert "the environment was prepared by: echo installed > $HOME/setup-ran" in found.limitations
-    assert dict(found.evidence)["Container image"] == "verlai/verl:some-tag"
+    assert dict(found.evidence)["Container image, as given"] == "verlai/verl:some-tag"
     found, procedure = world.run(world.request("0", setup="echo no such package >&2; exit 7"))
     assert found.result == "Blocked" and "exit code 7" in found.sentence and "no such package" in found.sentence
 
@@ -444,6 +444,11 @@ def test_a_submodule_that_nobody_checked_out_blocks_with_the_command(world: Worl
     assert any("bridge: submodule -" in text for text in procedure.steps[0].evidence)
     _, whole = world.run(world.request("0"))
     assert any("bridge: submodule" in text and "3rdparty/Megatron-LM" in text for text in whole.steps[0].evidence)
+
+
+def test_a_limit_that_is_no_number_is_named(world: World) -> None:
+    with pytest.raises(BadInput, match="E2E_FREE_GB=much is not a number"):
+        world.run(world.request("0"), E2E_FREE_GB="much")
 
 
 def test_parquet_of_the_wrong_kind_is_named(world: World, tmp_path: Path) -> None:
@@ -652,17 +657,18 @@ def test_the_same_procedure_is_launched_elsewhere_with_both_checkouts_mounted(wo
 
     request = world.request("0", overrides=["a=1"], image="verlai/verl:x")
     runs_folder = world.root / "runs"
-    asked = {"description": "verl", "resume": "", "timeout": 60.0, "stall": 30.0, "json": True}
+    asked: dict[str, Any] = {"resume": "", "timeout": 60.0, "stall": 30.0, "json": True}
 
     def argv(via: str, image: str = "verlai/verl:x") -> list[str]:
-        args = Namespace(**asked, via=via, image=image, launcher_option=["--partition=gpu"])
-        return launch.argv(args, request, runs_folder, world.env)
+        args = Namespace(**asked, via=via, launcher_option=["--partition=gpu"])
+        return launch.argv(args, msgspec.structs.replace(request, image=image), runs_folder, world.env)
 
     slurm = argv("slurm")
     assert slurm[0] == "srun" and "--container-image=verlai/verl:x" in slurm and "--partition=gpu" in slurm
     mounts = next(word for word in slurm if word.startswith("--container-mounts="))
     assert f"{world.bridge}:{world.bridge}" in mounts and f"{world.verl}:{world.verl}" in mounts
     assert slurm[slurm.index("--override") + 1] == "a=1" and "--via" not in slurm
+    assert f"BRIDGE_REPO={world.bridge}" in slurm and "RAY_ADDRESS=local" in slurm
     assert not any("container" in word for word in argv("slurm", ""))
     docker = argv("docker")
     assert docker[:2] == ["docker", "run"] and f"{world.verl}:{world.verl}" in docker and f"BRIDGE_REPO={world.bridge}" in docker
@@ -675,6 +681,16 @@ def test_the_same_procedure_is_launched_elsewhere_with_both_checkouts_mounted(wo
         argv("docker", "")
     with pytest.raises(BadInput, match="not one of docker, slurm, sbatch, ray"):
         argv("ssh")
+
+
+def test_the_summary_is_found_in_a_log_in_both_formats(world: World) -> None:
+    found, _ = world.run(world.request("0"), FAKE_FAULT="data")
+    noise = "step 1\n{\n not json\n"
+    assert summary.in_log(noise + summary.text(found) + "\n") == (summary.text(found), 3)
+    as_json, code = summary.in_log(noise + summary.as_json(found).decode() + "job ended\n")
+    assert (json.loads(as_json)["result"], code) == ("Blocked", 3)
+    with pytest.raises(Blocked, match="holds no summary"):
+        summary.in_log(noise)
 
 
 # -- descriptions ----------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,10 +84,14 @@ def sizes(description: Description, planned: Sequence[Planned], available: int |
 def disk(env: Mapping[str, str], folders: Sequence[Path]) -> list[str]:
     """Places with too little room; a folder that does not exist yet is its nearest parent."""
     found = []
+    try:
+        wanted = float(env.get("E2E_FREE_GB", FREE_GB))
+    except ValueError:
+        raise BadInput(f"E2E_FREE_GB={env['E2E_FREE_GB']} is not a number of gigabytes") from None
     for folder in dict.fromkeys(folders):
         place = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
         free = shutil.disk_usage(place).free / 1e9
-        if free < float(env.get("E2E_FREE_GB", FREE_GB)):
+        if free < wanted:
             found.append(
                 f"{folder}: {free:.1f} GB free; move HF_HOME, HF_HUB_CACHE and MODEL_PATH to a larger disk, or E2E_FREE_GB=…"
             )
@@ -152,7 +157,8 @@ def feature_problems(description: Description, one: Planned, env: Mapping[str, s
     if variant.data_has:
         columns = [str(value) for key in variant.data_has if (value := select(config, key)) is not MISSING]
         files = select(config, description.train_data)
-        paths = [Path(str(name)) for name in ([files] if isinstance(files, str) else files)]
+        names = [files] if isinstance(files, str) else files if isinstance(files, list) else []
+        paths = [Path(str(name)) for name in names]
         if all(path.is_file() for path in paths) and not any(_holds(path, columns) for path in paths):
             found.append(f"the training data ({', '.join(map(str, paths))}) hold nothing in {' or '.join(columns)}")
     return found
@@ -174,8 +180,10 @@ def _keys(file: Path) -> set[str]:
 
 def _holds(path: Path, columns: Sequence[str]) -> bool:
     """Whether a parquet file has a value in one of ``columns``; read only as far as the first."""
-    from pyarrow import ArrowException, parquet
-
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise Blocked(f"cannot look into {path}: {sys.executable} has no pyarrow", hint="pip install pyarrow") from None
     try:
         file = parquet.ParquetFile(path)
         there = [name for name in columns if name in file.schema_arrow.names]

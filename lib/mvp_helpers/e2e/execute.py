@@ -86,6 +86,8 @@ def run(
                     list(argv), cwd=cwd, env=full, stdin=source, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
                 )
             except OSError as error:
+                if interrupts:
+                    raise KeyboardInterrupt from None
                 sink.write(f"{argv[0]}: {error.strerror}\n".encode())
                 return Outcome(ended="not started", exit_code=127, seconds=time.monotonic() - began, log_bytes=sink.tell())
         try:

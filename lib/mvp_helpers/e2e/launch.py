@@ -1,4 +1,4 @@
-"""The same procedure somewhere else: in a container, under Slurm, or as a Ray job. Setup and run are one step there.
+"""The same procedure somewhere else: the command, or the JobSpec, with which the script starts it, setup and run in one step.
 
 How each is started is data (``templates/launchers.yaml``); folders are mounted at their own paths, which mean the same then.
 """
@@ -6,24 +6,22 @@ How each is started is data (``templates/launchers.yaml``); folders are mounted 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ..cluster import PROJECT
 from ..documents import convert, parse
-from ..errors import BadInput, Blocked, did_you_mean
+from ..errors import BadInput, did_you_mean
 from . import description, environment
 from .description import Description
 from .request import Request
 
-RAY, BATCH = "ray", "sbatch"
+RAY = "ray"
 TRAVEL = ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HOME", "E2E_FREE_GB")
 """Variables that go along beside the checkouts' and those of the request."""
 FILE = PROJECT / "templates" / "launchers.yaml"
@@ -48,8 +46,7 @@ def load(file: Path = FILE) -> Launchers:
 
 def arguments(args: Namespace, request: Request, runs: Path) -> list[str]:
     """What this procedure was asked for, as the script's arguments, without the way to start it; paths are absolute."""
-    found = ["--description", _absolute(args.description) if args.description.endswith(".yaml") else args.description]
-    found += ["--runs-dir", str(runs)]
+    found = ["--description", request.description, "--runs-dir", str(runs)]
     if args.resume:
         found += ["--resume", args.resume]
     else:
@@ -61,10 +58,6 @@ def arguments(args: Namespace, request: Request, runs: Path) -> list[str]:
         found += [word for value in request.tests for word in ("--bridge-tests", value)]
     found += ["--image", request.image] if request.image else []
     return [*found, "--timeout", f"{args.timeout:g}", "--stall", f"{args.stall:g}", *(["--json"] if args.json else [])]
-
-
-def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().resolve())
 
 
 def variables(found: Description, request: Request, env: Mapping[str, str]) -> dict[str, str]:
@@ -81,6 +74,7 @@ def mounts(found: Description, request: Request, runs: Path, env: Mapping[str, s
     given += [Path(value) for value in (*request.env.values(), request.baseline, request.description) if value.startswith("/")]
     paths = [PROJECT, *map(Path, request.checkouts.values()), environment.hf_home(env)]
     paths += [environment.model_folder(found, {**env, **found.env, **request.env}), *given]
+    paths += [environment.home(found.reward_model.default, env)] if found.reward_model else []
     there = {str(runs.resolve()), *(str(path if path.is_dir() else path.parent) for path in paths if path.exists())}
     return [path for path in sorted(there) if not any(path != other and Path(path).is_relative_to(other) for other in there)]
 
@@ -109,68 +103,43 @@ def fill(template: Sequence[str], lists: Mapping[str, list[str]], texts: Mapping
 
 def argv(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) -> list[str]:
     """The exact command of --via. Raises BadInput for a way that there is not."""
-    found, templates = description.load(args.description), load()
+    found, templates = description.load(request.description), load()
     if args.via not in templates.ways:
         ways = [*templates.ways, RAY]
         raise BadInput(f"--via {args.via}: not one of {', '.join(ways)}{did_you_mean(args.via, ways)}")
-    given = variables(found, request, env)
     lists = {
         "options": list(args.launcher_option),
         "mounts": [f"{path}:{path}" for path in mounts(found, request, runs, env)],
-        "environment": [f"{name}={value}" for name, value in given.items()],
+        "environment": [f"{name}={value}" for name, value in variables(found, request, env).items()],
         "arguments": arguments(args, request, runs.resolve()),
         "gpus": templates.gpus if found.devices == "gpu" else [],
     }
     texts = {
-        "image": args.image,
+        "image": request.image,
         "workdir": request.checkouts[found.wrapper.checkout],
         "script": str(SCRIPT),
         "runs": str(runs.resolve()),
     }
-    lists["container"] = fill(templates.pyxis, lists, texts) if args.image else []
-    if args.via == BATCH:
-        texts["slurm"] = shlex.join(fill(templates.ways["slurm"], lists | {"options": []}, texts))
-    return fill(templates.ways[args.via], lists, texts)
+    lists["container"] = fill(templates.pyxis, lists, texts) if request.image else []
+    way = templates.ways[args.via]
+    for name, inner in templates.ways.items():
+        if any(f"{{{name}}}" in word for word in way):
+            texts[name] = shlex.join(fill(inner, lists | {"options": []}, texts))
+    return fill(way, lists, texts)
 
 
 def jobspec(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) -> str:
     """A JobSpec (JSON) whose job runs this procedure on a worker of the cluster."""
-    found = description.load(args.description)
+    found = description.load(request.description)
     variables_ = {name: value for name, value in variables(found, request, env).items() if name not in ("HOME", "RAY_ADDRESS")}
     return json.dumps(
         {"workload": "e2e", "env_vars": variables_ | {"E2E_ARGUMENTS": json.dumps(arguments(args, request, runs.resolve()))}}
     )
 
 
-def start(args: Namespace, request: Request, runs: Path, say: Callable[[str], None]) -> int:
-    """Start it there and wait; its own exit code. With --plan only the command is shown; for a Ray job its JobSpec is printed."""
+def words(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) -> str:
+    """For the script that starts it: a Ray job's JobSpec, else the command's words, each ended by a NUL; with --plan to read."""
     if args.via == RAY:
-        print(jobspec(args, request, runs, os.environ))
-        return 0
-    command = argv(args, request, runs, os.environ)
-    if args.plan:
-        print(shlex.join(command))
-        return 0
-    runs.mkdir(parents=True, exist_ok=True)
-    say(f"{args.via}: {shlex.join(command[:6])} …")
-    env = {**os.environ, **variables(description.load(args.description), request, os.environ)}
-    try:
-        return _batch(command, env, runs, say) if args.via == BATCH else subprocess.run(command, env=env).returncode
-    except OSError as error:
-        raise Blocked(
-            f"cannot run {command[0]}: {error.strerror}", hint=f"--via {args.via} needs {command[0]} on this machine"
-        ) from None
-
-
-def _batch(command: Sequence[str], env: Mapping[str, str], runs: Path, say: Callable[[str], None]) -> int:
-    """A batch job to its end: where its log is at once, its summary at the end. Its exit code is the procedure's."""
-    with subprocess.Popen(command, env=dict(env), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        job = next((word for line in process.stdout for word in line.split() if word.isdigit()), "")
-        log = runs.resolve() / f"slurm-{job}.out"
-        if job:
-            say(f"batch job {job}: its log is {log}; scancel {job} ends it")
-    text = log.read_text(errors="replace") if log.exists() else ""
-    if summary := re.search(r"^(?:Result: |\{$)", text, re.M):
-        print(text[summary.start() :].rstrip())
-    return process.returncode
+        return jobspec(args, request, runs, env) + "\n"
+    command = argv(args, request, runs, env)
+    return shlex.join(command) + "\n" if args.plan else "".join(f"{word}\0" for word in command)

@@ -108,7 +108,7 @@ class Report:
     def evidence(self) -> list[tuple[str, str]]:
         """Commits, exact commands, the lines that prove or disprove, numbers."""
         found = [(f"{'Bridge' if state.name == 'bridge' else state.name} repo", state.tell()) for state in self.states]
-        found += [("Container image", self.request.image)] if self.request.image else []
+        found += [("Container image, as given", self.request.image)] if self.request.image else []
         shown = [(one, step) for one, step in self.runs if step.command] or self.runs[:1]
         for one, step in shown:
             where = Path(step.log).parent / "command.sh" if step.command else "not run"

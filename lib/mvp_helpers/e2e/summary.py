@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
+
+from ..errors import Blocked
 
 Overall = Literal["Pass", "Fail", "Blocked"]
 EXIT_CODES: dict[str, int] = {"Pass": 0, "Fail": 1, "Blocked": 3}
@@ -42,6 +47,18 @@ def overall(verdicts: Sequence[str], requested: Sequence[str]) -> Overall:
         if verdict == "Fail":
             return "Fail"
     return "Pass" if requested and all(verdict == "Pass" for verdict in requested) else "Blocked"
+
+
+def in_log(log: str) -> tuple[str, int]:
+    """The summary at the end of a run's output, text or JSON, and its verdict's exit code. Raises Blocked when there is none."""
+    for begin in reversed(list(re.finditer(r"^(?:Result: (\w+) - |\{$)", log, re.M))):
+        if begin[1]:
+            return log[begin.start() :].rstrip(), EXIT_CODES[begin[1]]
+        with contextlib.suppress(ValueError):
+            found, end = json.JSONDecoder().raw_decode(log, begin.start())
+            if "result" in found:
+                return log[begin.start() : end], EXIT_CODES[found["result"]]
+    raise Blocked("the log holds no summary: the procedure did not come to its end")
 
 
 def text(found: Summary) -> str:

@@ -39,7 +39,7 @@ _BAD_END = re.compile(
     rb"(?i)(?:exit(?:ed|ing|s)?(?: with)?(?: non-zero)?(?: exit)?[ -]?(?:code|status)|return(?:ed|s)?[ -]?code|\brc)"
     rb"[ :=]+(?!0\b)-?\d+"
     rb"|^make: \*\*\* |Job failed\b|status: FAILED|\bJob '.*' failed|^\++ exit (?!0\b)\d|^timeout: sending signal"
-    rb"|\bCANCELLED AT\b|^##\[error\]|^Error executing job with overrides"
+    rb"|\bCANCELLED AT\b|^##\[error\]|^" + explain.BROKEN_OFF.encode()
 )
 _PROGRESS = re.compile(rb"Training Progress:\s*(\d+)%")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from ..errors import BadInput
@@ -64,7 +65,10 @@ def _run(args: argparse.Namespace) -> int:
             stall_s=args.stall,
         )
     if args.via:
-        return launch.start(args, request, folder_of_runs, say)
+        if not args.plan:
+            folder_of_runs.mkdir(parents=True, exist_ok=True)
+        print(launch.words(args, request, folder_of_runs, os.environ), end="")
+        return 0
     if args.plan:
         planned = runs.plan(Procedure(E2eRun(folder_of_runs / "RUN"), request, os.environ, say))
         print(msgspec.json.encode(planned).decode() if args.json else runs.show_plan(planned))
@@ -77,6 +81,14 @@ def _run(args: argparse.Namespace) -> int:
     os.close(held)
     print(summary.as_json(found).decode() if args.json else summary.text(found))
     return summary.EXIT_CODES[found.result]
+
+
+def _summary(args: argparse.Namespace) -> int:
+    from ..e2e import summary
+
+    found, code = summary.in_log(sys.stdin.read())
+    print(found)
+    return code
 
 
 def _triage(args: argparse.Namespace) -> int:
@@ -125,6 +137,9 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--plan", action="store_true", help="show every step, run nothing")
     verb.add_argument("--json", action="store_true", help="one JSON object on stdout")
     verb.set_defaults(action=_run)
+
+    verb = verbs.add_parser("e2e-summary", help="the summary at the end of a run's log (stdin); the exit code is its verdict")
+    verb.set_defaults(action=_summary)
 
     verb = verbs.add_parser("triage", help="what logs or metrics files mean for the code under test")
     verb.add_argument("logs", nargs="+", metavar="LOG")
