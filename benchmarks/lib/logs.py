@@ -12,10 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from mvp_helpers import job_folder, plan
-from mvp_helpers.cluster import load as load_cluster
-from mvp_helpers.job_folder import Result
-from mvp_helpers.paths import JobFolder, SharedRoot
+from mvp_helpers.base.paths import JobFolder, SharedRoot
+from mvp_helpers.cluster.cluster_file import load as load_cluster
+from mvp_helpers.plan import plan
+from mvp_helpers.record import job_folder
+from mvp_helpers.record.job_folder import Result
 
 ROUNDS = int(os.environ.get("ROUNDS", "7"))
 LINE = b"(TaskRunner pid=4711) step:17 - actor/loss:0.0123 - critic/score/mean:0.456 - timing_s/step:1.23456789\\n"
@@ -44,7 +45,7 @@ def a_job(root: Path, name: str, argv: list[str]) -> JobFolder:
     spec = f'{{"workload": "bench", "submission_id": "{name}"}}'.encode()
     (root / "bench.yaml").write_text("entry: {command: ['true']}\n")
     os.environ["MVP_WORKLOADS"] = str(root)
-    from mvp_helpers import jobspec
+    from mvp_helpers.plan import jobspec
 
     made = msgspec.structs.replace(
         plan.make(jobspec.load(spec, "b.json"), local, "b.json"), argv=argv, address="http://127.0.0.1:9"

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from mvp_helpers import cluster, job_folder, ray_api, retention
-from mvp_helpers.job_folder import Result
-from mvp_helpers.paths import SharedRoot
-from mvp_helpers.times import moment_of
+from mvp_helpers.base.paths import SharedRoot
+from mvp_helpers.base.times import moment_of, now
+from mvp_helpers.cluster import cluster_file, ray_api
+from mvp_helpers.job import retention
+from mvp_helpers.record import job_folder
+from mvp_helpers.record.job_folder import Result
 
 AT_ONCE = 6
 """Trivial jobs at a time: each takes a process on a worker."""
@@ -25,7 +27,7 @@ AT_ONCE = 6
 
 def variables() -> None:
     """Shell assignments that make Ray's own commands reach the cluster."""
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     values = {"DASHBOARD": loaded.dashboard, "GCS": loaded.gcs_address, **ray_api.environment(loaded)}
     for name, value in values.items():
         print(f"export {name}={shlex.quote(value)}")
@@ -33,7 +35,7 @@ def variables() -> None:
 
 def root(folder: Path, count: int) -> None:
     """Fill ``folder`` with ``count`` finished jobs (as the job runner leaves them); print a cluster file that points to it."""
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     shared = SharedRoot(folder)
     shared.job_index.mkdir(parents=True)
     shared.active_jobs.mkdir()
@@ -51,7 +53,7 @@ def root(folder: Path, count: int) -> None:
 
 def fill(count: int) -> None:
     """Run ``count`` trivial jobs on Ray, ``AT_ONCE`` at a time, each with the folder of a job that ended well."""
-    loaded = cluster.load(os.environ["MVP_CLUSTER"])
+    loaded = cluster_file.load(os.environ["MVP_CLUSTER"])
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         for done in range(0, count, retention.AT_ONCE):
             some = min(retention.AT_ONCE, count - done)
@@ -61,7 +63,7 @@ def fill(count: int) -> None:
             print(f"{done + some} of {count} jobs", file=sys.stderr)
 
 
-def _trivial_job(loaded: cluster.Cluster) -> None:
+def _trivial_job(loaded: cluster_file.Cluster) -> None:
     api, name = ray_api.of(loaded, timeout_s=120), f"trivial-{secrets.token_hex(6)}"
     result = Result(submission_id=name, workload="nothing", state="CLAIMED")
     folder = job_folder.claim(SharedRoot(Path(loaded.shared_root)), result)
@@ -75,13 +77,13 @@ def _trivial_job(loaded: cluster.Cluster) -> None:
     if record["status"] != "SUCCEEDED":
         raise SystemExit(f"{name}: {json.dumps(record)}")
     (folder.debug / "20260131T000000Z-succeeded").mkdir()
-    result.state, result.ended_at = "SUCCEEDED", job_folder.now()
+    result.state, result.ended_at = "SUCCEEDED", now()
     job_folder.write(folder, result)
 
 
 def records() -> None:
     """Print how many job folders there are, and how many jobs are on Ray's list."""
-    loaded = cluster.load(os.environ["MVP_CLUSTER"])
+    loaded = cluster_file.load(os.environ["MVP_CLUSTER"])
     folders = sum(1 for _ in SharedRoot(Path(loaded.shared_root)).job_index.iterdir())
     print(f"cluster '{loaded.name}': {folders} job folders, {len(ray_api.of(loaded).jobs())} jobs on Ray's list", file=sys.stderr)
 

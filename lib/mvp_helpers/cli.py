@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 
-from .errors import Blocked, MvpError
+from .base.errors import Blocked, MvpError
 
 MODULES = {
     "nodes": (

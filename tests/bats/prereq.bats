@@ -69,7 +69,7 @@ def running():
         except OSError:
             pass
     return commands
-while not (any(b"mvp_helpers.all_reduce" in one for one in running()) and any(b"sleep" in one for one in running())):
+while not (any(b"mvp_helpers.cluster.all_reduce" in one for one in running()) and any(b"sleep" in one for one in running())):
     assert process.poll() is None
     time.sleep(0.1)
 os.killpg(process.pid, signal.SIGINT)

@@ -88,7 +88,7 @@ YAML
 }
 
 @test "an SFT driver needs no GPU where its workers hold GPUs, one on each node" {
-  driver_without_gpu mvp_helpers.sft_driver no-gpu
+  driver_without_gpu mvp_helpers.job.sft_driver no-gpu
   assert_status 0
   grep -q 'own tensors on cpu, workers on cuda$' "$JOBS/no-gpu/logs/driver.log" || fail 'not the devices asked for'
   python - "$JOBS"/no-gpu/debug/*-succeeded <<'PY'
@@ -165,12 +165,12 @@ differ = [name for name in cli if cli[name] != sdk[name]]
 assert differ == ["config/submit_cmd.txt"], [(name, cli[name], sdk[name]) for name in differ]
 *exports, by_cli = cli["config/submit_cmd.txt"].splitlines()
 *more_exports, by_sdk = sdk["config/submit_cmd.txt"].splitlines()
-assert by_cli.replace("ray job submit", "python3 -m mvp_helpers.sdk_submit") == by_sdk
+assert by_cli.replace("ray job submit", "python3 -m mvp_helpers.job.sdk_submit") == by_sdk
 assert set(more_exports) - set(exports) == {f"export PYTHONPATH={sys.argv[3]}/lib"}
 PY
   run --separate-stderr 54_verify.sh by-sdk
   assert_status 0
-  assert_output '*submit_cmd.txt: python3*-m mvp_helpers.sdk_submit*' # folded to the width
+  assert_output '*submit_cmd.txt: python3*-m mvp_helpers.job.sdk_submit*' # folded to the width
 }
 
 @test "the SDK shows the cluster's token, and is refused without it" {

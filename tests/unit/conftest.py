@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from toys import ECHO, TRAINER_CONFIG, WORKLOAD, write_model, write_parquet
 
-from mvp_helpers import cluster as cluster_file
-from mvp_helpers import snapshot
-from mvp_helpers.cluster import Cluster
-from mvp_helpers.paths import SharedRoot
+from mvp_helpers.base.paths import SharedRoot
+from mvp_helpers.cluster import cluster_file
+from mvp_helpers.cluster.cluster_file import Cluster
+from mvp_helpers.plan import snapshot
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from mvp_helpers.ray_api import RayApi
+from mvp_helpers.cluster.ray_api import RayApi
 
 HEAD_ID, WORKER_0_ID, WORKER_1_ID = "a8" * 28, "42" * 28, "86" * 28
 STATUS_TEXT = """======== Autoscaler status: 2026-11-21 01:42:15.086932 ========

@@ -6,7 +6,7 @@ import json
 import struct
 from pathlib import Path
 
-from mvp_helpers.plan import Plan
+from mvp_helpers.plan.plan import Plan
 
 TRAINER_CONFIG = """
 trainer: {total_epochs: 30, save_freq: -1, total_training_steps: null, nnodes: 1, n_gpus_per_node: 8, default_local_dir: x,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from .. import files, git, redact
-from ..errors import BadInput, Blocked
+from ..base import files, git, redact
+from ..base.errors import BadInput, Blocked
 from .description import Checkout, Description
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ..cluster import PROJECT
-from ..documents import convert, parse
-from ..errors import BadInput, did_you_mean
+from ..base.documents import convert, parse
+from ..base.errors import BadInput, did_you_mean
+from ..base.project import PROJECT
 
 FOLDER = PROJECT / "templates" / "e2e"
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import overrides
-from ..cluster import PROJECT
-from ..errors import BadInput, Blocked
+from ..base.errors import BadInput, Blocked
+from ..base.project import PROJECT
+from ..plan import overrides
 from . import wrapper
 from .description import Description
 from .wrapper import Preview

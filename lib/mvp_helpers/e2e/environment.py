@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadInput, Blocked
+from ..base.errors import BadInput, Blocked
 from . import matrix
 from .description import DataFile, Description
 from .drift import MISSING, select

@@ -15,9 +15,9 @@ from typing import Literal
 
 import msgspec
 
-from .. import files, processes
-from ..job_secrets import Mask
-from ..redact import MASKED, environment
+from ..base import files, processes
+from ..base.mask import Mask
+from ..base.redact import MASKED, environment
 
 MARK = "MVP_E2E_STEP"
 """In the environment of everything that a step starts: what tells its processes from those of others."""

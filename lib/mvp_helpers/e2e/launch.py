@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from ..cluster import PROJECT
-from ..documents import convert, parse
-from ..errors import BadInput, did_you_mean
+from ..base.documents import convert, parse
+from ..base.errors import BadInput, did_you_mean
+from ..base.project import PROJECT
 from . import description, environment
 from .description import Description
 from .request import Request

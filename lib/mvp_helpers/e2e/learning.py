@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from .. import trend
-from ..errors import BadInput
+from ..base.errors import BadInput
+from ..diagnosis import trend
 from .description import Learning
 
 Steps = dict[int, dict[str, float]]

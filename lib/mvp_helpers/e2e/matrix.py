@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import BadInput, did_you_mean
+from ..base.errors import BadInput, did_you_mean
 from .description import Description, Level, Limitation, Run, Variant
 
 OFF = ("false", "null", "none", "0", "disabled", "off", "")

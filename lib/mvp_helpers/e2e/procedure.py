@@ -16,11 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from .. import files, redact, times
-from ..cluster import PROJECT
-from ..errors import BadInput, Blocked
-from ..job_folder import now
-from ..paths import E2eRun
+from ..base import files, redact, times
+from ..base.errors import BadInput, Blocked
+from ..base.paths import E2eRun
+from ..base.project import PROJECT
+from ..base.times import now
 from . import checkouts, criteria, description, drift, environment, execute, imports, learning, summary, triage, wrapper
 from .checkouts import State
 from .criteria import Verdict

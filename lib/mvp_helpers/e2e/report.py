@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from .. import redact
+from ..base import redact
 from . import learning, matrix, summary
 from .checkouts import State
 from .description import Description

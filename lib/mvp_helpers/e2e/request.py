@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import BadInput
+from ..base.errors import BadInput
 from . import checkouts, description, learning, matrix, wrapper
 from .description import Description
 from .matrix import Planned

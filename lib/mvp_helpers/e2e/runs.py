@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from .. import files, git, redact
-from ..cluster import PROJECT
-from ..errors import BadInput, Blocked
-from ..paths import E2eRun
+from ..base import files, git, redact
+from ..base.errors import BadInput, Blocked
+from ..base.paths import E2eRun
+from ..base.project import PROJECT
 from . import checkouts, description, matrix
 from .procedure import Procedure, script
 from .request import Request

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..errors import Blocked
+from ..base.errors import Blocked
 
 Overall = Literal["Pass", "Fail", "Blocked"]
 EXIT_CODES: dict[str, int] = {"Pass": 0, "Fail": 1, "Blocked": 3}

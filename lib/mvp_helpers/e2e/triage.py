@@ -13,12 +13,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from .. import explain, log_lines, redact, signatures
-from ..cluster import PROJECT
-from ..documents import convert, parse
-from ..errors import BadInput
-from ..explain import Explanation, Scan
-from ..log_lines import CUT_OFF
+from ..base import redact
+from ..base.documents import convert, parse
+from ..base.errors import BadInput
+from ..base.project import PROJECT
+from ..diagnosis import explain, log_lines, signatures
+from ..diagnosis.explain import Explanation, Scan
+from ..diagnosis.log_lines import CUT_OFF
 from . import description, learning
 from .description import Learning
 from .learning import LogMetrics

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import BadInput, Blocked
+from ..base.errors import BadInput, Blocked
 
 TIMEOUT_S = 30
 HARMLESS: tuple[str, ...] = ("awk", "basename", "cat", "cut", "date", "dirname", "echo", "env", "expr", "false", "grep", "head")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import Failed
+from ..base.errors import Failed
 
 INSTRUCTION = 'Let\'s think step by step and output the final answer after "####".'
 

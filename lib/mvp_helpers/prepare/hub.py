@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from .. import files
-from ..errors import BadInput, Blocked
-from ..git import without_user
+from ..base import files
+from ..base.errors import BadInput, Blocked
+from ..base.git import without_user
 from .gsm8k import Problem
 
 if TYPE_CHECKING:

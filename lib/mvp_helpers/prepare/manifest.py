@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from .. import files
-from ..job_folder import now
+from ..base import files
+from ..base.times import now
 
 
 class FileFacts(msgspec.Struct, frozen=True):

@@ -7,11 +7,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ..errors import BadInput
+from ..base.errors import BadInput
 
 if TYPE_CHECKING:
-    from ..cluster import Cluster
-    from ..paths import JobFolder
+    from ..base.paths import JobFolder
+    from ..cluster.cluster_file import Cluster
 
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -25,11 +25,13 @@ def job(submission_id: str) -> tuple[Cluster, JobFolder]:
     """The loaded cluster and the folder of one of its jobs. Raises BadInput when there is no such job."""
     from pathlib import Path
 
-    from .. import cluster, job_folder, paths
+    from ..base import paths
+    from ..cluster import cluster_file
+    from ..record import job_folder
 
     if "/" in submission_id or submission_id.startswith("."):
         raise BadInput(f"'{submission_id}' is not a submission_id", hint="./scripts/50_status.sh lists the jobs")
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     folder = paths.SharedRoot(Path(loaded.shared_root)).job(submission_id)
     job_folder.read(folder)
     return loaded, folder

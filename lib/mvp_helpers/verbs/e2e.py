@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ..errors import BadInput
+from ..base.errors import BadInput
 from . import say
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ def _run(args: argparse.Namespace) -> int:
 
     import msgspec
 
+    from ..base.paths import E2eRun
     from ..e2e import launch, runs, summary
     from ..e2e.procedure import Procedure
     from ..e2e.request import Request, request_from
-    from ..paths import E2eRun
 
     folder_of_runs = Path(args.runs_dir or runs.DEFAULT)
     if args.recommend:

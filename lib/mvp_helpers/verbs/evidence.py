@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ..errors import BadInput, Blocked
+from ..base.errors import BadInput, Blocked
 from . import job, say
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ def _verify(args: argparse.Namespace) -> int:
     import json
     import shutil
 
-    from .. import done, job_folder, ray_api, reconcile, verify
+    from ..cluster import ray_api
+    from ..proof import definition_of_done, verify
+    from ..record import job_folder, reconcile
 
     jobs = []
     for submission_id in dict.fromkeys(args.ids):
@@ -28,7 +30,7 @@ def _verify(args: argparse.Namespace) -> int:
             result = reconcile.settle(folder, result, ray_api.of(loaded))
         jobs.append((folder, result))
     reports = verify.verify(jobs)
-    lines = done.judge(reports) if args.definition_of_done else []
+    lines = definition_of_done.judge(reports) if args.definition_of_done else []
     passed = all(report.passed for report in reports)
     if args.json:
         found = {"passed": passed, "jobs": [report.to_builtins() for report in reports]}
@@ -47,7 +49,8 @@ def _verify(args: argparse.Namespace) -> int:
 def _verify_versions(args: argparse.Namespace) -> int:
     import shutil
 
-    from .. import job_folder, verify, versions
+    from ..proof import verify, versions
+    from ..record import job_folder
 
     folders = [job(submission_id)[1] for submission_id in args.ids]
     reports = versions.verdict([verify.Job(folder, job_folder.read(folder)) for folder in folders])
@@ -60,7 +63,9 @@ def _verify_versions(args: argparse.Namespace) -> int:
 def _trend(args: argparse.Namespace) -> int:
     import shutil
 
-    from .. import chart, metrics, trend
+    from ..base import chart
+    from ..diagnosis import trend
+    from ..record import metrics
 
     _, folder = job(args.id)
     rewards = metrics.read(folder.metrics).rewards()
@@ -74,7 +79,8 @@ def _trend(args: argparse.Namespace) -> int:
 
 
 def _debug_bundle(args: argparse.Namespace) -> int:
-    from .. import debug_bundle, ray_api
+    from ..cluster import ray_api
+    from ..record import debug_bundle
 
     loaded, folder = job(args.id)
     bundle = debug_bundle.take(folder, ray_api.of(loaded), args.event)
@@ -90,7 +96,7 @@ def _debug_bundle(args: argparse.Namespace) -> int:
 def _host_report(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from .. import host_report
+    from ..proof import host_report
 
     loaded, folder = job(args.id)
     for what in host_report.take(loaded, args.host, folder, Path(args.bundle), py_spy=args.py_spy):
@@ -101,12 +107,12 @@ def _host_report(args: argparse.Namespace) -> int:
 def _pack_bundle(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from .. import report
+    from ..proof import archive
 
     loaded, folder = job(args.id)
-    archive, missing = report.pack(loaded, folder, Path(args.bundle))
-    print(archive)
-    size = archive.stat().st_size
+    packed, missing = archive.pack(loaded, folder, Path(args.bundle))
+    print(packed)
+    size = packed.stat().st_size
     say(f"{size / 1e6:.1f} MB" + (f"; {len(missing)} things are missing in it: see missing.txt" if missing else ""))
     return 0
 
@@ -116,7 +122,9 @@ def _explain(args: argparse.Namespace) -> int:
 
     import msgspec
 
-    from .. import explain, job_folder, ray_api, reconcile
+    from ..cluster import ray_api
+    from ..diagnosis import explain
+    from ..record import job_folder, reconcile
 
     if args.log:
         told = explain.log(Path(args.target))

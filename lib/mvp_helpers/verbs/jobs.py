@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 
 def _submit(args: argparse.Namespace) -> int:
-    from .. import cluster, job_folder, job_secrets, plan, submit
+    from ..cluster import cluster_file
+    from ..job import job_secrets, submit
+    from ..plan import plan
+    from ..record import job_folder
 
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     environment, data = job_secrets.unpack(sys.stdin.buffer.read(), args.packed)
     if args.dry_run:
         the_plan, _ = submit.prepare(data, args.spec_name, loaded, environment)
@@ -25,14 +28,14 @@ def _submit(args: argparse.Namespace) -> int:
     print(the_plan.submission_id, flush=True)
     if not args.wait:
         return 0
-    from .. import follow
+    from ..job import follow
 
     result = follow.follow(the_plan.folder, api, timeout_s=args.timeout, pending_timeout_s=args.pending_timeout, say=say)
     return job_folder.EXIT_CODES.get(result.state, 1)
 
 
 def _pack_spec(args: argparse.Namespace) -> int:
-    from .. import job_secrets
+    from ..job import job_secrets
 
     sys.stdout.buffer.write(job_secrets.pack(sys.stdin.buffer.read(), args.spec_name))
     return 0
@@ -41,7 +44,8 @@ def _pack_spec(args: argparse.Namespace) -> int:
 def _run_job(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from .. import paths, run_job
+    from ..base import paths
+    from ..job import run_job
 
     return run_job.run(paths.JobFolder(Path(args.folder)))
 
@@ -49,9 +53,11 @@ def _run_job(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from .. import cluster, job_folder, paths
+    from ..base import paths
+    from ..cluster import cluster_file
+    from ..record import job_folder
 
-    shared = paths.SharedRoot(Path(cluster.from_environment().shared_root))
+    shared = paths.SharedRoot(Path(cluster_file.from_environment().shared_root))
     for submission_id in job_folder.newest_ids(shared, args.limit):
         folder = shared.job(submission_id)
         if folder.path.is_dir():  # a job folder removed by hand leaves its name in the index
@@ -66,11 +72,13 @@ def _status(args: argparse.Namespace) -> int:
     import shutil
     import time
 
-    from .. import cluster, ray_api, retention, status
+    from ..base.terminal import wants_colour
+    from ..cluster import cluster_file, ray_api
+    from ..job import retention, status
 
     if args.follow:
         return _follow(args.follow)
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     api = ray_api.of(loaded, timeout_s=3)
     terminal = sys.stdout.isatty()
 
@@ -78,7 +86,7 @@ def _status(args: argparse.Namespace) -> int:
         found = status.collect(loaded, api, args.limit)
         text = json.dumps(found)
         if not args.json:
-            text = status.screen(found, shutil.get_terminal_size((160, 24)).columns, status.wants_colour(terminal))
+            text = status.screen(found, shutil.get_terminal_size((160, 24)).columns, wants_colour(terminal))
         print(("\x1b[H\x1b[2J" if args.watch and terminal else "") + text, flush=True)
         retention.sweep(loaded, api)
 
@@ -91,7 +99,9 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _follow(submission_id: str) -> int:
-    from .. import follow, job_folder, ray_api
+    from ..cluster import ray_api
+    from ..job import follow
+    from ..record import job_folder
 
     loaded, folder = job(submission_id)
     result = follow.follow(folder, ray_api.of(loaded), pending_timeout_s=None, say=say)
@@ -99,7 +109,10 @@ def _follow(submission_id: str) -> int:
 
 
 def _logs(args: argparse.Namespace) -> int:
-    from .. import job_folder, logs, ray_api, times
+    from ..base import times
+    from ..cluster import ray_api
+    from ..job import logs
+    from ..record import job_folder
 
     since = times.since(args.since) if args.since else None
     loaded, folder = job(args.id)
@@ -111,7 +124,8 @@ def _logs(args: argparse.Namespace) -> int:
 
 
 def _stop(args: argparse.Namespace) -> int:
-    from .. import ray_api, stop
+    from ..cluster import ray_api
+    from ..job import stop
 
     jobs = [job(submission_id) for submission_id in dict.fromkeys(args.ids)]
     for result in stop.stop([folder for _, folder in jobs], ray_api.of(jobs[0][0]), say):
@@ -120,7 +134,7 @@ def _stop(args: argparse.Namespace) -> int:
 
 
 def _stop_here(args: argparse.Namespace) -> int:
-    from .. import stop
+    from ..job import stop
 
     for submission_id in dict.fromkeys(args.ids):
         stop.stop_here(job(submission_id)[1], args.host, say)
@@ -128,7 +142,7 @@ def _stop_here(args: argparse.Namespace) -> int:
 
 
 def _end_leftovers(args: argparse.Namespace) -> int:
-    from .. import stop
+    from ..job import stop
 
     for submission_id in dict.fromkeys(args.ids):
         stop.end_leftovers(job(submission_id)[1], args.host, say)

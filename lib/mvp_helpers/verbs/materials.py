@@ -5,20 +5,22 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ..errors import BadInput
+from ..base.errors import BadInput
 from . import say
 
 if TYPE_CHECKING:
-    from ..cluster import Cluster
+    from ..cluster.cluster_file import Cluster
     from . import Verbs
 
 
 def _prepare(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from .. import cluster, documents, paths, prepare
+    from ..base import documents, paths
+    from ..cluster import cluster_file
+    from ..prepare import prepare
 
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     settings = documents.convert(loaded.data, prepare.DataSettings, f"cluster '{loaded.name}': data")
     for item in prepare.prepare(settings, paths.SharedRoot(Path(loaded.shared_root)), say, dry_run=args.dry_run):
         print(item.path)
@@ -28,9 +30,11 @@ def _prepare(args: argparse.Namespace) -> int:
 def _snapshot(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from .. import cluster, paths, snapshot
+    from ..base import paths
+    from ..cluster import cluster_file
+    from ..plan import snapshot
 
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     if args.list or args.prune:
         return _stored_snapshots(loaded, args)
     code = loaded.code
@@ -50,7 +54,8 @@ def _stored_snapshots(loaded: Cluster, args: argparse.Namespace) -> int:
     import shutil
     from pathlib import Path
 
-    from .. import paths, snapshot_store
+    from ..base import paths
+    from ..plan import snapshot_store
 
     shared = paths.SharedRoot(Path(loaded.shared_root))
     if args.list:

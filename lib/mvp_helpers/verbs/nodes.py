@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def _cluster(args: argparse.Namespace) -> int:
-    from .. import cluster
+    from ..cluster import cluster_file
 
     addresses = dict(pair.partition("=")[::2] for pair in args.at)
-    loaded = cluster.load(args.name, addresses, args.here)
+    loaded = cluster_file.load(args.name, addresses, args.here)
     if args.here:
         loaded.host(args.here)
     print(loaded.to_shell(), end="")
@@ -25,16 +25,16 @@ def _cluster(args: argparse.Namespace) -> int:
 def _start_node(args: argparse.Namespace) -> int:
     import signal
 
-    from .. import cluster, ray_node
+    from ..cluster import cluster_file, ray_node
 
     # Scripts start workers in the background, where bash ignores SIGINT, and pass Ctrl-C on as SIGTERM.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     did = ray_node.start(loaded, args.host, early=args.early)
     print(did, flush=True)
     if args.watchdog:
-        from .. import watchdog
+        from ..cluster import watchdog
 
         watchdog.start(loaded, args.host)
     if args.stay and did != "already running":
@@ -43,18 +43,18 @@ def _start_node(args: argparse.Namespace) -> int:
 
 
 def _stop_node(args: argparse.Namespace) -> int:
-    from .. import cluster, ray_node, watchdog
+    from ..cluster import cluster_file, ray_node, watchdog
 
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     watchdog.stop(loaded, args.host)
     print(ray_node.stop(loaded, args.host))
     return 0
 
 
 def _wait_nodes(args: argparse.Namespace) -> int:
-    from .. import cluster, ray_node
+    from ..cluster import cluster_file, ray_node
 
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     if args.now:
         print(ray_node.state(loaded))
     else:
@@ -65,11 +65,11 @@ def _wait_nodes(args: argparse.Namespace) -> int:
 def _host_facts(args: argparse.Namespace) -> int:
     import msgspec
 
-    from .. import cluster, prereq
+    from ..cluster import cluster_file, prereq
 
     look = prereq.canaries if args.read else prereq.host_facts
     # One write a host: all hosts' lines go into one pipe at the same time.
-    os.write(1, msgspec.json.encode(look(cluster.from_environment(), args.host, args.canary)) + b"\n")
+    os.write(1, msgspec.json.encode(look(cluster_file.from_environment(), args.host, args.canary)) + b"\n")
     return 0
 
 
@@ -78,9 +78,9 @@ def _all_reduce(args: argparse.Namespace) -> int:
 
     import msgspec
 
-    from .. import all_reduce, cluster
+    from ..cluster import all_reduce, cluster_file
 
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     if args.free_port:
         print(all_reduce.free_port(loaded))
         return 0
@@ -95,9 +95,9 @@ def _all_reduce(args: argparse.Namespace) -> int:
 def _prereq(args: argparse.Namespace) -> int:
     import msgspec
 
-    from .. import all_reduce, cluster, prereq
+    from ..cluster import all_reduce, cluster_file, prereq
 
-    loaded = cluster.from_environment()
+    loaded = cluster_file.from_environment()
     parts = [[line for line in part.splitlines() if line.strip()] for part in sys.stdin.read().split("\n\n", 2)]
     facts, second = ([msgspec.json.decode(line, type=prereq.Facts) for line in part] for part in parts[:2])
     checks = prereq.decide(loaded, facts, second, prereq.tool_versions())
@@ -111,23 +111,23 @@ def _prereq(args: argparse.Namespace) -> int:
 
 
 def _own_address(args: argparse.Namespace) -> int:
-    from .. import addresses, cluster
+    from ..cluster import addresses, cluster_file
 
-    print(addresses.own(cluster.from_environment()))
+    print(addresses.own(cluster_file.from_environment()))
     return 0
 
 
 def _tool_files(args: argparse.Namespace) -> int:
-    from .. import tools
+    from ..base import project
 
-    sys.stdout.buffer.write(b"".join(os.fsencode(file) + b"\0" for file in tools.files()))
+    sys.stdout.buffer.write(b"".join(os.fsencode(file) + b"\0" for file in project.files()))
     return 0
 
 
 def _watchdog(args: argparse.Namespace) -> int:
-    from .. import cluster, watchdog
+    from ..cluster import cluster_file, watchdog
 
-    watchdog.watch(cluster.from_environment(), args.host)
+    watchdog.watch(cluster_file.from_environment(), args.host)
     return 0
 
 

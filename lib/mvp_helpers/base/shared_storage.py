@@ -1,0 +1,191 @@
+"""Storage that several hosts write: a lock that says who holds it, symlinks replaced atomically, errors that name the place."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from . import files
+from .errors import Blocked, TimedOut
+
+
+@contextlib.contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Turn an OSError of the block into Blocked: full, read-only or missing storage says nothing about the user's input."""
+    try:
+        yield
+    except OSError as error:
+        raise Blocked(
+            f"cannot write {place}: {error.strerror or error}",
+            hint="./scripts/00_prereq_check.sh checks that the shared root is writable and has space",
+        ) from error
+
+
+def point_to(link: Path, target: str) -> None:
+    """Make ``link`` a symlink to ``target``, atomically: readers see the old target or the new one. Raises OSError."""
+    with contextlib.suppress(OSError):
+        if os.readlink(link) == target:
+            return
+    temporary = link.with_name(f".{link.name}.{os.urandom(16).hex()}")
+    temporary.symlink_to(target)
+    try:
+        temporary.replace(link)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file, a symlink or a folder, also a read-only one; quiet when it does not exist."""
+    if path.is_symlink() or path.is_file():
+        path.unlink(missing_ok=True)
+        return
+    for folder, _, _ in os.walk(path):
+        with contextlib.suppress(OSError):
+            os.chmod(folder, 0o700)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def locked(
+    path: Path, reason: str, say: Callable[[str], None], *, stale_after_s: float = 120, wait_s: float = 7200, poll_s: float = 0.2
+) -> Iterator[None]:
+    """Hold the lock folder ``path`` during the block; ``holder.json`` in it says who holds it, since when and why.
+
+    A holder whose process is provably gone (same boot, same PID namespace) is replaced at once, any other one when its
+    heartbeat stood still for ``stale_after_s`` seconds of this process's own clock: clocks of two hosts are never compared.
+
+    Raises:
+        TimedOut: someone else still holds it after ``wait_s`` seconds.
+        Blocked: the lock cannot be written.
+    """
+    from .times import now as utc_now  # here, because finding an unchanged snapshot should not wait for msgspec
+
+    me = {**_identity(), "reason": reason, "since": utc_now(), "token": os.urandom(16).hex()}
+    with writing(path):
+        _wait_for(path, me, say, stale_after_s, wait_s, poll_s)
+    done = threading.Event()
+    heartbeat = threading.Thread(target=_beat, args=(path / "holder.json", stale_after_s / 8, done), daemon=True)
+    heartbeat.start()
+    try:
+        yield
+    finally:
+        done.set()
+        heartbeat.join()
+        if _holder(path)[0] == me:
+            # Renamed first, so that nobody ever sees the lock without its holder.
+            trash = path.with_name(f"{path.name}.{me['token']}")
+            with contextlib.suppress(OSError):
+                path.rename(trash)
+            remove_tree(trash)
+
+
+def _wait_for(
+    path: Path, me: dict[str, Any], say: Callable[[str], None], stale_after_s: float, wait_s: float, poll_s: float
+) -> None:
+    began = since = time.monotonic()
+    seen: tuple[dict[str, Any], int] | None = None
+    while not _acquire(path, me):
+        now, (holder, beat) = time.monotonic(), _holder(path)
+        if seen != (holder, beat):
+            if seen is None or seen[0] != holder:
+                say(f"waiting for {path}: held by {_describe(holder)}")
+            seen, since = (holder, beat), now
+        if (_is_gone(holder) or now - since > stale_after_s) and _take_over(
+            path, holder, me, force=now - since > 2 * stale_after_s
+        ):
+            say(f"took over {path}: its holder is gone ({_describe(holder)})")
+            return
+        if now - began > wait_s:
+            raise TimedOut(f"{path} is held by {_describe(holder)}", hint="wait for it, or end that process")
+        time.sleep(poll_s)
+
+
+def _acquire(path: Path, me: dict[str, Any]) -> bool:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    try:
+        files.write_json(path / "holder.json", me)
+    except OSError:
+        remove_tree(path)
+        raise
+    return True
+
+
+def _take_over(path: Path, dead: dict[str, Any], me: dict[str, Any], *, force: bool) -> bool:
+    """Replace the holder ``dead`` by ``me``; False when another process was quicker. ``force`` clears what a dead taker left."""
+    claim = path / "takeover"
+    try:
+        claim.mkdir()
+    except FileExistsError:
+        if force:
+            with contextlib.suppress(OSError):
+                claim.rmdir()
+        return False
+    except FileNotFoundError:
+        return False
+    try:
+        # Between judging and claiming, another process may have taken over already: its holder is not the dead one.
+        if _holder(path)[0] != dead:
+            return False
+        files.write_json(path / "holder.json", me)
+        return True
+    finally:
+        with contextlib.suppress(OSError):
+            claim.rmdir()
+
+
+def _holder(path: Path) -> tuple[dict[str, Any], int]:
+    """What ``holder.json`` says and when it was touched last (ns); an empty holder when it is missing or half-written."""
+    try:
+        with (path / "holder.json").open() as stream:
+            return dict(json.load(stream)), os.fstat(stream.fileno()).st_mtime_ns
+    except (OSError, ValueError):
+        return {}, 0
+
+
+def _beat(holder: Path, every_s: float, done: threading.Event) -> None:
+    while not done.wait(min(every_s, 15)):
+        with contextlib.suppress(OSError):
+            os.utime(holder)
+
+
+def _identity() -> dict[str, Any]:
+    return {"host": os.uname().nodename, "pid": os.getpid(), "started": _start_ticks(os.getpid()), "pid_space": _pid_space()}
+
+
+def _pid_space() -> str:
+    """Where a PID means the same process: one boot of one kernel, one PID namespace. Host names are not unique enough."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + " " + os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _start_ticks(pid: int) -> str:
+    """Start time of a process in clock ticks since boot (field 22 of its stat file); empty when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+def _is_gone(holder: dict[str, Any]) -> bool:
+    space = _pid_space()
+    return bool(space) and holder.get("pid_space") == space and _start_ticks(holder["pid"]) != holder["started"]
+
+
+def _describe(holder: dict[str, Any]) -> str:
+    if not holder:
+        return "an unknown process"
+    return f"{holder.get('host')} pid {holder.get('pid')} since {holder.get('since')}: {holder.get('reason')}"

@@ -1,0 +1,1 @@
+"""A cluster's hosts and their Ray nodes."""

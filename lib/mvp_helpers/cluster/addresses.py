@@ -1,0 +1,79 @@
+"""Addresses that a cluster file may leave open: a host's own, and where the head is since its last start."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from pathlib import Path
+
+import msgspec
+
+from ..base import files
+from ..base.errors import Blocked
+from ..base.paths import SharedRoot
+from .cluster_file import Cluster
+
+ANYWHERE = "192.0.2.1"
+"""An address outside of every network (RFC 5737): the way to it is the default route. Nothing is sent there."""
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """``head.json``: the head that was started last. It outlives a head that was killed; one that is stopped removes it."""
+
+    ip: str
+    port: int
+    instance: str
+    ray_version: str
+    python_version: str
+    started_at: str
+
+
+def _file(cluster: Cluster) -> Path:
+    return SharedRoot(Path(cluster.shared_root)).head(cluster.name)
+
+
+def own(cluster: Cluster) -> str:
+    """The address by which this host is reached on the way to the head, or else on its default route.
+
+    Raises:
+        Blocked: it has neither, nor an address that its own name stands for.
+    """
+    for target in filter(None, (cluster.head.ip, ANYWHERE)):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((target, 9))  # UDP: only chooses a route
+            return str(probe.getsockname()[0])
+    with contextlib.suppress(OSError):
+        for address in socket.gethostbyname_ex(socket.gethostname())[2]:
+            if not address.startswith("127."):
+                return address
+    raise Blocked(f"{socket.gethostname()}: this host has no address that others could reach", hint="ip: in the cluster file")
+
+
+def publish(cluster: Cluster, head: Head) -> None:
+    """Tell all hosts where the head is."""
+    path = _file(cluster)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_json(path, msgspec.to_builtins(head))
+
+
+def withdraw(cluster: Cluster, instance: str) -> None:
+    """The head named ``instance`` has been stopped; a later one's word stays."""
+    if (head := published(cluster)) and head.instance == instance:
+        _file(cluster).unlink(missing_ok=True)
+
+
+def published(cluster: Cluster) -> Head | None:
+    """Where the head is since its last start; None when no head was started, or it was stopped."""
+    try:
+        return msgspec.json.decode(_file(cluster).read_bytes(), type=Head)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+
+
+def with_head(cluster: Cluster) -> Cluster:
+    """The cluster with its head where the head itself says that it is; as the cluster file says where no head has spoken."""
+    head = published(cluster)
+    if head is None or head.ip == cluster.head.ip:
+        return cluster
+    hosts = [msgspec.structs.replace(host, ip=head.ip) if host.role == "head" else host for host in cluster.hosts]
+    return msgspec.structs.replace(cluster, hosts=hosts)

@@ -1,0 +1,175 @@
+"""What a host says about its NVIDIA GPUs and their links: nvidia-smi, torch, sysfs, and the variables that hide GPUs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from .cluster_file import GPU_SELECTORS
+
+TOOL_TIMEOUT_S = 20
+TORCH_TIMEOUT_S = 90
+"""Importing torch from a cold network file system takes a minute."""
+INFINIBAND = Path("/sys/class/infiniband")
+VERBS = Path("/dev/infiniband")
+
+TORCH = """
+import json, torch, warnings
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+built = torch.version.cuda or torch.version.hip
+why = str(told[0].message) if told else "" if built else "built without CUDA"
+print(json.dumps([count, torch.__version__, built or "", why]))
+"""
+
+
+class Gpu(msgspec.Struct, frozen=True):
+    """One line of nvidia-smi; ``uuid`` tells the same GPU from another on whatever host it is seen."""
+
+    index: str
+    uuid: str
+    name: str
+    memory: str
+
+
+class GpuFacts(msgspec.Struct, kw_only=True):
+    """What one host says about its GPUs; problems as texts ("" is none)."""
+
+    gpus: list[Gpu] = []
+    driver: str = ""
+    problem: str = ""
+    """Why nvidia-smi told nothing."""
+    selectors: dict[str, str] = {}
+    """Those of ``GPU_SELECTORS`` that are set where Ray's node is, or would be, started."""
+    torch_count: int = 0
+    torch_version: str = ""
+    torch_problem: str = ""
+    links: str = ""
+    fabric: str = ""
+
+    @property
+    def visible(self) -> list[Gpu]:
+        """The GPUs that ``CUDA_VISIBLE_DEVICES`` leaves, in its order; as in CUDA, nothing counts after the first unknown one."""
+        if "CUDA_VISIBLE_DEVICES" not in self.selectors:
+            return self.gpus
+        found = []
+        for word in map(str.strip, self.selectors["CUDA_VISIBLE_DEVICES"].split(",")):
+            named = [gpu for gpu in self.gpus if word == gpu.index or (word.startswith("GPU-") and gpu.uuid.startswith(word))]
+            if len(named) != 1:
+                break
+            found += named
+        return found
+
+
+def look(environment: Mapping[str, str]) -> GpuFacts:
+    """Everything about this host's GPUs. ``environment`` is that of the host's Ray node, or of who would start it."""
+    facts = GpuFacts(selectors={name: environment[name] for name in GPU_SELECTORS if name in environment})
+    facts.fabric = fabric()
+    try:
+        rows = _nvidia_smi("--query-gpu=index,uuid,name,memory.total,driver_version", "--format=csv,noheader").splitlines()
+        fields = [[field.strip() for field in row.split(",")] for row in rows]
+        facts.gpus = [Gpu(*row[:4]) for row in fields]
+        facts.driver = fields[0][4] if fields else ""
+    except (OSError, TypeError, IndexError) as error:
+        facts.problem = str(error)
+        return facts
+    facts.links = _links()
+    others = {name: value for name, value in os.environ.items() if name not in GPU_SELECTORS}
+    facts.torch_count, facts.torch_version, facts.torch_problem = _torch(others | facts.selectors)
+    return facts
+
+
+def _nvidia_smi(*arguments: str) -> str:
+    """Raises OSError with nvidia-smi's own words."""
+    argv = ["nvidia-smi", *arguments]
+    try:
+        run = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=TOOL_TIMEOUT_S)
+    except FileNotFoundError:
+        raise OSError("there is no nvidia-smi on this host") from None
+    except subprocess.TimeoutExpired:
+        raise OSError(f"nvidia-smi gave no answer within {TOOL_TIMEOUT_S} s") from None
+    if run.returncode:
+        raise OSError((run.stdout + run.stderr).strip().partition("\n")[0] or f"nvidia-smi: exit code {run.returncode}")
+    return run.stdout
+
+
+def _torch(environment: dict[str, str]) -> tuple[int, str, str]:
+    """GPUs that torch can use, its version, and why there are none: from a process of its own, as a trainer is one."""
+    try:
+        run = subprocess.run(
+            [sys.executable, "-c", TORCH], capture_output=True, text=True, timeout=TORCH_TIMEOUT_S, env=environment
+        )
+        count, version, cuda, problem = json.loads(run.stdout)
+    except subprocess.TimeoutExpired:
+        return 0, "", f"import torch took more than {TORCH_TIMEOUT_S} s"
+    except ValueError:
+        return 0, "", (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
+    return count, f"torch {version}" + (f", CUDA {cuda}" if cuda else ""), problem
+
+
+def _links() -> str:
+    try:
+        return links(_nvidia_smi("topo", "-m"), _nvidia_smi("nvlink", "-s"))
+    except OSError as error:
+        return f"unknown: {error}"
+
+
+def links(topology: str, nvlink: str) -> str:
+    """One phrase from ``nvidia-smi topo -m`` and ``nvidia-smi nvlink -s``: how GPUs are connected, how fast, what is inactive."""
+    rows = [re.sub(r"\x1b\[\d*m", "", line).split("\t") for line in topology.splitlines()]
+    header = next((row for row in rows if "GPU0" in [cell.strip() for cell in row[1:]]), [])
+    columns = {cell.strip(): at for at, cell in enumerate(header) if re.fullmatch(r"GPU\d+", cell.strip())}
+    table = {row[0].strip(): row for row in rows if row[0].strip() in columns and len(row) > len(columns)}
+    pairs = Counter(
+        table[one][columns[other]].strip()
+        for one, other in itertools.combinations(columns, 2)
+        if one in table and other in columns
+    )
+    if not pairs:
+        return "one GPU" if len(columns) == 1 else "unknown: nvidia-smi topo -m shows no table"
+    total = sum(pairs.values())
+    kinds = [
+        f"{kind} between {'all' if count == total else f'{count} of {total} pairs of'} GPUs" for kind, count in pairs.items()
+    ]
+    speeds = sorted(set(re.findall(r"Link \d+: ([\d.]+ GB/s)", nvlink)))
+    inactive = len(re.findall(r"Link \d+: <inactive>", nvlink))
+    return ", ".join(
+        [
+            *kinds,
+            *([f"{' or '.join(speeds)} a link"] if speeds else ["no NVLink"]),
+            *([f"{inactive} links inactive"] if inactive else []),
+        ]
+    )
+
+
+def fabric(infiniband: Path = INFINIBAND, verbs: Path = VERBS) -> str:
+    """One phrase from sysfs: ports of InfiniBand and RoCE adapters by rate and kind, and what is down."""
+    ports: Counter[str] = Counter()
+    down = []
+    for port in sorted(infiniband.glob("*/ports/*")):
+        told = {}
+        for name in ("state", "rate", "link_layer"):
+            try:
+                told[name] = (port / name).read_text().strip()
+            except OSError:
+                told[name] = "unknown"
+        if told["state"].endswith("ACTIVE"):
+            ports[f"{told['rate']} {told['link_layer']}"] += 1
+        else:
+            down.append(f"{port.parent.parent.name} port {port.name} is {told['state'].partition(': ')[2] or told['state']}")
+    if not ports and not down:
+        return "no InfiniBand or RoCE adapter"
+    found = [f"{count} × {kind}" for kind, count in ports.items()]
+    if not verbs.is_dir():  # a container that sees the adapters in sysfs only
+        down.append(f"without {verbs} nothing here can use them")
+    return "; ".join(found + down)

@@ -1,0 +1,499 @@
+"""The life of one Ray node, on the host it runs on: started, found healthy, repaired, stopped.
+
+``ray start --block`` runs in a session of its own. It and all its descendants carry ``MVP_RAY_INSTANCE=<instance>``, a random
+value that is also the node's name in Ray's node table: what is ours can be proved, process by process and row by row, and nothing
+else is touched. Nothing here imports Ray: that alone would cost 0.4 s a call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import fcntl
+import hashlib
+import http.client
+import importlib.metadata
+import json
+import os
+import platform
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from ..base import files, processes
+from ..base.errors import Blocked, Failed, MvpError, TimedOut
+from . import addresses, ray_api
+from .cluster_file import Cluster, Host
+
+T = TypeVar("T")
+
+INSTANCE = "MVP_RAY_INSTANCE"
+PASSING_MARK = "MVP_EXEC"
+"""By this the host drivers find what one of their commands started, to end it at Ctrl-C: a node outlives its command."""
+TOKEN_AUTH_SINCE = (2, 52)
+"""The first Ray with token authentication."""
+KEPT_SESSIONS = 3
+"""Ray's own log folders kept for each node, this one's included."""
+SOCKET_PATH_BYTES = 107
+"""A unix socket's longest path on Linux."""
+LONGEST_SOCKET = len("/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")
+TERM_WAIT_S = 10.0
+"""For ``ray start`` to end its own processes; it takes 3 s on an idle machine."""
+LEFTOVER_WAIT_S = 5.0
+PORT_WAIT_S = 3.0
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """``node.json``: what runs on a host. ``pid_start_time`` is in clock ticks since boot; ``pid`` is 0 before there is one."""
+
+    pid: int = 0
+    pid_start_time: int = 0
+    boot_id: str
+    instance: str
+    role: Literal["head", "worker"]
+    ip: str
+    ray_version: str
+    python_version: str
+    started_at: str
+    stopping: bool = False
+    """Its end is wanted (see ``stay``)."""
+
+    def runs(self) -> bool:
+        """Whether the recorded process still is that very process."""
+        return bool(self.pid) and self.boot_id == processes.boot_id() and processes.start_time(self.pid) == self.pid_start_time
+
+
+class NodePaths:
+    """Where a node keeps things, under the cluster's state directory."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.folder = cluster.state / name
+        self.record = self.folder / "node.json"
+        self.log = self.folder / "ray_start.log"
+        self.lock = self.folder / "lock"
+        self.ray_files = self.folder / "ray"
+        # On storage shared with other hosts sockets may not work: there Ray's files stay on the host itself.
+        self.on_shared_storage = cluster.state_dir is None
+        short = f"mvp-{os.getuid()}-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:8]}"
+        bases = [os.environ.get("TMPDIR") or "/tmp", "/tmp"]
+        fits = [base for base in bases if len(os.fsencode(f"{base}/{short}")) + LONGEST_SOCKET <= SOCKET_PATH_BYTES]
+        self.temp_dir = Path(fits[0] if fits else "/tmp", short)
+        """A short path for Ray's sockets, whatever the depth of the checkout: a link to ``ray_files``."""
+
+    def read(self) -> Record | None:
+        """The record, or None when the node was never started, or stopped, or its record is damaged."""
+        try:
+            return msgspec.json.decode(self.record.read_bytes(), type=Record)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def write(self, record: Record) -> None:
+        files.write_json(self.record, msgspec.to_builtins(record))
+
+    def make_temp_dir(self) -> None:
+        """Raises Blocked when another user owns that path."""
+        if self.on_shared_storage:
+            self.temp_dir.mkdir(mode=0o700, exist_ok=True)
+        else:
+            self.ray_files.mkdir(exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                self.temp_dir.symlink_to(self.ray_files)
+        if self.temp_dir.lstat().st_uid != os.getuid() or not (self.on_shared_storage or self.temp_dir.samefile(self.ray_files)):
+            raise Blocked(f"{self.temp_dir} is not ours", hint=f"ls -ld {self.temp_dir}; set TMPDIR to another short folder")
+        for old in self.sessions()[KEPT_SESSIONS - 1 :]:
+            shutil.rmtree(old, ignore_errors=True)
+        (self.temp_dir / "session_latest").unlink(missing_ok=True)
+
+    def sessions(self) -> list[Path]:
+        """Ray's own folders (logs and sockets) that are kept, the newest first; there also after the node was stopped."""
+        return sorted((self.temp_dir if self.on_shared_storage else self.ray_files).glob("session_2*"), reverse=True)
+
+    @property
+    def raylet_socket(self) -> Path:
+        return self.temp_dir / "session_latest" / "sockets" / "raylet"
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Two starts of one node take turns; the lock goes with its process."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.lock.open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+    def log_tail(self, offset: int = 0, lines: int = 15) -> str:
+        """The end of what ``ray start`` wrote from ``offset`` bytes on."""
+        with contextlib.suppress(OSError), self.log.open(errors="replace") as log:
+            log.seek(offset)
+            return "".join(f"\n    {line}" for line in log.read().splitlines()[-lines:]) + f"\n    ({self.log})"
+        return ""
+
+
+def token_auth(ray_version: str) -> bool:
+    """Whether that Ray has token authentication."""
+    return tuple(int(part) for part in ray_version.split(".")[:2]) >= TOKEN_AUTH_SINCE
+
+
+def start_argv(cluster: Cluster, host: Host, instance: str, temp_dir: Path) -> list[str]:
+    """The ``ray start`` that makes ``host`` a node named ``instance``."""
+    ray = cluster.ray
+    role = [f"--address={cluster.gcs_address}", f"--num-cpus={cluster.worker.num_cpus}", f"--num-gpus={cluster.worker.num_gpus}"]
+    role += [f"--resources={json.dumps(cluster.worker.resources)}"]
+    if host.role == "head":
+        role = ["--head", f"--port={ray.port}", "--num-cpus=0", "--num-gpus=0"]
+        role += [
+            f"--dashboard-host={host.ip}",
+            f"--dashboard-port={ray.dashboard_port}",
+            f"--ray-client-server-port={ray.client_port}",
+        ]
+    memory = [f"--object-store-memory={ray.object_store_mb * 1_000_000}"] if ray.object_store_mb else []
+    return [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--log-color=false", "--disable-usage-stats"),
+        *role,
+        f"--node-name={instance}",
+        f"--node-ip-address={host.ip}",
+        # Agents listen on 127.0.0.1 as well: nodes that share a machine need one port each.
+        f"--dashboard-agent-listen-port={ray.agent_port + cluster.hosts.index(host)}",
+        # 0: the kernel picks free ports. Ray's default is one fixed range for every node on a machine.
+        *("--min-worker-port=0", "--max-worker-port=0"),
+        f"--temp-dir={temp_dir}",
+        *memory,
+    ]
+
+
+def start_environment(cluster: Cluster, instance: str, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Environment of a node and all its jobs: no other Ray cluster's variables, and the mark that makes its processes ours."""
+    passing = ("MVP_CLUSTER_JSON", PASSING_MARK)
+    kept = {key: value for key, value in inherited.items() if not key.startswith("RAY_") and key not in passing}
+    kept["PATH"] = f"{Path(sys.executable).parent}:{inherited.get('PATH', os.defpath)}"
+    return kept | cluster.ray.system_env | ray_api.environment(cluster) | {INSTANCE: instance}
+
+
+def ports(cluster: Cluster, host: Host) -> list[tuple[str, int, str, str]]:
+    """What ``host`` will listen on: address ("" for all), port, the cluster file's field, and the variable that moves it."""
+    ray = cluster.ray
+    agent = ray.agent_port + cluster.hosts.index(host)
+    agents = [(ip, agent, "ray.agent_port", "MVP_AGENT_PORT") for ip in (host.ip, "127.0.0.1")]
+    if host.role == "worker":
+        return agents
+    return [
+        ("", ray.port, "ray.port", "MVP_HEAD_PORT"),
+        (host.ip, ray.dashboard_port, "ray.dashboard_port", "MVP_DASHBOARD_PORT"),
+        *((ip, ray.client_port, "ray.client_port", "MVP_CLIENT_PORT") for ip in (host.ip, "127.0.0.1")),
+        *agents,
+    ]
+
+
+def check_ports(cluster: Cluster, host: Host) -> None:
+    """Raises Blocked when a port this node needs is taken, or its address is not this host's."""
+    for ip, port, field, variable in ports(cluster, host):
+        try:
+            if _becomes_free(ip, port):
+                continue
+        except OSError as error:
+            raise Blocked(
+                f"{host.name}: cannot listen on {ip}:{port}: {error.strerror}",
+                hint=f"the host's ip and {field} in the cluster file",
+            ) from None
+        raise Blocked(
+            f"{host.name}: port {port} is taken {processes.holder(ip, port)}",
+            hint=f"{variable}=<free port> ./scripts/01_up.sh moves it ({field} in the cluster file)",
+        )
+
+
+def _becomes_free(ip: str, port: int) -> bool:
+    """A process that was killed a moment ago may still be letting go of its port."""
+    deadline = time.monotonic() + PORT_WAIT_S
+    while not (free := processes.can_listen(ip, port)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return free
+
+
+def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
+    """Start host ``name``'s node. Returns ``started``, ``repaired`` (a dead one's leftovers were ended) or ``already running``.
+
+    ``early`` returns for the head as soon as workers can join, while its dashboard still comes up.
+
+    Raises:
+        Blocked: a port is taken, Ray is not installed, the head is not up, or ``ray start`` failed (with the end of its output).
+        TimedOut: not up within ``ray.start_timeout_s`` seconds.
+    """
+    host, paths = cluster.host(name), NodePaths(cluster, name)
+    with paths.locked():
+        if host.role == "worker":
+            cluster = addresses.with_head(cluster)
+            if not _answers(cluster.head.ip, cluster.ray.port):
+                raise Blocked(f"{name}: no head answers at {cluster.gcs_address}", hint="./scripts/20_start_head.sh")
+        old = paths.read()
+        if old and old.runs() and _has_raylet(old) and _wait_for_row(cluster, old):
+            return "already running"
+        if old:
+            _say(f"{name}: its Ray node is dead or half dead: ending what is left of it")
+            _end(paths, old)
+        ray_version = _installed_ray()
+        _check_versions(cluster, host, ray_version)
+        _make_token(cluster, host, ray_version)
+        check_ports(cluster, host)
+        paths.make_temp_dir()
+        record = Record(
+            boot_id=processes.boot_id(),
+            instance=f"{cluster.name}.{name}.{secrets.token_hex(8)}",
+            role=host.role,
+            ip=host.ip,
+            ray_version=ray_version,
+            python_version=platform.python_version(),
+            started_at=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+        )
+        paths.write(record)  # before the process exists: a record without a process is cleaned up, the opposite is lost
+        try:
+            _start_and_wait(cluster, host, paths, record, early)
+        except BaseException:
+            _end(paths, record)
+            raise
+        if host.role == "head":
+            told = {field: getattr(record, field) for field in ("ip", "instance", "ray_version", "python_version", "started_at")}
+            addresses.publish(cluster, addresses.Head(port=cluster.ray.port, **told))
+    return "repaired" if old else "started"
+
+
+def lost(cluster: Cluster, name: str, *, ask_head: bool) -> str:
+    """Why host ``name``'s node needs a start, or ""; with ``ask_head`` also when the head does not know it (any more)."""
+    record = NodePaths(cluster, name).read()
+    if not (record and record.runs() and _has_raylet(record)):
+        return "its Ray node has died"
+    if ask_head and _row(addresses.with_head(cluster), record) is False:
+        return "the head does not count its Ray node among the living"
+    return ""
+
+
+def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Record, early: bool) -> None:
+    began = time.monotonic()
+    argv = start_argv(cluster, host, record.instance, paths.temp_dir)
+    with paths.log.open("a") as log:
+        log.write(f"\n=== {record.started_at} {' '.join(argv)}\n")
+        log.flush()
+        offset = log.tell()
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=paths.folder,  # a folder without packages: Python's "-m" and Ray's drivers look into it first
+            env=start_environment(cluster, record.instance, os.environ),
+            start_new_session=True,
+        )
+    paths.write(msgspec.structs.replace(record, pid=process.pid, pid_start_time=processes.start_time(process.pid) or 0))
+    joinable = early and host.role == "head"
+    while not ((joinable and paths.raylet_socket.exists()) or _row(cluster, record)):
+        if process.poll() is not None:
+            raise Blocked(f"{host.name}: ray start ended with code {process.returncode}{paths.log_tail(offset)}")
+        if time.monotonic() - began > cluster.ray.start_timeout_s:
+            raise TimedOut(
+                f"{host.name}: not up after {cluster.ray.start_timeout_s} s (ray.start_timeout_s){paths.log_tail(offset)}"
+            )
+        time.sleep(0.1)
+    _say(f"{host.name}: up after {time.monotonic() - began:.1f} s")
+
+
+def stay(cluster: Cluster, name: str) -> None:
+    """Until host ``name``'s node, just started, has been stopped. Interrupted, it ends the node.
+
+    Raises:
+        Failed: the node ended by itself (with the end of what ``ray start`` printed).
+    """
+    paths = NodePaths(cluster, name)
+    started = paths.read()
+    if not started:
+        return
+    try:
+        while started.runs():
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        _end(paths, started)
+        raise
+    now = paths.read()
+    if now and now.instance == started.instance and not now.stopping:
+        raise Failed(f"{name}: its Ray node has ended{paths.log_tail()}")
+
+
+def stop(cluster: Cluster, name: str) -> str:
+    """End host ``name``'s node with everything that runs on it; returns ``stopped`` or ``not running``.
+
+    Raises:
+        Failed: processes of the node outlive SIGKILL (they hang in the kernel).
+    """
+    cluster.host(name)
+    paths = NodePaths(cluster, name)
+    record = paths.read()
+    if record:
+        paths.write(msgspec.structs.replace(record, stopping=True))
+        _end(paths, record)
+        addresses.withdraw(cluster, record.instance)
+    if not paths.on_shared_storage:
+        paths.temp_dir.unlink(missing_ok=True)
+    return "stopped" if record else "not running"
+
+
+def _end(paths: NodePaths, record: Record) -> None:
+    """``ray start`` first, which ends Ray's own processes in order; then whatever else is provably this node's."""
+    current = paths.read()
+    if current and current.instance == record.instance:
+        record = current  # with its process id, if it got that far
+    processes.end(lambda: [record.pid] if record.runs() else [], TERM_WAIT_S)
+
+    def leftovers() -> set[int]:
+        return {*processes.holding(INSTANCE, record.instance), *processes.renamed_by_ray(Path(os.path.realpath(paths.temp_dir)))}
+
+    if left := processes.end(leftovers, LEFTOVER_WAIT_S):
+        raise Failed(f"these processes do not end: {', '.join(f'{pid} ({processes.command(pid)[:60]})' for pid in left)}")
+    paths.record.unlink(missing_ok=True)
+
+
+def _ask(cluster: Cluster, question: Callable[[ray_api.RayApi], T]) -> T | None:
+    """The head's answer, or None when it does not answer (yet)."""
+    if not _answers(cluster.head.ip, cluster.ray.dashboard_port):
+        return None
+    try:
+        return question(ray_api.of(cluster))
+    except (MvpError, OSError, http.client.HTTPException):
+        return None
+
+
+def _has_raylet(record: Record) -> bool:
+    """``ray start --block`` outlives its raylet by a second, the head's node table by more than ten."""
+    ours = processes.holding(INSTANCE, record.instance)
+    return any(processes.command(pid).partition(" ")[0].endswith("/raylet") for pid in ours)
+
+
+def _row(cluster: Cluster, record: Record) -> bool | None:
+    """Whether Ray's node table shows this node alive; None when the head cannot be asked."""
+    rows = _ask(cluster, lambda api: api.state_rows("nodes")[0])
+    return None if rows is None else any(row["node_name"] == record.instance and row["state"] == "ALIVE" for row in rows)
+
+
+def _wait_for_row(cluster: Cluster, record: Record) -> bool:
+    """As ``_row``, giving a dashboard that is still starting (or busy) its time: only a silent one counts as dead."""
+    deadline = time.monotonic() + cluster.ray.start_timeout_s
+    while (alive := _row(cluster, record)) is None and record.runs() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return bool(alive)
+
+
+def _answers(ip: str, port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((ip, port), timeout=5):
+        return True
+    return False
+
+
+def _installed_ray() -> str:
+    try:
+        return importlib.metadata.version("ray")
+    except importlib.metadata.PackageNotFoundError:
+        raise Blocked(f"Ray is not installed for {sys.executable}", hint="./scripts/12_install_py_deps.sh") from None
+
+
+def _check_versions(cluster: Cluster, host: Host, ray_version: str) -> None:
+    """Ray itself would tell only in the node's log. Raises Blocked where a worker's Ray or Python is not the head's."""
+    head = addresses.published(cluster) if host.role == "worker" else None
+    for what, here, there in (
+        ("Ray", ray_version, head and head.ray_version),
+        ("Python", platform.python_version(), head and head.python_version),
+    ):
+        if there and here != there:
+            raise Blocked(
+                f"{host.name} has {what} {here}, the head has {what} {there}: in one cluster they must be the same",
+                hint=f"one image, or one virtual environment, on all hosts ({sys.executable} here)",
+            )
+
+
+def _make_token(cluster: Cluster, host: Host, ray_version: str) -> None:
+    """The cluster's token, made once by the head; the workers find it in the state directory."""
+    if cluster.ray.auth == "none":
+        return
+    if not token_auth(ray_version):
+        if host.role == "head":
+            since = ".".join(map(str, TOKEN_AUTH_SINCE))
+            _say(
+                f"Ray {ray_version} has no token authentication (since {since}): whoever reaches {cluster.dashboard} can run code"
+            )
+    elif not cluster.token_file.exists():
+        if host.role == "worker":
+            raise Blocked(f"{host.name}: the head's Ray token is not at {cluster.token_file}", hint="./scripts/20_start_head.sh")
+        files.write_text(cluster.token_file, secrets.token_hex(32), mode=0o600)
+
+
+def missing(cluster: Cluster, nodes: list[ray_api.Node]) -> list[str]:
+    """What keeps the cluster from being complete, a phrase each; empty when every host's node is alive with its resources.
+
+    Raises:
+        Blocked: a node is alive that does not belong to this cluster.
+    """
+    alive = [node for node in nodes if node.alive]
+    if strangers := sorted({node.ip for node in alive} - {host.ip for host in cluster.hosts}):
+        raise Blocked(
+            f"Ray nodes with addresses that are not in the cluster file have joined: {', '.join(strangers)}",
+            hint="stop them there, or add their hosts to the cluster file",
+        )
+    offered = {"CPU": float(cluster.worker.num_cpus), "GPU": float(cluster.worker.num_gpus)} | cluster.worker.resources
+    problems = []
+    for host in cluster.hosts:
+        found = [node for node in alive if node.ip == host.ip]
+        expected = offered if host.role == "worker" else dict.fromkeys(offered, 0.0)
+        if not found:
+            problems.append(f"{host.name} ({host.ip}) has no Ray node alive")
+        elif len(found) > 1:
+            problems.append(
+                f"{host.name} ({host.ip}) is listed {len(found)} times: Ray takes up to a minute to forget a node that died"
+            )
+        for resource, amount in expected.items():
+            if len(found) == 1 and found[0].total(resource) != amount:
+                problems.append(f"{host.name} offers {resource} {found[0].total(resource):g} instead of {amount:g}")
+    return problems
+
+
+def state(cluster: Cluster) -> Literal["up", "partly up", "down"]:
+    """Asked on the head, without waiting: ``down`` when this cluster's head does not run or does not answer."""
+    record = NodePaths(cluster, cluster.head.name).read()
+    if not (record and record.runs() and _row(cluster, record)):
+        return "down"
+    nodes = _ask(cluster, ray_api.RayApi.nodes)
+    with contextlib.suppress(Blocked):
+        if nodes is not None and not missing(cluster, nodes):
+            return "up"
+    return "partly up"
+
+
+def wait(cluster: Cluster) -> None:
+    """Until every host's node is alive with the expected resources, telling what is missing meanwhile.
+
+    Raises:
+        TimedOut: after ``ray.start_timeout_s`` seconds, naming what is missing.
+        Blocked: as ``missing``.
+    """
+    began, told = time.monotonic(), ""
+    while True:
+        nodes = _ask(cluster, ray_api.RayApi.nodes)
+        problems = ["the head's dashboard does not answer yet"] if nodes is None else missing(cluster, nodes)
+        if not problems:
+            return
+        what = "; ".join(problems)
+        if time.monotonic() - began > cluster.ray.start_timeout_s:
+            raise TimedOut(
+                f"cluster '{cluster.name}' is not complete after {cluster.ray.start_timeout_s} s: {what}",
+                hint=f"the nodes' own words: {cluster.state}/*/ray_start.log",
+            )
+        if what != told:
+            _say(f"waiting: {what}")
+            told = what
+        time.sleep(0.2)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,262 @@
+"""Waiting for a job: one live line on a terminal, one plain line per phase elsewhere; the end comes from the job folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from ..base.errors import BadInput, Blocked, MvpError, TimedOut
+from ..base.paths import JobFolder
+from ..base.times import clock
+from ..cluster.ray_api import RayApi
+from ..plan import plan
+from ..record import job_folder, metrics, reconcile
+from ..record.job_folder import Result, elapsed_s
+
+Say = Callable[[str], None]
+
+POLL_S = (0.1, 1.0)
+"""Shortest and longest pause between two looks at the job folder: a twentieth of the time waited, within these."""
+ASK_RAY_S = 3.0
+PLAIN_LINE_S = 10.0
+STALL_FACTOR, STALL_S = 5.0, 60.0
+SILENT_S = 60.0
+"""A runner gives a sign of life every 10 s; the rest is what a network file system may keep from us."""
+
+
+def follow(
+    folder: JobFolder, api: RayApi | None, *, timeout_s: float | None = None, pending_timeout_s: float | None = 120.0, say: Say
+) -> Result:
+    """Wait until the job has ended and return its result, whatever the ending.
+
+    ``timeout_s`` limits the wait, ``pending_timeout_s`` the part of it before the job runs (seconds; None: no limit). Leaving
+    early never stops the job.
+
+    Raises:
+        TimedOut: a limit passed; says what Ray says about a job that does not start.
+        BadInput: the job folder is gone.
+        Blocked: nobody can tell whether the job has ended (see ``Watch.look``).
+        KeyboardInterrupt: Ctrl-C, after saying that the job goes on.
+    """
+    with Watch(folder, api, say) as watch:
+        while not (result := watch.look()).ended:
+            waited = watch.waited_s
+            if pending_timeout_s is not None and waited > pending_timeout_s and result.state != "RUNNING":
+                raise TimedOut(watch.why_pending(result), hint=watch.ways_on())
+            if timeout_s is not None and waited > timeout_s:
+                still = f"job '{folder.submission_id}' goes on ({watch.phase(result)}) after {clock(waited)}"
+                raise TimedOut(still, hint=watch.ways_on())
+            # The pause grows with the wait: a short job is noticed at once, a long one costs nothing.
+            pause = min(POLL_S[1], max(POLL_S[0], waited / 20))
+            time.sleep(pause if timeout_s is None else max(0.0, min(pause, timeout_s - waited + 0.01)))
+        watch.sum_up(result)
+    return result
+
+
+def how_to_follow(folder: JobFolder) -> str:
+    return f"./scripts/51_logs.sh {folder.submission_id} -f"
+
+
+def summary(folder: JobFolder, result: Result, steps: metrics.Metrics) -> str:
+    """``SUCCEEDED in 1m12s: 20 steps, reward 0.12 → 0.15; /path``."""
+    facts = []
+    if steps.trained:
+        facts.append(f"{len(steps.trained)} steps")
+        first, last = (metrics.headline(steps.steps[step]) for step in (steps.trained[0], steps.last))
+        if first and last and first[0] == last[0]:
+            facts.append(f"{last[0]} {first[1]:.4g} → {last[1]:.4g}")
+    if result.reason and result.state != "SUCCEEDED":
+        facts.append(result.reason)
+    lasted = elapsed_s(result)
+    head = result.state if lasted is None else f"{result.state} in {clock(lasted)}"
+    return f"{': '.join([head, ', '.join(facts)] if facts else [head])}; {folder.path}"
+
+
+class Watch:
+    """Looks at one job again and again, for somebody who waits: phases, progress, stalls, and its end whoever tells it.
+
+    As a context manager it clears its live line, and after a Ctrl-C says that the job goes on.
+    """
+
+    def __init__(self, folder: JobFolder, api: RayApi | None, say: Say) -> None:
+        self.folder, self.api, self._say = folder, api, say
+        self.metrics = metrics.Metrics(folder.metrics)
+        self.line = _LiveLine(sys.stderr)
+        self._began = time.monotonic()
+        self._asked_at = self._began
+        self._asking: threading.Thread | None = None
+        self._settled: Result | None = None
+        self._last_step_at: float | None = None
+        self._stall_said = False
+        self._note, self._noted_in = "", ""
+        self._said_phase, self._said_at = "", 0.0
+        self._runner_sign, self._sign_at = (0, 0.0), self._began
+        try:
+            self._prechecked = bool(plan.read(folder).imports)
+        except BadInput:
+            self._prechecked = True
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.line.clear()
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._say(f"no longer following; the job goes on: {how_to_follow(self.folder)}")
+
+    @property
+    def waited_s(self) -> float:
+        return time.monotonic() - self._began
+
+    def look(self) -> Result:
+        """The job as it is now, shown to the person who waits. Never waits for Ray.
+
+        Raises:
+            BadInput: the job folder is gone.
+            Blocked: nobody can tell whether the job has ended: Ray does not answer, the runner gives no sign of life.
+        """
+        result, now = job_folder.read(self.folder), time.monotonic()
+        if not result.ended:
+            result = self._ask_ray(result, now)
+        if self.metrics.refresh():
+            self._last_step_at, self._stall_said = now, False
+        if not result.ended:
+            self._show(result, now)
+        return result
+
+    def _ask_ray(self, result: Result, now: float) -> Result:
+        """What Ray knows better than the folder, asked in the background: a Ray that hangs must not hold up a log."""
+        if self._asking is None:
+            if now - self._asked_at >= ASK_RAY_S:
+                self._asking = threading.Thread(target=self._settle, args=(result,), daemon=True)
+                self._asking.start()
+            return result
+        if self._asking.is_alive():
+            return result
+        self._asking, self._asked_at = None, now
+        settled = self._settled or result
+        if settled.ended:
+            return settled
+        self._note, self._noted_in = settled.reason, settled.state
+        if (sign := _last_change(self.folder.log_times)) != self._runner_sign or not settled.reason.startswith(reconcile.UNKNOWN):
+            self._runner_sign, self._sign_at = sign, now
+        elif now - self._sign_at > SILENT_S:
+            raise Blocked(
+                f"nobody can tell what became of job '{self.folder.submission_id}' (last known: {result.state}): "
+                f"{settled.reason}; its runner has given no sign of life for {clock(now - self._sign_at)}",
+                hint="./scripts/01_up.sh, then ./scripts/50_status.sh",
+            )
+        return result
+
+    def _settle(self, result: Result) -> None:
+        try:
+            self._settled = reconcile.settle(self.folder, result, self.api)
+        except OSError as error:  # An ending that cannot be written now will be found again.
+            self._settled = msgspec.structs.replace(result, reason=str(error))
+
+    def sum_up(self, result: Result) -> None:
+        """The last line, for a job that has ended."""
+        self.line.clear()
+        self._say(summary(self.folder, result, self.metrics))
+
+    def phase(self, result: Result) -> str:
+        total = f"/{result.steps_total}" if result.steps_total else ""
+        if result.state != "RUNNING":
+            return "queued"
+        if self.metrics.steps:
+            return "saving" if self.metrics.last == result.steps_total else f"step {self.metrics.last}{total}"
+        if self._prechecked:
+            return "loading model" if self.folder.precheck.exists() else "precheck"
+        return "running"
+
+    def _show(self, result: Result, now: float) -> None:
+        phase, usual = self.phase(result), self.metrics.usual_step_s()
+        silent_s = now - (self._last_step_at or now)
+        stalled = usual is not None and silent_s > max(STALL_S, STALL_FACTOR * usual)
+        words = [phase, f"elapsed {clock(elapsed_s(result) or now - self._began)}"]
+        if usual is not None:
+            if result.steps_total and (left := result.steps_total - self.metrics.last) > 0:
+                words.append(f"ETA {clock(max(0.0, left * usual - silent_s))}")
+            words.append(f"{usual:.1f} s/step")
+        if self.metrics.steps and (number := metrics.headline(self.metrics.steps[self.metrics.last])):
+            words.append(f"{number[0]} {number[1]:.4g}")
+        if stalled:
+            words.append(f"no step for {clock(silent_s)}")
+        elif self._note and self._noted_in == result.state:
+            words.append(self._note.splitlines()[0])
+        text = f"{self.folder.submission_id}: {', '.join(words)}"
+        if stalled and not self._stall_said:
+            self._stall_said = True
+            self.line.clear()
+            self._say(f"no new step for {clock(silent_s)} (usually {usual:.1f} s): see {self.folder.driver_log}")
+        if self.line.live:
+            self.line.show(text)
+        # Steps are one phase: a fast trainer must not fill a log file.
+        elif (kind := phase.partition(" ")[0]) != self._said_phase or now - self._said_at >= PLAIN_LINE_S:
+            self._said_phase, self._said_at = kind, now
+            self._say(text)
+
+    def why_pending(self, result: Result) -> str:
+        told = [f"job '{self.folder.submission_id}' has not started after {clock(self.waited_s)}"]
+        settled = reconcile.settle(self.folder, result, self.api)
+        if settled.reason:
+            told.append(settled.reason)
+        if settled.reason.startswith("Ray says RUNNING"):
+            told.append(f"but its runner wrote nothing to {self.folder.path}: is that the same shared root on the worker?")
+        if missing := unmet_demands(self.api):
+            told.append(f"no free node for {', '.join(missing)}")
+        return "; ".join(told)
+
+    def ways_on(self) -> str:
+        return f"{how_to_follow(self.folder)}; or give it up: ./scripts/52_stop.sh {self.folder.submission_id}"
+
+
+def unmet_demands(api: RayApi | None) -> list[str]:
+    """Resource requests that Ray cannot place, as its status text words them; empty when it has none or does not answer."""
+    if api is None:
+        return []
+    try:
+        text = api.cluster_status()
+    except (MvpError, OSError, KeyError, TypeError):
+        return []
+    _, _, demands = text.partition("Demands:")
+    return re.findall(r"^ *(\{.*\}.*)$", demands, re.MULTILINE)
+
+
+def _last_change(path: Path) -> tuple[int, float]:
+    """Size and modification time of a file; compared only with each other, as clocks differ."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return 0, 0.0
+    return facts.st_size, facts.st_mtime
+
+
+class _LiveLine:
+    """One line redrawn in place; does nothing where nobody watches."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.live = stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._shown = False
+
+    def show(self, text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        self._stream.write(f"\r\x1b[K{text[:width]}")
+        self._stream.flush()
+        self._shown = True
+
+    def clear(self) -> None:
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._shown = False

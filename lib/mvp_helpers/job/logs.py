@@ -1,0 +1,119 @@
+"""A job's log, from its folder: whatever became of Ray, the head or the cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ..base import files
+from ..base.errors import BadInput
+from ..base.paths import JobFolder
+from ..cluster.ray_api import RayApi
+from ..record import job_folder, log_times
+from ..record.job_folder import Result
+from .follow import Say, Watch
+
+CHUNK = 1 << 16
+ROUND = 1000 * CHUNK
+"""Copied at most before the job is looked at again."""
+POLL_S = 0.1
+LINE_START_SEARCH = LONGEST_HELD = 1 << 16
+
+
+def show(folder: JobFolder, since: float | None, say: Say) -> None:
+    """Everything logged so far (after ``since``, Unix time) to stdout. Raises BadInput as ``start_of``."""
+    log = _Log(folder.driver_log, start_of(folder, since))
+    while log.copy():
+        pass
+    log.finish()
+    if not folder.driver_log.exists():
+        result = job_folder.read(folder)
+        say(f"job '{folder.submission_id}' has logged nothing: {result.state}" + (f", {result.reason}" if result.reason else ""))
+
+
+def follow(folder: JobFolder, api: RayApi | None, since: float | None, say: Say) -> Result:
+    """Copy the log to stdout as it grows, with a progress line on a terminal's stderr, until the job has ended; its result.
+
+    Raises:
+        BadInput: as ``start_of``, or the job folder is gone.
+        Blocked: nobody can tell whether the job has ended (see ``follow.Watch.look``).
+        KeyboardInterrupt: Ctrl-C, after saying that the job goes on.
+    """
+    log = _Log(folder.driver_log, start_of(folder, since))
+    with Watch(folder, api, say) as watch:
+        while True:
+            result = watch.look()
+            more = log.copy(before=watch.line.clear)
+            if result.ended and not more:
+                break
+            if not more:
+                time.sleep(POLL_S)
+        log.finish()
+        watch.sum_up(result)
+    return result
+
+
+def start_of(folder: JobFolder, since: float | None) -> int:
+    """Where in the log to begin: at the start of the line that was being written at ``since`` (Unix time), or at 0.
+
+    Raises BadInput when the log exists but nothing recorded its times.
+    """
+    if since is None or not folder.driver_log.exists():
+        return 0
+    try:
+        offset = log_times.offset_at(folder.log_times, since)
+    except OSError as error:
+        raise BadInput(
+            f"nothing recorded when {folder.driver_log} was written ({folder.log_times.name}: {error.strerror})",
+            hint=f"./scripts/51_logs.sh {folder.submission_id}",
+        ) from None
+    with folder.driver_log.open("rb") as stream:
+        begin = max(0, offset - LINE_START_SEARCH)
+        stream.seek(begin)
+        return begin + stream.read(offset - begin).rfind(b"\n") + 1
+
+
+class _Log:
+    """Copies a growing file to stdout, byte for byte.
+
+    On a terminal that also shows the live line, the part of a line waits for its end: the live line would be drawn over it.
+    """
+
+    def __init__(self, path: Path, offset: int) -> None:
+        self._path, self._offset = path, offset
+        self._out = sys.stdout.fileno()
+        self._whole_lines = os.isatty(self._out) and sys.stderr.isatty()
+        self._held = b""
+
+    def copy(self, before: Callable[[], None] = lambda: None) -> bool:
+        """Copy what is new, ``before`` being called ahead of it; False when there was nothing."""
+        try:
+            # Opened anew at every look: only that asks a network file system how large the file is now.
+            with self._path.open("rb", buffering=0) as stream:
+                stream.seek(self._offset)
+                copied = 0
+                while copied < ROUND and (chunk := stream.read(CHUNK)):
+                    if not copied:
+                        before()
+                    self._write(chunk)
+                    copied += len(chunk)
+        except FileNotFoundError:
+            return False
+        self._offset += copied
+        return copied > 0
+
+    def _write(self, chunk: bytes) -> None:
+        if self._whole_lines:
+            chunk = self._held + chunk
+            # A progress bar ends its lines with a carriage return.
+            end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"), len(chunk) - LONGEST_HELD) + 1
+            chunk, self._held = chunk[:end], chunk[end:]
+        files.write_all(self._out, chunk)
+
+    def finish(self) -> None:
+        """Write what was held back."""
+        files.write_all(self._out, self._held)
+        self._held = b""

@@ -1,0 +1,90 @@
+"""Where a job came from: ``config/provenance.json``. Facts only; what cannot be told is null."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import platform
+import socket
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..base import files, git
+from ..base.paths import SharedRoot
+from ..base.project import PROJECT
+from ..base.times import now
+from ..cluster.cluster_file import Cluster
+from ..cluster.ray_api import Node
+from ..plan import snapshot
+from ..plan.plan import Plan
+from ..prepare import manifest
+
+
+def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -> dict[str, Any]:
+    """The provenance of one submission, taken on the head just before ``ray job submit``."""
+    by_ip = {node.ip: node.node_id for node in nodes if node.alive}
+    host = os.environ.get("MVP_HOST")
+    ip = cluster.host(host).ip if host else None
+    return {
+        "submitted_from": {
+            "host": host,
+            "ip": ip,
+            "hostname": socket.gethostname(),
+            "node_id": by_ip.get(ip or ""),
+            "pid": os.getpid(),
+            "user": getpass.getuser(),
+        },
+        "submitted_at": now(),
+        "toolkit": {"version": __version__, **_toolkit()},
+        "code": _code(plan),
+        "resumed_from": _resumed_from(plan),
+        "inputs": {name: _input(Path(path)) for name, path in (("model", plan.model), ("dataset", plan.dataset)) if path},
+        "reward_fn": {"path": plan.reward.file, "sha256": files.sha256(Path(plan.reward.file))} if plan.reward else None,
+        "ray": ray_version,
+        "python": platform.python_version(),
+        "image": os.environ.get("MVP_IMAGE"),
+        "image_id": os.environ.get("MVP_IMAGE_ID"),
+        "hosts": [{"name": host.name, "role": host.role, "ip": host.ip, "node_id": by_ip.get(host.ip)} for host in cluster.hosts],
+    }
+
+
+def _input(folder: Path) -> dict[str, Any]:
+    """Which data or model it was: the hash of the manifest that script 30 wrote (null for a folder made elsewhere)."""
+    about = manifest.read(folder)
+    known = (
+        {"identity": files.sha256(manifest.place(folder)), "made_at": about.made_at}
+        if about
+        else {"identity": None, "made_at": None}
+    )
+    return {"path": str(folder), **known}
+
+
+def _toolkit() -> dict[str, Any]:
+    facts = git.facts(PROJECT, ["lib", "scripts", "templates"])
+    return {"commit": facts.get("commit"), "dirty": facts.get("dirty")}
+
+
+def _code(plan: Plan) -> dict[str, Any] | None:
+    if not plan.code_path:
+        return None
+    found = snapshot.load(Path(plan.code_path))
+    return {"code_id": found.code_id, "content": found.content, "path": str(found.path), "source": found.source}
+
+
+def _resumed_from(plan: Plan) -> dict[str, Any] | None:
+    """The checkpoint this job goes on from, and its lineage: the jobs behind it, oldest first, each with the step it gave."""
+    if not plan.resume:
+        return None
+    own = {"submission_id": plan.resume.submission_id, "step": plan.resume.step}
+    try:
+        source = json.loads(SharedRoot(Path(plan.shared_root)).job(plan.resume.submission_id).provenance.read_bytes())
+        lineage = [*((source.get("resumed_from") or {}).get("lineage") or []), own]
+    except (OSError, ValueError):
+        lineage = None
+    return {**own, "path": plan.resume.path, "skipped": plan.resume.skipped, "lineage": lineage}
+
+
+def write(plan: Plan, facts: dict[str, Any]) -> None:
+    files.write_json(plan.folder.provenance, facts)

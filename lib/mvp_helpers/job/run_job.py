@@ -1,0 +1,241 @@
+"""The job runner: the Ray job's entrypoint, on a worker. Proves the imports, runs the trainer as a child, keeps the evidence.
+
+It stays light (no Ray, no torch) and writes everything into the job folder, so the evidence outlives the submitter, the head and
+Ray's own logs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import IO, Any
+
+from ..base import files, processes
+from ..base.errors import BadInput, MvpError
+from ..base.mask import Mask
+from ..base.paths import JobFolder
+from ..base.times import now
+from ..cluster import ray_api
+from ..plan import plan
+from ..plan.plan import Plan
+from ..record import debug_bundle, job_folder, log_times, metrics
+from ..record.job_folder import Result
+from . import job_secrets
+
+HAND_OVER_S = 10.0
+"""How long a CLAIMED job folder is the submitter's before the runner takes it over (the submitter must have died)."""
+POLL_S = 0.5
+PIPE_BYTES = 1 << 20
+"""How much a trainer can print before it waits for us; the most that Linux grants to anybody."""
+PIECE_BYTES = 1 << 16
+"""Read at once: memory of this size is used again; larger pieces get new pages each time, at three times the cost of copying."""
+ERROR_WORDS = (b"Error", b"Exception")
+ERROR_LINE = re.compile(r"^(?:\(.*?\) *)?((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
+
+
+class Runner:
+    """One run of one job folder."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self.folder = folder
+        self.plan: Plan = plan.read(folder)
+        self.result: Result = self._take_over()
+        self.api = ray_api.inherited(self.plan.address)
+        self.child: subprocess.Popen[bytes] | None = None
+        self.stop_requested_at: float | None = None
+        self.last_error_line = ""
+        self.secrets = job_secrets.read(folder.secrets)
+        self._mask = Mask(self.secrets.values())
+
+    def _take_over(self) -> Result:
+        """Wait until the submitter has had its word, then refuse a folder that was run before."""
+        deadline = time.monotonic() + HAND_OVER_S
+        while (result := job_folder.read(self.folder)).state == "CLAIMED" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if result.state not in ("CLAIMED", "SUBMITTED"):
+            raise BadInput(
+                f"the job folder {self.folder.path} was already run (state {result.state}); a job folder is never reused",
+                hint="submit the JobSpec again under a new id",
+            )
+        return result
+
+    def run(self) -> int:
+        """Run the job to its end; returns the trainer's exit code (3 when the precheck blocks it, 128+n for a signal)."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
+        self.result.state, self.result.started_at = "RUNNING", now()
+        self.result.driver_host = os.environ.get("MVP_HOST") or socket.gethostname()
+        self._locate()
+        self._save()
+        start = threading.Thread(target=self._bundle, args=("started",))
+        start.start()
+        with self.folder.driver_log.open("ab", buffering=0) as log:
+            self.log = log
+            # A daemon: a disk that hangs must not hold up the last word.
+            ended = threading.Event()
+            times = threading.Thread(target=log_times.keep, args=(self.folder.log_times, log, ended), daemon=True)
+            times.start()
+            try:
+                code = self._precheck_and_train()
+            except OSError as error:
+                self.result.state, self.result.reason, code = "FAILED", f"the job runner: {error}", 1
+            ended.set()
+            times.join(timeout=5)
+        start.join()
+        # Before the last word: who waits for the end finds all evidence in place.
+        self._bundle(self.result.state.lower())
+        self.result.exit_code, self.result.ended_at = code, now()
+        self._save()
+        return code
+
+    def _precheck_and_train(self) -> int:
+        code = 128 + signal.SIGTERM  # what it stays when the stop comes before anything was started
+        if missing := [name for name in self.plan.secrets if name not in self.secrets]:
+            self.result.state = "BLOCKED"
+            self.result.reason = f"the values of the secrets {', '.join(missing)} are not in {self.folder.secrets} on this host"
+            return 3
+        if self.plan.imports:
+            code = self._spawn([sys.executable, "-m", "mvp_helpers.job.precheck", str(self.folder.path)])
+            if self.stop_requested_at is None and code:
+                self.result.state, self.result.reason = "BLOCKED", self._precheck_reason(code)
+                return 3
+        if self.stop_requested_at is None:
+            self.result.steps_total = self._steps_total()
+            code = self._spawn(self.plan.argv)
+        self._note_metrics()
+        if self.stop_requested_at is not None:
+            self.result.state, self.result.reason = "STOPPED", "told to stop: 52_stop, or the end of its node"
+        elif code == 0:
+            self.result.state = "SUCCEEDED"
+        else:
+            how = f"was killed by {signal.Signals(code - 128).name}" if code > 128 else f"ended with exit code {code}"
+            self.result.state = "FAILED"
+            self.result.reason = f"the trainer {how}" + (f": {self.last_error_line}" if self.last_error_line else "")
+        return code
+
+    def _spawn(self, argv: list[str]) -> int:
+        """Run ``argv`` in the job folder, its output to driver log and stdout; returns its exit code, 128+n for a signal."""
+        try:
+            self.child = subprocess.Popen(
+                argv,
+                cwd=self.folder.path,
+                env=os.environ | self.secrets,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_before_trainer,
+            )
+        except OSError as error:
+            self.last_error_line = f"{argv[0]}: {error.strerror}"
+            return 127
+        self.result.trainer_pid = self.child.pid
+        self._save()
+        assert self.child.stdout
+        with contextlib.suppress(OSError):  # Without it a fast trainer only waits more often.
+            fcntl.fcntl(self.child.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        # A daemon: what a grandchild still holds open must not keep the runner alive.
+        pump = threading.Thread(target=self._pump, args=(self.child.stdout,), daemon=True)
+        pump.start()
+        while self.child.poll() is None:
+            self._note_metrics()
+            self._enforce_stop()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.child.wait(POLL_S)
+        # Grandchildren may hold the pipe open for ever: what was written is read, the rest is not waited for.
+        pump.join(timeout=5)
+        code = self.child.returncode
+        self.child = None
+        return code if code >= 0 else 128 - code
+
+    def _pump(self, stream: IO[bytes]) -> None:
+        """Copy the child's output; a full disk loses lines, not the trainer."""
+        tail = b""
+        for chunk in self._mask.stream(iter(lambda: os.read(stream.fileno(), PIECE_BYTES), b"")):
+            for sink in (self.log.fileno, sys.stdout.fileno):
+                with contextlib.suppress(OSError, ValueError):  # ValueError: a grandchild prints after the end
+                    files.write_all(sink(), chunk)
+            lines, newline, rest = (tail + chunk).rpartition(b"\n")
+            tail = rest[-4096:]
+            # Whole chunks are looked through first: taking a fast log apart costs more than copying it.
+            if newline and any(word in lines for word in ERROR_WORDS):
+                self._note_error(lines)
+
+    def _note_error(self, lines: bytes) -> None:
+        for line in reversed(lines.split(b"\n")):
+            likely = any(word in line for word in ERROR_WORDS)
+            if likely and (match := ERROR_LINE.match(line.decode(errors="replace").strip())):
+                self.last_error_line = match[1][:500]
+                return
+
+    def _on_stop(self, number: int, _frame: Any) -> None:
+        if self.stop_requested_at is None:
+            self.stop_requested_at = time.monotonic()
+            self._signal_child(signal.SIGTERM)
+
+    def _enforce_stop(self) -> None:
+        """A trainer that ignores SIGTERM is killed before Ray kills us, so that the last word can still be written."""
+        if self.stop_requested_at is not None and time.monotonic() - self.stop_requested_at > self.plan.stop_wait_s:
+            self._signal_child(signal.SIGKILL)
+
+    def _signal_child(self, number: signal.Signals) -> None:
+        if child := self.child:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, number)
+
+    def _locate(self) -> None:
+        """Which Ray node we are on, from Ray's own record of this job (our addresses can mislead where nodes share a machine)."""
+        try:
+            record = self.api.job(self.folder.submission_id) or {}
+            self.result.driver_node_id = record.get("driver_node_id")
+            ips = {node.node_id: node.ip for node in self.api.nodes()}
+            self.result.driver_node_ip = ips.get(self.result.driver_node_id or "")
+        except MvpError as error:
+            self.result.reason = f"driver node unknown: {error.what}"
+
+    def _note_metrics(self) -> None:
+        step, data = metrics.tail(self.folder.metrics)
+        if data and (step, data) != (self.result.steps_done, self.result.last_metrics):
+            self.result.steps_done, self.result.last_metrics = step, data
+            self._save()
+
+    def _save(self) -> None:
+        with contextlib.suppress(OSError):  # A full or lost shared root must not end a running trainer.
+            job_folder.write(self.folder, self.result)
+
+    def _bundle(self, event: str) -> None:
+        with contextlib.suppress(OSError):
+            debug_bundle.take(self.folder, self.api, event)
+
+    def _precheck_reason(self, code: int) -> str:
+        try:
+            return str("; ".join(json.loads(self.folder.precheck.read_bytes())["problems"])) or f"precheck exit code {code}"
+        except (OSError, ValueError):
+            return f"the precheck ended with exit code {code}: {self.last_error_line or 'see logs/driver.log'}"
+
+    def _steps_total(self) -> int | None:
+        try:
+            found: int | None = json.loads(self.folder.precheck.read_bytes())["steps_total"]
+            return found
+        except (OSError, ValueError, KeyError):
+            return None
+
+
+def _before_trainer() -> None:
+    """In the child: it ends with us, and Ray's own stop signal is for us alone (see ``plan``); ours is SIGTERM."""
+    processes.die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def run(folder: JobFolder) -> int:
+    """Entry point of ``run-job``. Raises BadInput when the folder is no job folder or was run before."""
+    return Runner(folder).run()

@@ -1,0 +1,207 @@
+"""One screen: the cluster as Ray sees it, and the newest jobs as their folders tell.
+
+However many jobs there are, only the newest and the active ones are opened, and Ray is asked only about those that have not
+ended, one id each, all at once.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import re
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import BadInput, MvpError
+from ..base.paths import JobFolder, SharedRoot
+from ..base.terminal import columns, cut
+from ..base.times import clock
+from ..cluster.cluster_file import Cluster
+from ..cluster.ray_api import Node, RayApi
+from ..record import job_folder, metrics, reconcile
+from ..record.job_folder import Result, elapsed_s
+
+LOG_TAIL_BYTES = 65_536
+THREADS = 16
+ERROR_LINE = re.compile(r"^(?:\(.*?\) *)?((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*)", re.MULTILINE)
+
+
+def collect(cluster: Cluster, api: RayApi, limit: int) -> dict[str, Any]:
+    """``{"cluster": {...}, "jobs": [...]}``: plain values, as printed by ``--json``.
+
+    ``limit`` is the number of newest jobs; active ones come in addition. Never raises for a Ray that does not answer:
+    ``cluster.up`` is False then and ``cluster.problem`` says why.
+    """
+    shared = SharedRoot(Path(cluster.shared_root))
+    newest = job_folder.newest_ids(shared, limit)
+    ids = [*sorted(set(job_folder.active_ids(shared)) - set(newest)), *newest]
+    *jobs, seen = _at_once([*(functools.partial(job_row, shared.job(name), api) for name in ids), lambda: _cluster(cluster, api)])
+    rows = [job for job in jobs if job]
+    return {"cluster": seen, "jobs": sorted(rows, key=lambda row: str(row["claimed_at"]), reverse=True)}
+
+
+def job_row(folder: JobFolder, api: RayApi | None) -> dict[str, Any] | None:
+    """One job for the screen; None when the folder is gone (an index may lag behind)."""
+    try:
+        result = job_folder.read(folder)
+    except BadInput as error:
+        if not folder.path.is_dir():
+            return None
+        result = Result(submission_id=folder.submission_id, workload="?", state="FAILED", reason=error.what)
+    note = ""
+    if not result.ended:
+        try:
+            result = reconcile.settle(folder, result, api)
+        except OSError as error:  # an ending that cannot be written
+            note = f"cannot write result.json: {error.strerror}"
+        note = note or ("" if result.ended else result.reason)
+    step, data = result.steps_done, result.last_metrics
+    if result.state == "RUNNING" and not step:
+        step, data = metrics.tail(folder.metrics)
+    number = metrics.headline(data)
+    seconds = elapsed_s(result)
+    return {
+        "id": folder.submission_id,
+        "workload": result.workload,
+        "state": result.state,
+        "driver_host": result.driver_host,
+        "steps_done": step,
+        "steps_total": result.steps_total,
+        "elapsed_s": None if seconds is None else round(seconds, 1),
+        "metric": number[0] if number else None,
+        "value": number[1] if number else None,
+        "last_error": _last_error(folder, result),
+        "note": note,
+        "claimed_at": result.claimed_at,
+        "folder": str(folder.path),
+    }
+
+
+def _last_error(folder: JobFolder, result: Result) -> str:
+    if result.state in ("SUCCEEDED", "CLAIMED", "SUBMITTED"):
+        return ""
+    if result.ended and result.reason:
+        return result.reason.strip().splitlines()[-1]
+    found = ERROR_LINE.findall(metrics.tail_text(folder.driver_log, LOG_TAIL_BYTES))
+    return found[-1].strip() if found else ""
+
+
+def _cluster(cluster: Cluster, api: RayApi) -> dict[str, Any]:
+    from .. import __version__
+
+    seen: dict[str, Any] = {
+        "name": cluster.name,
+        "address": api.address,
+        "shared_root": cluster.shared_root,
+        "up": False,
+        "problem": "",
+        "versions": {"toolkit": __version__},
+        "usage": {},
+        "hosts": [],
+    }
+    nodes: list[Node] = []
+    try:
+        nodes, version, usage = _at_once([api.nodes, api.version, lambda: _usage(api.cluster_status())])
+        seen |= {"up": True, "usage": usage}
+        seen["versions"]["ray"] = version
+    except MvpError as error:
+        seen["problem"] = error.what
+    seen["hosts"] = _hosts(cluster, nodes, bool(seen["up"]))
+    return seen
+
+
+def _hosts(cluster: Cluster, nodes: Sequence[Node], answered: bool) -> list[dict[str, Any]]:
+    """A row for each host of the cluster file, and for each alive node that is none of them."""
+    alive = {node.ip: node for node in nodes if node.alive}
+    dead = {node.ip for node in nodes if not node.alive}
+    rows = []
+    for host in cluster.hosts:
+        node = alive.pop(host.ip, None)
+        state = "alive" if node else "unknown" if not answered else "dead" if host.ip in dead else "missing"
+        rows.append(_host(host.name, host.role, host.ip, state, node))
+    return rows + [
+        _host("?", "head" if node.is_head else "worker", ip, "not in the cluster file", node) for ip, node in alive.items()
+    ]
+
+
+def _host(name: str, role: str, ip: str, state: str, node: Node | None) -> dict[str, Any]:
+    cpus, gpus = (node.total("CPU"), node.total("GPU")) if node else (None, None)
+    return {
+        "name": name,
+        "role": role,
+        "ip": ip,
+        "state": state,
+        "cpu": cpus,
+        "gpu": gpus,
+        "node_id": node.node_id if node else None,
+    }
+
+
+def _usage(text: str) -> dict[str, str]:
+    """``{"CPU": "3.0/16.0"}`` from the text of ``ray status``."""
+    return {name: used for used, name in re.findall(r"^ *([\d.]+/[\d.]+) (CPU|GPU)\b", text, re.MULTILINE)}
+
+
+def _at_once(calls: Iterable[Callable[[], Any]]) -> list[Any]:
+    """Results of all calls, in order, made concurrently; the first exception is raised when all have ended."""
+    waiting = collections.deque(enumerate(calls))
+    results: list[Any] = [None] * len(waiting)
+
+    def work() -> None:
+        while waiting:
+            with contextlib.suppress(IndexError):  # another thread took the last one
+                at, call = waiting.popleft()
+                try:
+                    results[at] = call()
+                except Exception as error:
+                    results[at] = error
+
+    threads = [threading.Thread(target=work) for _ in range(min(THREADS, len(waiting)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed := [result for result in results if isinstance(result, Exception)]:
+        raise failed[0]
+    return results
+
+
+def screen(found: dict[str, Any], width: int, colour: bool) -> str:
+    """What ``collect`` found, as text in lines of at most ``width`` columns."""
+    cluster, jobs = found["cluster"], found["jobs"]
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(cluster["versions"].items()))
+    usage = "".join(f", {name} {used} used" for name, used in cluster["usage"].items())
+    what = f"up, {versions}{usage}" if cluster["up"] else f"not up: {cluster['problem']}"
+    lines = [cut(f"cluster {cluster['name']}  {cluster['address']}  {what}", width)]
+    hosts = [[h["name"], h["role"], h["ip"], h["state"], _number(h["cpu"]), _number(h["gpu"])] for h in cluster["hosts"]]
+    lines += columns(["HOST", "ROLE", "ADDRESS", "STATE", "CPU", "GPU"], hosts, width, colour)
+    lines.append("")
+    if not jobs:
+        return "\n".join([*lines, f"no jobs in {cluster['shared_root']}/jobs"])
+    rows = [
+        [
+            job["id"],
+            job["workload"],
+            job["state"],
+            job["driver_host"] or "-",
+            _progress(job),
+            "-" if job["elapsed_s"] is None else clock(job["elapsed_s"]),
+            "-" if job["value"] is None else f"{job['metric']} {job['value']:.4g}",
+            job["last_error"] or job["note"],
+        ]
+        for job in jobs
+    ]
+    lines += columns(["JOB", "WORKLOAD", "STATE", "DRIVER", "STEP", "ELAPSED", "METRIC", "LAST ERROR"], rows, width, colour)
+    return "\n".join(lines)
+
+
+def _progress(job: dict[str, Any]) -> str:
+    total = job["steps_total"]
+    return f"{job['steps_done']}/{total}" if total else str(job["steps_done"] or "-")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:g}"

@@ -1,0 +1,1 @@
+"""From a JobSpec to a plan: everything a submission will do."""

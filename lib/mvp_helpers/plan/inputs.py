@@ -1,0 +1,103 @@
+"""Is what a JobSpec points to really there, and whole? Reads a few bytes of each file, never the whole of it."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+from ..base.errors import BadInput
+from ..cluster.cluster_file import SAFE_PATH
+
+
+def resolve(value: str, field: str, shared_root: Path, source: str) -> Path:
+    """The real path behind a JobSpec's path (relative ones are relative to the shared root; links are followed).
+
+    Raises:
+        BadInput: it does not exist, lies outside the shared root (workers may not see it), or holds characters that a shell or
+            Hydra would split.
+    """
+    path = shared_root / value.replace("${SHARED_ROOT}", str(shared_root))
+    if not SAFE_PATH.fullmatch(str(path)):
+        raise BadInput(f"{source}: {field} {value!r} holds a character that cannot stand in a Hydra override")
+    if not path.exists():
+        raise BadInput(
+            f"{source}: {field} does not exist: {path}", hint=MISSING_HINTS.get(field, f"correct {field} in the JobSpec")
+        )
+    real = path.resolve()
+    if not real.is_relative_to(shared_root.resolve()):
+        raise BadInput(
+            f"{source}: {field} is outside the shared root {shared_root}: {real}", hint="copy it under the shared root"
+        )
+    return real
+
+
+MISSING_HINTS = {
+    "code_path": "./scripts/31_snapshot_verl_code.sh",
+    "model": "./scripts/30_prepare_data_and_model.sh",
+    "dataset": "./scripts/30_prepare_data_and_model.sh",
+}
+
+
+def check_parquet(path: Path, field: str, source: str) -> None:
+    """A parquet file begins and ends with its magic and its footer fits in it. Raises BadInput otherwise."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            head = stream.read(4)
+            stream.seek(max(0, size - 8))
+            tail = stream.read(8)
+    except FileNotFoundError:
+        raise BadInput(f"{source}: {field} lacks {path.name}: {path}", hint=MISSING_HINTS["dataset"]) from None
+    except OSError as error:
+        raise BadInput(f"{source}: {field}: cannot read {path}: {error.strerror}") from None
+    whole = size > 12 and head == b"PAR1" and tail[4:] == b"PAR1" and struct.unpack("<I", tail[:4])[0] <= size - 12
+    if not whole:
+        raise BadInput(f"{source}: {field}: {path} is truncated or not parquet ({size} bytes)", hint=MISSING_HINTS["dataset"])
+
+
+def check_model(folder: Path, source: str) -> None:
+    """Config, tokenizer and every weight file of a Hugging Face model folder are there and as long as they say.
+
+    Raises:
+        BadInput: names the missing or truncated file.
+    """
+
+    def wrong(what: str) -> BadInput:
+        return BadInput(f"{source}: model {folder}: {what}", hint=MISSING_HINTS["model"])
+
+    try:
+        json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise wrong(f"config.json is missing or damaged ({error})") from None
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
+        raise wrong("no tokenizer")
+    shards = [path for path in folder.iterdir() if path.name.endswith((".safetensors", ".bin"))]
+    for index in folder.glob("*.index.json"):
+        try:
+            named = set(json.loads(index.read_bytes())["weight_map"].values())
+        except (OSError, ValueError, KeyError) as error:
+            raise wrong(f"{index.name} is damaged ({error})") from None
+        if missing := sorted(named - {path.name for path in shards}):
+            raise wrong(f"{missing[0]} is missing")
+    if not shards:
+        raise wrong("no weights (*.safetensors)")
+    for shard in shards:
+        if shard.suffix == ".safetensors" and (problem := _safetensors_problem(shard)):
+            raise wrong(f"{shard.name} {problem}")
+
+
+def _safetensors_problem(path: Path) -> str:
+    """Why a safetensors file is not whole, or an empty string. Layout: 8 bytes length, JSON header, tensor bytes."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            if length > size:
+                return "is truncated"
+            header = json.loads(stream.read(length))
+        end = max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"), default=0)
+    except (OSError, ValueError, KeyError, struct.error):
+        return "is damaged"
+    expected = 8 + length + end
+    return "" if size == expected else f"has {size} bytes instead of {expected}"

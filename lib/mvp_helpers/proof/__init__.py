@@ -1,0 +1,1 @@
+"""What a finished job's evidence proves."""

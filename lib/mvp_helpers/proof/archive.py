@@ -1,0 +1,99 @@
+"""Script 53: one archive to attach to a report, from a bundle that every host has added to."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from ..base import redact
+from ..base.errors import BadInput, MvpError
+from ..base.paths import JobFolder
+from ..cluster.cluster_file import Cluster
+from ..diagnosis import explain
+from ..job import job_secrets
+from ..record import debug_bundle, job_folder
+from .host_report import tail
+
+MOST = 64 << 20
+"""Bytes in the archive before compression: what comes first is in it whole, what no longer fits is named."""
+LOG_TAIL = 8 << 20
+METRICS_TAIL = 1 << 20
+EARLIER_BUNDLES = 10
+
+
+def pack(cluster: Cluster, folder: JobFolder, bundle: Path) -> tuple[Path, list[str]]:
+    """Write ``<bundle>.tar.zst`` and return it, with what is missing in it, a phrase each.
+
+    Raises:
+        BadInput: ``bundle`` is no bundle of that job.
+        OSError: the job folder cannot be written.
+    """
+    from backports.zstd import tarfile
+
+    if bundle.parent != folder.debug or not (bundle / "bundle.json").is_file():
+        raise BadInput(f"{bundle} is no debug bundle of job '{folder.submission_id}'")
+    missing = _missing(cluster, bundle)
+    mask = job_secrets.mask(folder)
+    archive, budget = bundle.with_name(f"{bundle.name}.tar.zst"), MOST
+    temporary = archive.with_name(f".{archive.name}")
+    try:
+        with tarfile.open(temporary, "w:zst") as tar:
+
+            def add(name: str, data: bytes) -> None:
+                entry = tarfile.TarInfo(f"{folder.submission_id}/{name}")
+                entry.size, entry.mtime, entry.mode = len(data), int(time.time()), 0o644
+                tar.addfile(entry, io.BytesIO(data))
+
+            for name, raw in _contents(folder, bundle):
+                data = redact.data(mask.data(raw))
+                if len(data) > budget:
+                    missing.append(f"{name}: left out, the archive has {MOST >> 20} MiB already")
+                    continue
+                budget -= len(data)
+                add(name, data)
+            add("missing.txt", "".join(f"{what}\n" for what in missing or ["nothing"]).encode())
+        temporary.chmod(0o600)  # whom it is shown to is the owner's to decide
+        return temporary.rename(archive), missing
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _missing(cluster: Cluster, bundle: Path) -> list[str]:
+    failed, _ = debug_bundle.outcome(bundle)
+    missing = [f"Ray: {item}: {error}" for item, error in failed.items()]
+    for host in cluster.hosts:
+        try:
+            told = json.loads((bundle / "hosts" / host.name / "report.json").read_bytes())["missing"]
+        except (OSError, ValueError, KeyError):
+            told = ["no report from this host"]
+        missing += [f"{host.name}: {what}" for what in told]
+    return missing
+
+
+def _contents(folder: JobFolder, bundle: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and content of what goes into the archive, the most telling first."""
+    with_explanation = _explanation(folder)
+    yield "explanation.json", with_explanation
+    for path in (folder.result, folder.precheck, *sorted(folder.config.glob("*"))):
+        if path.is_file():
+            yield str(path.relative_to(folder.path)), tail(path, LOG_TAIL)
+    for path, limit in ((folder.driver_log, LOG_TAIL), (folder.metrics, METRICS_TAIL)):
+        if path.is_file():
+            yield str(path.relative_to(folder.path)), tail(path, limit)
+    earlier = sorted((place for place in folder.debug.glob("2*") if place.is_dir() and place != bundle), reverse=True)
+    for place in (bundle, *earlier[:EARLIER_BUNDLES]):
+        for path in sorted(place.rglob("*")):
+            if path.is_file():
+                yield str(path.relative_to(folder.path)), tail(path, LOG_TAIL)
+
+
+def _explanation(folder: JobFolder) -> bytes:
+    try:
+        return msgspec.json.format(msgspec.json.encode(explain.job(folder, job_folder.read(folder))), indent=2)
+    except MvpError as error:
+        return json.dumps({"error": error.what}).encode()

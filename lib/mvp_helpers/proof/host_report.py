@@ -1,0 +1,273 @@
+"""What one host knows about a job, for a debug bundle on demand: memory, disks, GPUs, processes and their environment, the ends
+of the job's Ray logs, and on request where its Python processes are.
+
+Runs on every host; whatever cannot be had is named in ``report.json``, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from ..base import files, processes, redact
+from ..base.errors import BadInput
+from ..base.paths import JobFolder
+from ..base.times import now, seconds_of
+from ..cluster.cluster_file import Cluster
+from ..cluster.ray_node import INSTANCE, NodePaths
+from ..job import job_secrets
+from ..plan import plan
+from ..record import job_folder
+from ..record.job_folder import Result
+
+TAIL = 256 << 10
+"""Bytes of a log's end that are kept; of Ray's C++ logs a quarter."""
+MOST = 16 << 20
+"""Bytes of Ray logs kept for one host; the newest win."""
+TOOL_TIMEOUT_S = 20
+MOST_DUMPS = 16
+NODE_LOGS = (
+    "raylet.out",
+    "raylet.err",
+    "gcs_server.out",
+    "gcs_server.err",
+    "dashboard_agent.log",
+    "dashboard.log",
+    "monitor.log",
+)
+NOT_PERMITTED = (
+    "py-spy may not look into processes on this host: run it as root, allow it (sysctl kernel.yama.ptrace_scope=0), or give the "
+    "container the capability (docker: cap_add: [SYS_PTRACE])"
+)
+
+
+def take(cluster: Cluster, name: str, folder: JobFolder, bundle: Path, *, py_spy: bool = False) -> list[str]:
+    """Write ``<bundle>/hosts/<name>/`` and return what could not be had, a phrase each.
+
+    Raises:
+        BadInput: the cluster has no such host, or ``bundle`` is no bundle of that job.
+        OSError: the job folder cannot be written from here.
+    """
+    cluster.host(name)
+    if bundle.parent != folder.debug or not bundle.is_dir():
+        raise BadInput(f"{bundle} is no debug bundle of job '{folder.submission_id}'")
+    report = _Report(NodePaths(cluster, name), folder, bundle)
+    parts: dict[str, Callable[[], None]] = {
+        "host.json": lambda: report.host(cluster),
+        "gpus.txt": report.gpus,
+        "kernel.txt": report.kernel,
+        "processes.json": report.processes,
+        "environment.txt": report.environment,
+        "ray-logs": report.ray_logs,
+        **({"py-spy": report.py_spy} if py_spy else {}),
+    }
+    for what, part in parts.items():
+        try:
+            part()
+        except Exception as failure:  # a report records whatever went wrong and goes on
+            report.missing.append(f"{what}: {failure}")
+    files.write_json(report.place / "report.json", {"host": name, "taken_at": now(), "missing": report.missing})
+    return report.missing
+
+
+class _Report:
+    def __init__(self, node: NodePaths, folder: JobFolder, bundle: Path) -> None:
+        self.node, self.folder, self.bundle = node, folder, bundle
+        self.record = node.read()
+        self.result: Result = job_folder.read(folder)
+        self.place = bundle / "hosts" / node.folder.name
+        self.place.mkdir(parents=True, exist_ok=True)
+        self.missing: list[str] = []
+        self._mask = job_secrets.mask(folder)
+        self.pids = self._own_processes()
+
+    def _own_processes(self) -> list[int]:
+        """The job's processes under this host's Ray node: hosts may share a machine."""
+        found = processes.holding(plan.JOB_FOLDER, str(self.folder.path))
+        if self.record is None:
+            return sorted(found)
+        return sorted(set(found) & set(processes.holding(INSTANCE, self.record.instance)))
+
+    def _write(self, name: str, data: bytes | str) -> None:
+        raw = data.encode(errors="surrogateescape") if isinstance(data, str) else data
+        path = self.place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(redact.data(self._mask.data(raw)))
+
+    def host(self, cluster: Cluster) -> None:
+        kib = dict(re.findall(r"(\w+):\s+(\d+) kB", Path("/proc/meminfo").read_text()))
+        places = {"shared root": Path(cluster.shared_root), "Ray's files": self.node.temp_dir, "/dev/shm": Path("/dev/shm")}
+        disks = {}
+        for what, path in places.items():
+            with contextlib.suppress(OSError):
+                usage = shutil.disk_usage(path)
+                disks[what] = {"path": str(path), "total_bytes": usage.total, "free_bytes": usage.free}
+        facts = {
+            "hostname": platform.node(),
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+            "load": os.getloadavg(),
+            "cores": os.cpu_count(),
+            "memory_bytes": {key: int(kib[key]) * 1024 for key in ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree", "Shmem")},
+            "disks": disks,
+            "ray_node": msgspec.to_builtins(self.record) | {"runs": self.record.runs()} if self.record else None,
+        }
+        self._write("host.json", json.dumps(facts, indent=2))
+        if self.record is None:
+            self.missing.append("no Ray node was started here, or it was stopped")
+        elif not self.record.runs():
+            self.missing.append("its Ray node does not run any more")
+
+    def gpus(self) -> None:
+        if not shutil.which("nvidia-smi"):
+            return self._write("gpus.txt", "no nvidia-smi on this host\n")
+        self._write("gpus.txt", _output(["nvidia-smi"]))
+
+    def kernel(self) -> None:
+        """What the kernel killed or broke; mostly only root may ask."""
+        if not shutil.which("dmesg"):
+            return self._write("kernel.txt", "no dmesg on this host\n")
+        told = [line for line in _output(["dmesg"]).splitlines() if re.search(r"(?i)killed process|oom|segfault|NVRM|Xid", line)]
+        self._write("kernel.txt", "\n".join(told[-200:]) + "\n")
+
+    def processes(self) -> None:
+        page = os.sysconf("SC_PAGE_SIZE")
+        rows = []
+        for pid in self.pids:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                state = re.search(r"^State:\s+(.+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+                resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
+                command = processes.command(pid)[:500]
+                rows.append({"pid": pid, "state": state[1] if state else "", "resident_bytes": resident, "command": command})
+        self._write("processes.json", json.dumps(rows, indent=1))
+        if not rows:
+            self.missing.append("no process of the job runs here")
+
+    def environment(self) -> None:
+        """Of the trainer, or of another process of the job, as it was started; else of this report itself."""
+        pid = self.result.trainer_pid if self.result.trainer_pid in self.pids else next(iter(self.pids), None)
+        whose, variables = "of this report: no process of the job runs here", dict(os.environ)
+        if pid:
+            whose, variables = f"of pid {pid}", processes.environment(pid)
+        named = dict.fromkeys(self._secrets(), redact.MASKED)
+        shown = redact.environment(variables) | {name: value for name, value in named.items() if name in variables}
+        self._write("environment.txt", f"# {whose}\n" + "".join(f"{name}={value}\n" for name, value in sorted(shown.items())))
+
+    def _secrets(self) -> list[str]:
+        with contextlib.suppress(BadInput):
+            return plan.read(self.folder).secrets
+        return []
+
+    def ray_logs(self) -> None:
+        budget, kept = MOST, 0
+        for path in self._job_logs():
+            limit = TAIL if path.suffix != ".log" or path.name.startswith("job-driver") else TAIL // 4
+            data = tail(path, limit)
+            if len(data) > budget:
+                self.missing.append(f"ray-logs: more than {MOST >> 20} MiB: {path.name} and older ones were left out")
+                break
+            budget -= len(data)
+            kept += 1
+            self._write(f"ray-logs/{path.name}", data)
+        if not kept:
+            self.missing.append("no Ray log of the job here")
+
+    def _job_logs(self) -> list[Path]:
+        """The job's own logs first, then the node's; of each the newest first."""
+        began = seconds_of(self.result.started_at or self.result.claimed_at) if self.result.claimed_at else 0.0
+        own: list[Path] = []
+        node: list[Path] = []
+        known = self._ray_job_ids()
+        for session in self.node.sessions():
+            found = list((session / "logs").glob("*"))
+            mine = [path for path in found if self._of_job(path, known) and path.stat().st_mtime >= began - 5]
+            workers = {path.name.split("-")[1] for path in mine if path.name.startswith("worker-")}
+            cores = [path for path in found if path.name.startswith("python-core-worker-")]
+            mine += [path for path in cores if path.stem.split("-")[3].partition("_")[0] in workers]
+            if mine or not own:
+                own += mine
+                node += [path for path in found if path.name in NODE_LOGS and path.stat().st_mtime >= began - 5]
+        return [path for path in _newest_first(own) + _newest_first(node) if path.is_file() and path.stat().st_size]
+
+    def _of_job(self, path: Path, known: set[str]) -> bool:
+        if path.name == f"job-driver-{self.folder.submission_id}.log":
+            return True
+        match = re.match(r"worker-[0-9a-f]+-([0-9a-f]+)-\d+\.(?:out|err)$|runtime_env_setup-([0-9a-f]+)\.log$", path.name)
+        return match is not None and (not known or (match[1] or match[2]) in known)
+
+    def _ray_job_ids(self) -> set[str]:
+        """Ray's own ids of the job, from any of its bundles; empty when no bundle tells."""
+        found = set()
+        for file in self.folder.debug.glob("*/job.json"):
+            with contextlib.suppress(OSError, ValueError):
+                found |= {str(row["job_id"]) for row in json.loads(file.read_bytes()) if row.get("job_id")}
+        return found
+
+    def py_spy(self) -> None:
+        """Where each Python process of the job is, all at about one moment."""
+        tool = shutil.which("py-spy", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+        if not tool:
+            raise FileNotFoundError("no py-spy on this host (./scripts/12_install_py_deps.sh)")
+        pids = [pid for pid in self.pids if _is_python(pid)]
+        if len(pids) > MOST_DUMPS:
+            self.missing.append(f"py-spy: only {MOST_DUMPS} of {len(pids)} processes")
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            dumps = dict(zip(pids, pool.map(lambda pid: _dump(tool, pid), pids[:MOST_DUMPS]), strict=False))
+        for pid, (good, told) in dumps.items():
+            self._write(f"py-spy/{pid}.txt", told)
+            if not good and "ermission" in told:
+                self.missing.append(f"py-spy: {NOT_PERMITTED}")
+                break
+            if not good:
+                self.missing.append(f"py-spy: pid {pid}: {told.strip().splitlines()[0] if told.strip() else 'no answer'}")
+        if not dumps:
+            self.missing.append("py-spy: no Python process of the job runs here")
+
+
+def tail(path: Path, limit: int) -> bytes:
+    """The last ``limit`` bytes of a file, from the beginning of a line, with a note of what was left out."""
+    with path.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - limit))
+        data = stream.read(limit)
+    if size <= limit:
+        return data
+    whole = data.partition(b"\n")[2] or data
+    return f"[{size - len(whole)} bytes before this were left out]\n".encode() + whole
+
+
+def _newest_first(paths: list[Path]) -> list[Path]:
+    return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+def _is_python(pid: int) -> bool:
+    try:
+        return Path(os.readlink(f"/proc/{pid}/exe")).name.startswith("python")
+    except OSError:
+        return False
+
+
+def _dump(tool: str, pid: int) -> tuple[bool, str]:
+    try:
+        run = subprocess.run([tool, "dump", "--pid", str(pid)], capture_output=True, text=True, timeout=TOOL_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        return False, f"no answer within {TOOL_TIMEOUT_S} s"
+    return run.returncode == 0, run.stdout if run.returncode == 0 else run.stderr.partition("Stack backtrace")[0]
+
+
+def _output(argv: list[str]) -> str:
+    run = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=TOOL_TIMEOUT_S)
+    if run.returncode:
+        raise OSError(f"{argv[0]} ended with exit code {run.returncode}: {run.stderr.strip()[:200]}")
+    return run.stdout

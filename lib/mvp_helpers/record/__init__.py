@@ -1,0 +1,1 @@
+"""What a job leaves: its folder, state and evidence files."""

@@ -1,0 +1,150 @@
+"""Debug bundles: what Ray said about itself at one moment, in ``<job folder>/debug/<UTC timestamp>-<event>/``.
+
+Secrets stay out: runtime environments and metadata are dropped from every row, and of other people's jobs only what says
+where and how they ran is kept (their entrypoint and messages are theirs).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..base import files
+from ..base.errors import BadInput
+from ..base.paths import JobFolder
+from ..base.times import now
+from ..cluster.ray_api import RayApi
+
+TIMEOUT_S = 10.0
+"""The longest a bundle waits for Ray: a long job list may come too late without costing the rest."""
+
+STATE_KINDS = ("nodes", "actors", "placement_groups")
+_SECRET_KEYS = frozenset(
+    {"runtime_env", "runtime_env_info", "serialized_runtime_env", "env_vars", "metadata", "serialized_exception"}
+)
+_OTHERS_KEYS = frozenset(
+    {"type", "job_id", "submission_id", "status", "error_type", "start_time", "end_time", "driver_node_id", "driver_info"}
+)
+
+
+Content = str | list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What came of one question; ``total`` is how many rows Ray has, ``content`` how many it sent."""
+
+    content: Content | None = None
+    total: int = 0
+    seconds: float | None = None
+    error: str = ""
+
+    def report(self, file: str) -> dict[str, Any]:
+        rows = len(self.content) if isinstance(self.content, list) else None
+        return {
+            "file": None if self.content is None else file,
+            "seconds": self.seconds,
+            "rows": rows,
+            "truncated": 0 if rows is None else max(0, self.total - rows),
+            "error": self.error,
+        }
+
+
+def take(folder: JobFolder, api: RayApi, event: str, *, timeout_s: float = TIMEOUT_S) -> Path:
+    """Write one bundle and return its folder, which appears at once and whole.
+
+    Holds ``ray_status.txt``, ``jobs.json`` (the list), ``job.json`` (this job alone), ``nodes.json``, ``actors.json`` and
+    ``placement_groups.json`` as far as Ray answered within ``timeout_s`` seconds, and ``bundle.json``: seconds, rows, truncated
+    rows and error of each. An unreachable Ray is recorded there and raises nothing.
+
+    Raises:
+        BadInput: ``event`` is not usable in a file name.
+        OSError: the job folder cannot be written.
+    """
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,40}", event):
+        raise BadInput(f"'{event}' is not a name for a debug bundle", hint="lower-case letters, digits and '-'")
+    own = folder.submission_id
+    questions: dict[str, Callable[[], tuple[Content, int]]] = {
+        "ray_status.txt": lambda: (api.cluster_status(), 0),
+        "jobs.json": lambda: _jobs(api.jobs(), own),
+        "job.json": lambda: _jobs([api.job(own) or {}], own),
+        **{f"{kind}.json": functools.partial(_state, api, kind) for kind in STATE_KINDS},
+    }
+    taken_at, began = now(), time.monotonic()
+    answers: dict[str, _Answer] = {}
+
+    def ask(file: str) -> None:
+        content, total, error = None, 0, ""
+        try:
+            content, total = questions[file]()
+        except Exception as failure:  # a bundle records whatever went wrong and goes on
+            error = f"{type(failure).__name__}: {failure}"
+        answers[file] = _Answer(content, total, round(time.monotonic() - began, 3), error)
+
+    # Daemons: a call that hangs must not hold up the end of the process.
+    threads = [threading.Thread(target=ask, args=(file,), daemon=True) for file in questions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, began + timeout_s - time.monotonic()))
+    late = _Answer(error=f"no answer within {timeout_s:g} s")
+    collected = {file: answers.get(file, late) for file in questions}
+    summary = {
+        "submission_id": own,
+        "event": event,
+        "taken_at": taken_at,
+        "ray_address": api.address,
+        "seconds": round(time.monotonic() - began, 3),
+        "items": {file.partition(".")[0]: answer.report(file) for file, answer in collected.items()},
+    }
+    return _write(folder.debug, f"{re.sub(r'[-:]', '', taken_at)}-{event}", collected, summary)
+
+
+def outcome(bundle: Path) -> tuple[dict[str, str], list[str]]:
+    """What a bundle could not collect (item → error), and the items it holds."""
+    items = json.loads((bundle / "bundle.json").read_bytes())["items"]
+    failed = {name: item["error"] for name, item in items.items() if item["error"]}
+    return failed, [name for name, item in items.items() if item["file"]]
+
+
+def _write(parent: Path, name: str, collected: dict[str, _Answer], summary: dict[str, Any]) -> Path:
+    parent.mkdir(parents=True, exist_ok=True)
+    work = parent / f".{name}.{os.getpid()}"
+    work.mkdir()
+    for file, answer in collected.items():
+        if isinstance(answer.content, str):
+            (work / file).write_text(answer.content)
+        elif answer.content is not None:
+            (work / file).write_text(json.dumps(answer.content, indent=1))
+    files.write_json(work / "bundle.json", summary)
+    return work.rename(parent / name)
+
+
+def _state(api: RayApi, kind: str) -> tuple[Content, int]:
+    rows, total = api.state_rows(kind)
+    return [_without_secrets(row) for row in rows], total
+
+
+def _jobs(records: list[dict[str, Any]], own: str) -> tuple[Content, int]:
+    kept = [_without_secrets(record) for record in records if record]
+    return [record if record.get("submission_id") == own else _seen_from_outside(record) for record in kept], len(kept)
+
+
+def _seen_from_outside(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key in _OTHERS_KEYS}
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_secrets(item) for key, item in value.items() if key not in _SECRET_KEYS}
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    return value

@@ -1,0 +1,148 @@
+"""Claiming a job folder, and the truth about a job: ``result.json``.
+
+Writers take turns: the submitter until the job runner starts, the runner until it ends. Whoever finds a job whose runner is gone
+(see ``reconcile.py``) writes the last word.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ..base import files
+from ..base.errors import BadInput, Blocked
+from ..base.paths import JobFolder, SharedRoot
+from ..base.times import now, seconds_of
+
+State = Literal["CLAIMED", "NOT_SUBMITTED", "SUBMITTED", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"]
+TERMINAL = frozenset({"NOT_SUBMITTED", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"})
+ID_HINT = "choose another submission_id, or leave it out to have one made"
+EXIT_CODES = {"SUCCEEDED": 0, "BLOCKED": 3, "NOT_SUBMITTED": 3}
+
+
+class Result(msgspec.Struct, omit_defaults=False, kw_only=True):
+    """``result.json``. Times are UTC, ISO 8601; steps count optimiser steps as the trainer reports them."""
+
+    submission_id: str
+    workload: str
+    state: State
+    reason: str = ""
+    exit_code: int | None = None
+    claimed_at: str = ""
+    submitted_at: str | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    driver_host: str | None = None
+    driver_node_id: str | None = None
+    driver_node_ip: str | None = None
+    trainer_pid: int | None = None
+    steps_done: int = 0
+    steps_total: int | None = None
+    last_metrics: dict[str, Any] = {}
+
+    @property
+    def ended(self) -> bool:
+        return self.state in TERMINAL
+
+
+def elapsed_s(result: Result) -> float | None:
+    """Seconds from the job's start (from its claim when it never started) to its end, or to now."""
+    begin = result.started_at or result.claimed_at
+    end = seconds_of(result.ended_at) if result.ended_at else time.time()
+    return max(0.0, end - seconds_of(begin)) if begin else None
+
+
+def claim(shared: SharedRoot, result: Result) -> JobFolder:
+    """Create the job folder of ``result.submission_id`` with its first ``result.json``.
+
+    Raises:
+        BadInput: the id is taken; nothing in the existing folder is touched.
+        Blocked: the shared root cannot be written (read-only, full, missing).
+    """
+    folder = shared.job(result.submission_id)
+    try:
+        for parent in (shared.jobs, shared.job_index, shared.active_jobs):
+            parent.mkdir(parents=True, exist_ok=True)
+        # Made whole beside its place, then renamed: whoever sees a job folder sees its result.json, and of two claims one wins.
+        draft = Path(tempfile.mkdtemp(prefix=f".claim-{result.submission_id}.", dir=shared.jobs))
+        try:
+            draft.chmod(0o755)
+            for name in (folder.config, folder.logs, folder.checkpoints, folder.debug):
+                (draft / name.name).mkdir()
+            result.claimed_at = now()
+            files.write_bytes(draft / folder.result.name, _encode(result))
+            _rename(draft, folder)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        (shared.active_jobs / result.submission_id).touch()
+        (shared.job_index / f"{result.claimed_at.replace(':', '')}_{result.submission_id}").touch()
+    except OSError as error:
+        raise Blocked(
+            f"cannot write the job folder {folder.path}: {error.strerror}", hint="./scripts/00_prereq_check.sh"
+        ) from error
+    return folder
+
+
+def _rename(draft: Path, folder: JobFolder) -> None:
+    try:
+        draft.rename(folder.path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise BadInput(f"submission_id '{folder.submission_id}' is already used: {folder.path}", hint=ID_HINT) from None
+
+
+def _encode(result: Result) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+
+
+def write(folder: JobFolder, result: Result) -> None:
+    """Replace ``result.json`` atomically and keep the list of active jobs in step with it; an ended job's secrets are removed."""
+    files.write_bytes(folder.result, _encode(result))
+    active = folder.path.parent / ".active" / folder.submission_id
+    if result.ended:
+        folder.secrets.unlink(missing_ok=True)
+        active.unlink(missing_ok=True)
+    elif not active.exists():
+        active.touch()
+
+
+def read(folder: JobFolder) -> Result:
+    """The job's ``result.json``.
+
+    Raises:
+        BadInput: no such job, or its ``result.json`` is missing or damaged.
+    """
+    try:
+        return msgspec.json.decode(folder.result.read_bytes(), type=Result)
+    except FileNotFoundError:
+        what = "has no result.json" if folder.path.is_dir() else "does not exist"
+        raise BadInput(
+            f"job '{folder.submission_id}' {what}: {folder.path}", hint="./scripts/50_status.sh lists the jobs"
+        ) from None
+    except (msgspec.MsgspecError, OSError) as error:
+        raise BadInput(f"cannot read {folder.result}: {error}") from error
+
+
+def newest_ids(shared: SharedRoot, limit: int) -> list[str]:
+    """The newest ``limit`` job ids, newest first; costs one directory listing however many jobs there are."""
+    try:
+        names = sorted((entry.name for entry in Path(shared.job_index).iterdir()), reverse=True)
+    except FileNotFoundError:
+        return []
+    return [name.split("_", 1)[1] for name in names[:limit]]
+
+
+def active_ids(shared: SharedRoot) -> list[str]:
+    """Ids of the jobs that have not ended, as far as their folders tell."""
+    try:
+        return sorted(entry.name for entry in shared.active_jobs.iterdir())
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,95 @@
+"""Script 00's decision: each thing that can be wrong on a host turns exactly its own row into a ✗."""
+
+from __future__ import annotations
+
+import pytest
+
+from mvp_helpers.cluster import prereq
+from mvp_helpers.cluster.cluster_file import Cluster
+from mvp_helpers.cluster.prereq import GIB, Facts
+
+TOOLS = {"bash": "bash 5.2", "git": "git 2", "make": "make 4"}
+
+
+def host(name: str, **changes: object) -> Facts:
+    good: dict[str, object] = {
+        "python": "3.11.7",
+        "ray": "2.60.0",
+        "verl": "0.9.1",
+        "disk_free": 50 * GIB,
+        "memory_total": 24 * GIB,
+        "memory_available": 20 * GIB,
+        "shm_free": 8 * GIB,
+        "clock": 1000.0,
+    }
+    return Facts(name=name, **good | changes)  # type: ignore[arg-type]
+
+
+def failed(
+    cluster: Cluster, facts: list[Facts], sees: dict[str, list[str]] | None = None, tools: dict[str, str] = TOOLS
+) -> list[str]:
+    names = [fact.name for fact in facts]
+    second = [Facts(name=name, sees=(sees or {}).get(name, names)) for name in names]
+    return [check.what for check in prereq.decide(cluster, facts, second, tools) if not check.ok]
+
+
+def all_hosts() -> list[Facts]:
+    return [host("head"), host("worker-0"), host("worker-1")]
+
+
+def test_a_good_cluster_has_no_cross(cluster: Cluster) -> None:
+    assert failed(cluster, all_hosts()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"),
+    [
+        ({"python": "3.9.2"}, ["worker-1: Python >= 3.10", "same Python on all hosts"]),
+        ({"python": "3.12.1"}, ["same Python on all hosts"]),
+        ({"ray": "2.40.0"}, ["worker-1: Ray >= 2.41", "same Ray on all hosts"]),
+        ({"ray": ""}, ["worker-1: Ray >= 2.41", "same Ray on all hosts"]),
+        ({"disk_free": GIB}, ["worker-1: free disk"]),
+        ({"memory_total": 4 * GIB}, ["worker-1: memory"]),
+        ({"shm_free": 64 << 20}, ["worker-1: /dev/shm"]),
+        ({"shared_root_problem": "/private: Read-only file system"}, ["worker-1: shared root can be written"]),
+        ({"port_problem": "worker-1: port 8390 is taken"}, ["worker-1: ports"]),
+        ({"clock": 2000.0}, ["clocks agree"]),
+    ],
+)
+def test_one_wrong_thing_is_one_cross(cluster: Cluster, change: dict[str, object], rows: list[str]) -> None:
+    assert failed(cluster, [host("head"), host("worker-0"), host("worker-1", **change)]) == rows
+
+
+def test_missing_verl_is_the_heads_matter(cluster: Cluster) -> None:
+    facts = [host("head", code_problem="the package verl is not installed"), *all_hosts()[1:]]
+    assert failed(cluster, facts) == ["head: verl code"]
+
+
+def test_a_host_with_another_file_system_is_named(cluster: Cluster) -> None:
+    sees = {"worker-1": ["worker-1"], "head": ["head", "worker-0"], "worker-0": ["head", "worker-0"]}
+    rows = failed(cluster, all_hosts(), sees)
+    assert rows == [f"{name}: same shared root as the others" for name in ("head", "worker-0", "worker-1")]
+
+
+def test_a_host_that_does_not_answer_is_named(cluster: Cluster) -> None:
+    assert failed(cluster, all_hosts()[:2]) == ["worker-1 answers"]
+
+
+def test_a_missing_tool_is_named(cluster: Cluster) -> None:
+    assert failed(cluster, all_hosts(), tools=TOOLS | {"git": ""}) == ["git here"]
+
+
+def test_the_table_says_what_to_do_for_each_cross(cluster: Cluster) -> None:
+    facts = [host("head", disk_free=0), *all_hosts()[1:]]
+    second = [Facts(name=fact.name, sees=[other.name for other in facts]) for fact in facts]
+    lines = prereq.table(prereq.decide(cluster, facts, second, TOOLS)).splitlines()
+    at = next(index for index, line in enumerate(lines) if line.startswith("✗"))
+    assert "free disk" in lines[at] and "→ free some disk space" in lines[at + 1]
+    assert sum(line.startswith("✗") for line in lines) == 1
+
+
+def test_a_real_host_tells_its_facts_and_sees_its_canary(cluster: Cluster) -> None:
+    facts = prereq.host_facts(cluster, "head", "t")
+    assert facts.shared_root_problem == "" and facts.memory_total > GIB and facts.python.startswith("3.")
+    assert prereq.canaries(cluster, "head", "t").sees == ["head"]
+    assert prereq.canaries(cluster, "head", "another").sees == []

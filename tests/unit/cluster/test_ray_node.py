@@ -1,0 +1,230 @@
+"""The parts of a Ray node's life that need no Ray: its command line, its environment, its ports, what counts as complete."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mvp_helpers.base import processes
+from mvp_helpers.base.errors import Blocked, Failed
+from mvp_helpers.cluster import cluster_file, ray_node
+from mvp_helpers.cluster.cluster_file import Cluster
+from mvp_helpers.cluster.ray_api import Node
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return msgspec.structs.replace(
+        cluster_file.load("local"), state_dir=str(tmp_path / "state"), shared_root=str(tmp_path / "private")
+    )
+
+
+def node(ip: str, alive: bool = True, **resources: float) -> Node:
+    return Node(node_id=os.urandom(4).hex(), ip=ip, alive=alive, is_head=ip.endswith(".10"), resources=resources)
+
+
+def whole(cluster: Cluster) -> list[Node]:
+    return [node(cluster.head.ip), *(node(host.ip, CPU=8, worker_node=100) for host in cluster.workers)]
+
+
+def record(**changes: object) -> ray_node.Record:
+    base = ray_node.Record(
+        pid=os.getpid(),
+        pid_start_time=processes.start_time(os.getpid()) or 0,
+        boot_id=processes.boot_id(),
+        instance="c.head.1",
+        role="head",
+        ip="127.0.0.10",
+        ray_version="2.60.0",
+        python_version="3.11",
+        started_at="",
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def test_the_head_offers_nothing_and_a_worker_what_the_cluster_file_says(cluster: Cluster) -> None:
+    head = ray_node.start_argv(cluster, cluster.head, "i", Path("/tmp/x"))
+    assert {"--head", "--num-cpus=0", "--num-gpus=0", "--port=6390", "--dashboard-host=127.0.0.10"} <= set(head)
+    worker = ray_node.start_argv(cluster, cluster.workers[0], "i", Path("/tmp/x"))
+    assert {"--address=127.0.0.10:6390", "--num-cpus=8", "--num-gpus=0", '--resources={"worker_node": 100}'} <= set(worker)
+    assert "--head" not in worker
+
+
+def test_nodes_of_one_machine_get_an_agent_port_each(cluster: Cluster) -> None:
+    ports = [
+        word for host in cluster.hosts for word in ray_node.start_argv(cluster, host, "i", Path("/tmp/x")) if "agent" in word
+    ]
+    assert len(set(ports)) == len(cluster.hosts) == len(ports)
+
+
+def test_no_variable_of_another_ray_reaches_the_node(cluster: Cluster) -> None:
+    inherited = {"RAY_ADDRESS": "elsewhere", "RAY_NAMESPACE": "n", "MVP_CLUSTER_JSON": "{}", "PATH": "/usr/bin", "HOME": "/h"}
+    made = ray_node.start_environment(cluster, "c.head.1", inherited)
+    assert "RAY_ADDRESS" not in made and "RAY_NAMESPACE" not in made and "MVP_CLUSTER_JSON" not in made
+    assert made["MVP_RAY_INSTANCE"] == "c.head.1" and made["HOME"] == "/h"
+    assert made["PATH"].split(":")[0] == str(Path(sys.executable).parent)
+    assert made["RAY_AUTH_MODE"] == "token" and "RAY_AUTH_TOKEN" not in made
+
+
+def test_a_cluster_without_authentication_says_so_to_ray(cluster: Cluster) -> None:
+    open_cluster = msgspec.structs.replace(cluster, ray=msgspec.structs.replace(cluster.ray, auth="none"))
+    assert ray_node.start_environment(open_cluster, "i", {})["RAY_AUTH_MODE"] == "disabled"
+
+
+@pytest.mark.parametrize(
+    ("version", "has"), [("2.41.0", False), ("2.51.2", False), ("2.52.0", True), ("2.60.0", True), ("3.0.0rc1", True)]
+)
+def test_token_authentication_is_known_by_version(version: str, has: bool) -> None:
+    assert ray_node.token_auth(version) is has
+
+
+@pytest.mark.parametrize("base", [None, "/tmp", "/a/temporary/folder/much/too/deep/for/the/path/of/any/unix/socket"])
+def test_sockets_have_short_paths_however_deep_the_checkout(
+    cluster: Cluster, base: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", base) if base else monkeypatch.delenv("TMPDIR", raising=False)
+    deep = msgspec.structs.replace(cluster, state_dir="/very" * 60)
+    paths = ray_node.NodePaths(deep, "worker-0")
+    assert len(str(paths.temp_dir)) + ray_node.LONGEST_SOCKET <= 107
+    assert paths.temp_dir != ray_node.NodePaths(deep, "worker-1").temp_dir
+
+
+def test_a_temp_dir_that_is_somebody_elses_is_not_used(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path)[:30] if len(str(tmp_path)) < 30 else "/tmp")
+    paths = ray_node.NodePaths(cluster, "head")
+    paths.folder.mkdir(parents=True)
+    paths.temp_dir.mkdir()
+    try:
+        with pytest.raises(Blocked, match="is not ours"):
+            paths.make_temp_dir()
+    finally:
+        paths.temp_dir.rmdir()
+
+
+def test_only_the_newest_sessions_are_kept(cluster: Cluster) -> None:
+    paths = ray_node.NodePaths(cluster, "head")
+    for day in range(1, 8):
+        (paths.ray_files / f"session_2026-01-0{day}_00-00-00_0_1").mkdir(parents=True)
+    paths.make_temp_dir()
+    paths.temp_dir.unlink()
+    assert sorted(path.name[15:18] for path in paths.ray_files.iterdir()) == ["-06", "-07"]
+
+
+def test_a_record_is_of_the_very_process_it_names() -> None:
+    assert record().runs()
+    assert not record(pid_start_time=1).runs()
+    assert not record(boot_id="another boot").runs()
+    assert not record(pid=0, pid_start_time=0).runs()
+
+
+def test_a_step_tells_a_node_that_died_from_one_that_was_stopped(cluster: Cluster) -> None:
+    paths = ray_node.NodePaths(cluster, "head")
+    paths.folder.mkdir(parents=True)
+    paths.log.write_text("raylet died\n")
+    paths.write(record(pid_start_time=1))
+    with pytest.raises(Failed, match=r"head: its Ray node has ended\n    raylet died"):
+        ray_node.stay(cluster, "head")
+    paths.write(record(pid_start_time=1, stopping=True))
+    ray_node.stay(cluster, "head")
+
+
+def test_a_damaged_record_counts_as_none(cluster: Cluster) -> None:
+    paths = ray_node.NodePaths(cluster, "head")
+    assert paths.read() is None
+    paths.folder.mkdir(parents=True)
+    paths.write(record())
+    assert paths.read() == record()
+    paths.record.write_text('{"pid": 12')
+    assert paths.read() is None
+
+
+def test_a_whole_cluster_misses_nothing(cluster: Cluster) -> None:
+    assert ray_node.missing(cluster, whole(cluster)) == []
+
+
+def test_what_is_missing_is_named(cluster: Cluster) -> None:
+    head, first, second = whole(cluster)
+    assert ray_node.missing(cluster, [head, first]) == ["worker-1 (127.0.0.12) has no Ray node alive"]
+    dead = node(second.ip, alive=False, CPU=8, worker_node=100)
+    assert ray_node.missing(cluster, [head, first, dead]) == ["worker-1 (127.0.0.12) has no Ray node alive"]
+    assert "is listed 2 times" in ray_node.missing(cluster, [head, first, second, node(second.ip)])[0]
+    assert ray_node.missing(cluster, [node(head.ip, CPU=2), first, second]) == ["head offers CPU 2 instead of 0"]
+    lacking = node(second.ip, CPU=8)
+    assert ray_node.missing(cluster, [head, first, lacking]) == ["worker-1 offers worker_node 0 instead of 100"]
+    assert ray_node.missing(cluster, [head, first, node(second.ip, CPU=8, GPU=1, worker_node=100)]) == [
+        "worker-1 offers GPU 1 instead of 0"
+    ]
+
+
+def test_a_stranger_in_the_cluster_is_an_error(cluster: Cluster) -> None:
+    with pytest.raises(Blocked, match=r"127\.0\.0\.99"):
+        ray_node.missing(cluster, [*whole(cluster), node("127.0.0.99")])
+    assert ray_node.missing(cluster, [*whole(cluster), node("127.0.0.99", alive=False)]) == []
+
+
+def test_a_port_held_by_somebody_is_named_with_holder_and_variable(cluster: Cluster) -> None:
+    server = "from socket import *; s = create_server(('127.0.0.10', 0)); print(s.getsockname()[1], flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout
+        taken = int(holder.stdout.readline())
+        moved = msgspec.structs.replace(
+            cluster, ray=msgspec.structs.replace(cluster.ray, dashboard_port=taken, port=a_free_port())
+        )
+        with pytest.raises(Blocked, match=rf"head: port {taken} is taken by pid {holder.pid} \(.*import \*") as caught:
+            ray_node.check_ports(moved, moved.head)
+        assert "MVP_DASHBOARD_PORT" in caught.value.hint
+        holder.kill()
+
+
+def a_free_port() -> int:
+    return next(port for port in range(20000, 30000) if processes.can_listen("", port))
+
+
+def test_an_address_that_is_not_this_hosts_is_named(cluster: Cluster) -> None:
+    away = msgspec.structs.replace(cluster.workers[0], ip="192.0.2.77")
+    elsewhere = msgspec.structs.replace(cluster, hosts=[cluster.head, away])
+    with pytest.raises(Blocked, match=r"cannot listen on 192\.0\.2\.77"):
+        ray_node.check_ports(elsewhere, away)
+
+
+def test_processes_are_found_by_their_mark_and_ended_even_when_they_ignore_term() -> None:
+    mark = os.urandom(8).hex()
+    stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    environment = os.environ | {"MVP_TEST_MARK": mark}
+    with subprocess.Popen([sys.executable, "-c", stubborn], env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        assert processes.holding("MVP_TEST_MARK", mark) == [process.pid]
+        assert processes.holding("MVP_TEST_MARK", mark[:-1]) == []
+        assert processes.end(lambda: processes.holding("MVP_TEST_MARK", mark), term_s=0.2) == []
+        assert process.wait() == -signal.SIGKILL
+
+
+def test_a_process_that_only_waits_to_be_reaped_does_not_count_as_running() -> None:
+    process = subprocess.Popen(["true"])
+    for _ in range(100):
+        if processes.start_time(process.pid) is None:
+            break
+        time.sleep(0.02)
+    assert processes.start_time(process.pid) is None
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("0A00007F", "127.0.0.10"),
+        ("00000000", "0.0.0.0"),
+        ("0000000000000000FFFF00000A00007F", "127.0.0.10"),
+        ("00000000000000000000000001000000", "::1"),
+    ],
+)
+def test_addresses_of_proc_net_tcp_are_read(text: str, address: str) -> None:
+    assert processes._address(text) == address

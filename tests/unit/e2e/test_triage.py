@@ -1,0 +1,592 @@
+"""Script 62: what a log means for the code under test, also where no signature knows its cause; and the learning signal alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mvp_helpers import cli
+from mvp_helpers.base.errors import BadInput
+from mvp_helpers.diagnosis import signatures
+from mvp_helpers.e2e import description, learning, triage
+
+HOW = description.load("verl").learning
+PACKAGES = "/opt/venv/lib/python3.12/site-packages/"
+STEP = "(TaskRunner pid=1) step:1 - actor/loss:{} - training/global_step:1\n"
+BUILT = "(WorkerDict pid=2) Qwen2ForCausalLM contains 494.03M parameters\n"
+NEXT_RUN = "2026-01-31 10:00:00,000\tINFO worker.py:1 -- Started a local Ray instance.\n"
+DONE = "Training Progress: 100%|###| 1/1 [00:10<00:00, 10.0s/it]\n"
+
+
+def raised(error: str, *files: str) -> str:
+    frames = "".join(f'  File "{file}", line 11, in work\n    x()\n' for file in files)
+    return f"Traceback (most recent call last):\n{frames}{error}\n"
+
+
+def told(tmp_path: Path, text: str) -> triage.Triage:
+    log = tmp_path / "some.log"
+    log.write_text(text)
+    return triage.of_log(log)
+
+
+CASES = {
+    "an engine that does not start": (
+        raised("RuntimeError: Engine core failed", PACKAGES + "vllm/v1/engine/utils.py"),
+        "Blocked",
+        "rollout engine",
+    ),
+    "an engine that breaks in training": (
+        STEP.format(1) + raised("RuntimeError: bad", PACKAGES + "vllm/v1/engine/core.py"),
+        "Fail",
+        "rollout engine",
+    ),
+    "a provider without an attribute": (
+        raised(
+            "AttributeError: 'P' object has no attribute 'x'",
+            "/v/verl/workers/engine.py",
+            "/b/src/megatron/bridge/models/q_provider.py",
+        ),
+        "Fail",
+        "provider",
+    ),
+    "a weight that no mapping knows": (
+        raised("KeyError: 'layers.0.q'", "/b/src/megatron/bridge/models/bridge.py"),
+        "Fail",
+        "provider",
+    ),
+    "a LoRA target that is not there": (
+        BUILT + raised("ValueError: no target", "/b/src/megatron/bridge/peft/lora.py"),
+        "Fail",
+        "PEFT",
+    ),
+    "a checkpoint that does not fit": (
+        STEP.format(1) + raised("CheckpointingException: sharding", "/m/megatron/core/dist_checkpointing/validation.py"),
+        "Fail",
+        "checkpoint",
+    ),
+    "a module of another version": (
+        raised("AttributeError: module 'vllm' has no attribute 'y'", "/v/verl/trainer/main_ppo.py"),
+        "Blocked",
+        "dependency",
+    ),
+    "a hub that says no": (
+        raised("requests.exceptions.HTTPError: 403 Client Error", "/v/verl/trainer/main_ppo.py"),
+        "Blocked",
+        "model hub",
+    ),
+    "a rendezvous without the others": (
+        raised("torch.distributed.DistStoreError: 1/8 joined", PACKAGES + "torch/d.py"),
+        "Blocked",
+        "network",
+    ),
+    "an assertion in training": (STEP.format(1) + raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Fail", "unknown"),
+    "an assertion before anything": (raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Unknown", "unknown"),
+    "only an effect, in training": (
+        STEP.format(1) + "ray.exceptions.ActorDiedError: The actor died unexpectedly.\n",
+        "Fail",
+        "Ray",
+    ),
+    "only an effect, at the start": ("ray.exceptions.ActorDiedError: The actor died unexpectedly.\n", "Blocked", "Ray"),
+    "an effect before its cause": (
+        "ray.exceptions.ActorDiedError: The actor died.\n"
+        + raised("ValueError: no target", "/b/src/megatron/bridge/peft/lora.py"),
+        "Fail",
+        "PEFT",
+    ),
+    "a file that is not there": (raised("FileNotFoundError: '/x/y.bin'", "/v/verl/utils/fs.py"), "Blocked", "trainer"),
+    "a driver that does not answer": (raised("RuntimeError: NVML_ERROR_UNKNOWN", "/v/verl/utils/device.py"), "Blocked", "host"),
+    "an engine that breaks while the model is built": (
+        BUILT + raised("RuntimeError: bad", PACKAGES + "vllm/v1/engine/core.py"),
+        "Blocked",
+        "rollout engine",
+    ),
+    "a trainer that breaks while the model is built": (
+        BUILT + raised("TypeError: bad", "/v/verl/workers/w.py"),
+        "Fail",
+        "trainer",
+    ),
+    "a trainer that breaks at the start": (raised("TypeError: bad", "/v/verl/workers/w.py"), "Unknown", "trainer"),
+    "memory that ends in an update, without the log's beginning": (
+        'Traceback (most recent call last):\n  File "/v/verl/workers/actor.py", line 9, in update_policy\n    x()\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n",
+        "Fail",
+        "training",
+    ),
+    "memory that ends at the start": (raised("torch.OutOfMemoryError: CUDA out of memory.", "/v/verl/w.py"), "Blocked", "memory"),
+    "a step that breaks, without the log's beginning": (
+        'Traceback (most recent call last):\n  File "/v/verl/trainer/ray_trainer.py", line 9, in fit\n    x()\nTypeError: bad\n',
+        "Fail",
+        "trainer",
+    ),
+    "a model that cannot be built, without the log's beginning": (
+        'Traceback (most recent call last):\n  File "/v/verl/workers/w.py", line 9, in init_model\n    x()\nTypeError: bad\n',
+        "Fail",
+        "trainer",
+    ),
+    "memory that ends in an update whose own error is cut off": (
+        raised("ray.exceptions.RayTaskError(OutOfMemoryError): ray::W.update_actor() (pid=1)", "/v/verl/ray_trainer.py")
+        + '  File "/v/verl/workers/actor/dp.py", line 9, in forward_micro_batch\n',
+        "Fail",
+        "training",
+    ),
+    "memory that ends at the start and is cut off": (
+        'Traceback (most recent call last):\n  File "/q/w.py", line 9, in load\n    raise OutOfMemoryError("no")\n',
+        "Blocked",
+        "memory",
+    ),
+    "a first exchange that fails": (raised("RuntimeError: NCCL error: remote process exited", "/q/w.py"), "Blocked", "network"),
+    "a service that does not answer": (raised("httpx.ConnectTimeout: no answer", "/q/w.py"), "Blocked", "network"),
+    "an option that does not exist": (raised("pydantic_core.ValidationError: 1 error for Args", "/q/w.py"), "Blocked", "config"),
+    "data that are no JSON": (raised("json.decoder.JSONDecodeError: Expecting value", "/q/w.py"), "Blocked", "data"),
+    "a GPU that fails at once": (raised("RuntimeError: CUDA error: initialization error", "/q/w.py"), "Blocked", "host"),
+    "a download of a package's build": (
+        raised("urllib.error.HTTPError: HTTP Error 404: Not Found", "/tmp/pip-install-x1/pkg/setup.py"),
+        "Blocked",
+        "dependency",
+    ),
+    "a test that raises": (raised("ValueError: no", "/b/tests/unit/test_names.py"), "Fail", "test"),
+    "an option whose value nobody knows": (
+        BUILT + raised("ValueError: Unknown lr scheduler: zigzag", "/v/verl/trainer/t.py"),
+        "Blocked",
+        "config",
+    ),
+    "advantages that do not fit their rewards": (
+        raised("RuntimeError: The size of tensor a (6) must match the size of tensor b (24)", "/s/q.py").replace(
+            "in work", "in compute_advantages"
+        ),
+        "Fail",
+        "training",
+    ),
+    "a weight that does not fit its Megatron name": (
+        raised("ValueError: Shapes differ for megatron param a.b.weight:", "/q/w.py"),
+        "Fail",
+        "provider",
+    ),
+    "what this version cannot": (raised("ValueError: fp4 is not supported on this device", "/q/w.py"), "Blocked", "config"),
+    "two packages that do not fit": (
+        raised("TypeError: f() got an unexpected keyword argument 'x'", "/q/w.py"),
+        "Blocked",
+        "dependency",
+    ),
+    "a provider that its message names": (
+        raised("TypeError: QProvider.__init__() got an unexpected keyword argument 'x'", "/q/w.py"),
+        "Fail",
+        "provider",
+    ),
+    "an excerpt that begins in a traceback": (
+        '  File "/b/src/megatron/bridge/models/q.py", line 9, in provide\n    table[name]\nKeyError: 7\n',
+        "Fail",
+        "provider",
+    ),
+    "an excerpt that ends in a traceback": (
+        'Traceback (most recent call last):\n  File "/b/src/megatron/bridge/models/q.py", line 9, in provide\n    table[na',
+        "Fail",
+        "provider",
+    ),
+    "an excerpt that ends in a step": (
+        '[rank1]:   File "/opt/Megatron-LM/megatron/core/transformer/block.py", line 9, in forward\n[rank1]:     layer(',
+        "Fail",
+        "trainer",
+    ),
+    "an engine's traceback whose files are cut off": (
+        "(EngineCore_DP0 pid=7) ERROR 01-31 10:00:00 [core.py:8] Traceback (most recent call last):\n"
+        '(EngineCore_DP0 pid=7) ERROR 01-31 10:00:00 [core.py:8]   File "/opt/ve',
+        "Blocked",
+        "rollout engine",
+    ),
+    "a traceback without its indentation, in a web page's quotation marks": (
+        "Traceback (most recent call last):\nFile “/opt/vllm/v1/core.py”, line 9, in run\ngo(config)\nValueError: no\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "IPython's traceback": (
+        "ValueError                                Traceback (most recent call last)\n<ipython-input-3-aa> in <module>\n"
+        "----> 1 engine = LLM(path)\n\n/opt/vllm/entrypoints/llm.py in __init__(self, model)\n    101     go()\n"
+        "--> 102     raise ValueError(1)\n\nValueError: 1\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "IPython's traceback that is cut off": (
+        "ArrowInvalid                              Traceback (most recent call last)\nCell In[1], line 2\n"
+        '----> 2 rows = load_dataset("q")\n\nFile ~/v/lib/python3.10/site-packages/datasets/load.py:25, in load_dataset(path)\n',
+        "Blocked",
+        "data",
+    ),
+    "an import that is cut off": (
+        'Traceback (most recent call last):\n  File "/q/w.py", line 1, in <module>\n    from megatron.bridge import AutoBridge\n'
+        '  File "/b/src/megatron/bridge/a.py", line 6, in <module>\n    from megatron.bridge import q\n  File "/b/src/me',
+        "Blocked",
+        "dependency",
+    ),
+    "another process's error that is cut off": (
+        'Traceback (most recent call last):\n  File "/v/verl/trainer/ppo/ray_trainer.py", line 9, in fit\n    ray.get(x)\n'
+        "ray.exceptions.RayTaskError(TypeError): ray::WorkerDict.actor_rollout_compu\n",
+        "Fail",
+        "trainer",
+    ),
+    "all of it indented": (
+        ' Traceback (most recent call last):\n   File "/b/src/megatron/bridge/q.py", line 9, in x\n     x()\n KeyError: 7\n',
+        "Fail",
+        "provider",
+    ),
+    "an update of the engine's weights that another process refuses": (
+        'Traceback (most recent call last):\n  File "/s/train.py", line 3, in train\n    actors.update_weights()\n'
+        '  File "/s/group.py", line 4, in update_weights\n    ray.get(x)\n'
+        '  File "/v/lib/python3.12/site-packages/ray/_private/worker.py", line 9, in get_objects\n    r',
+        "Fail",
+        "refit",
+    ),
+    "a sentence that calls itself a failure": (
+        "(SGLangEngine pid=3) [2026-01-31 10:00:00 DP1 TP0] Failed to update parameter online: out of range\n",
+        "Fail",
+        "refit",
+    ),
+    "a configuration that an options class refuses, behind a bar": (
+        "Loading:  50%|#  | 1/2 [00:01<00:01](EngineCore pid=3) ERROR 01-31 10:00:00 [core.py:8] ValueError: no such option\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "a step whose excerpt ends at the call of it": (
+        'Traceback (most recent call last):\n  File "/v/verl/trainer/main_ppo.py", line 9, in run\n    trainer.fit()\n  Fi',
+        "Fail",
+        "trainer",
+    ),
+    "a method that only Ray's own line names, with what is left of its colours": (
+        "[36m(TaskRunner pid=1)[0m Unhandled error (suppress with 'RAY_X=1'): [36mray::WorkerDict.actor_rollout_save_checkpoint()"
+        '[39m (pid=2)\n[36m(TaskRunner pid=1)[0m   File "/v/verl/single_controller/base.py", line 9, in func\n',
+        "Fail",
+        "trainer",
+    ),
+    "memory behind activation checkpoints": (
+        BUILT + raised("RuntimeError: odd", PACKAGES + "torch/utils/checkpoint.py", "/v/verl/workers/actor/dp_actor.py"),
+        "Fail",
+        "training",
+    ),
+    "code that lies below a folder called data": (raised("TypeError: bad", "/data/me/verl/workers/w.py"), "Unknown", "trainer"),
+    "an application that hydra only carries": (
+        raised("TypeError: bad", "/q/w.py", PACKAGES + "hydra/_internal/utils.py"),
+        "Unknown",
+        "unknown",
+    ),
+    "an engine that had started": (
+        'Traceback (most recent call last):\n  File "/opt/vllm/w.py", line 9, in start_worker_execution_loop\nValueError: no\n',
+        "Fail",
+        "rollout engine",
+    ),
+    "only that a launched process failed": (
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n",
+        "Unknown",
+        "launcher",
+    ),
+    "only that a launched process failed, in training": (
+        STEP.format(1) + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n",
+        "Fail",
+        "launcher",
+    ),
+    "a quotation": (
+        "> [rank0]: Traceback (most recent call last):\n"
+        '> [rank0]:   File "/b/src/megatron/bridge/q.py", line 9, in provide\n> [rank0]: KeyError: 7\n',
+        "Fail",
+        "provider",
+    ),
+    "the first of two processes": (
+        '(A pid=1) Traceback (most recent call last):\n(A pid=1)   File "/b/src/megatron/bridge/q.py", line 9, in provide\n'
+        '(A pid=1) KeyError: 7\nTraceback (most recent call last):\n  File "/q/z.py", line 1, in main\nValueError: it ended\n',
+        "Fail",
+        "provider",
+    ),
+    "NaN as Megatron says it": (
+        " iteration 4/ 9 | consumed samples: 8 | lm loss: 1.0E+00 | grad norm: nan |\n",
+        "Fail",
+        "training",
+    ),
+    "an end": (STEP.format(0.5) + DONE, "Pass", ""),
+    "an end with residual words": (
+        STEP.format(0.5) + DONE + "resource_tracker: There appear to be 1 leaked shared_memory objects\n",
+        "Noise",
+        "shutdown",
+    ),
+    "an end with NaN in it": (STEP.format("nan") + DONE, "Fail", "training"),
+    "an end with infinity in it": (STEP.format("inf") + DONE, "Fail", "training"),
+    "an end that ended badly": (STEP.format(0.5) + DONE + "process exited with exit code 1\n", "Unknown", ""),
+    "an end, and another run that is cut off": (DONE + "Training Progress:  50%|#  | 1/2 [00:10<00:10]\n", "Unknown", ""),
+    "an excerpt without an end": (STEP.format(0.5), "Unknown", ""),
+    "prose": ("hello\nworld\n", "Unknown", ""),
+    "passing tests": ("......                     [100%]\n6 passed in 2.31s\n", "Pass", ""),
+    "passing tests, some expected to fail": ("=== 6 passed, 1 xfailed, 2 warnings in 2.31s ===\n", "Pass", ""),
+    "tests that cannot be imported": ("=== 3 passed, 2 errors in 2.31s ===\n", "Blocked", "test"),
+    "an end as Megatron says it": ("[after training is done] datetime: 2026-01-31 10:00:00 \n", "Pass", ""),
+    "an end as Ray says it": ("Job 'raysubmit_x1' succeeded\n", "Pass", ""),
+    "a document that speaks of an end": (
+        "A log should show `Training Progress: 100%|1/1|`, or:\nTraining Progress: 100%|...| 5/5\n"
+        "+ grep -E 'Training Progress: 100%|Traceback' x.log\n    print('Max number of steps has been reached')\n",
+        "Unknown",
+        "",
+    ),
+    "an end that was set short": ("Timeout has been reached, stopping training early\n", "Unknown", ""),
+    "a job that was taken away": (
+        "slurmstepd: error: *** JOB 7 ON n CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***\n",
+        "Blocked",
+        "Slurm",
+    ),
+    "a configuration that speaks of errors": (
+        "+ python3 -m x data.truncation='error'\n  'exit_on_error': True, 'FAILED': 0\n  error_rate ....... 0\n",
+        "Unknown",
+        "",
+    ),
+    "prose that speaks of errors": ("If the run failed with an error, look for exceptions. It died yesterday.\n", "Unknown", ""),
+    "a sentence around a traceback": (
+        "我运行后报错如下\n" + raised("ModuleNotFoundError: No module named 'q'", "/q/w.py"),
+        "Blocked",
+        "dependency",
+    ),
+    "failing tests": ("FAILED tests/test_x.py::test_a - assert 1 == 2\n=== 1 failed, 5 passed in 2.31s ===\n", "Fail", "test"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_cause_is_judged_by_kind_by_whose_code_raised_it_and_by_phase(name: str, tmp_path: Path) -> None:
+    text, verdict, boundary = CASES[name]
+    found = told(tmp_path, text)
+    assert (found.verdict, found.boundary) == (verdict, boundary), found
+    assert verdict != "Blocked" or "No evidence against the provider" in found.advice
+    assert verdict not in ("Fail", "Blocked") or (found.evidence and found.advice and found.follow_up)
+
+
+NO_PASS = {
+    "a run that failed before one that passed": BUILT + STEP.format(1) + raised("TypeError: x", "/q/w.py") + NEXT_RUN + DONE,
+    "a run that could not start before one that passed": NEXT_RUN
+    + raised("ImportError: cannot import name 'x'", "/q/w.py")
+    + NEXT_RUN
+    + BUILT
+    + STEP.format(1)
+    + DONE,
+    "a run whose settings were wrong long before one that passed": "Error executing job with overrides: ['a=1']\n"
+    + raised("ValueError: x", "/q/w.py")
+    + NEXT_RUN
+    + BUILT
+    + "nothing to see here\n" * 9000
+    + DONE,
+    "a run that passed before one that is cut off": BUILT + STEP.format(1) + DONE + NEXT_RUN,
+    "a run that passed before one that is interrupted": BUILT + DONE + NEXT_RUN + "KeyboardInterrupt\n",
+    "a run that passed before one that cannot read its configuration": BUILT
+    + DONE
+    + NEXT_RUN
+    + raised("omegaconf.errors.ConfigKeyError: Key 'x' is not in struct", "/q/w.py"),
+    "tests that passed before a run whose settings are wrong": "= 6 passed in 2.0s =\nCould not override 'actor.lr'.\n"
+    + "Key 'lr' is not in struct\n",
+    "a run that passed before a job that Slurm refused": DONE + "sbatch: error: Batch job submission failed: Invalid qos\n",
+    "tests that passed before some that cannot be read": "= 6 passed in 2.0s =\n!!! Interrupted: 1 error during collection !!!\n",
+    "tests that failed before others that passed": "= 1 failed in 2.3s =\n= test session starts =\n= 6 passed in 2.0s =\n",
+    "tests that passed in a command that failed": "6 passed in 2.0s\n##[error]Process completed with exit code 1.\n",
+    "a last validation that breaks": DONE + raised("TypeError: x", "/v/verl/trainer/ppo/ray_trainer.py"),
+    "a last validation of somebody else's that breaks": DONE + raised("ValueError: x", "/q/w.py"),
+    "a last checkpoint that has no room": DONE
+    + raised("OSError: [Errno 28] No space left on device", "/v/verl/utils/checkpoint/m.py"),
+    "a last step without memory": DONE + raised("torch.OutOfMemoryError: CUDA out of memory. Tried", "/v/verl/w.py"),
+    "a process that died after the last step": DONE + "ray.exceptions.ActorDiedError: The actor died unexpectedly.\n",
+    "a job that was cancelled after its last step": DONE
+    + "slurmstepd: error: *** JOB 7 ON n CANCELLED AT 2026-01-01T00:00:00 ***\n",
+    "a job whose time was over after its last step": DONE
+    + "slurmstepd: error: *** JOB 7 ON n CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n",
+    "a command that was stopped after its last step": DONE + "timeout: sending signal TERM to command 'bash'\n+ exit 124\n",
+    "a crash after the last step": DONE + "Fatal Python error: Segmentation fault\n",
+    "a metric that misses its threshold": DONE + '│ FAIL │ data["train/loss"]["10"] < 0.1 │ 0.4 │ \n',
+    "another bar's end": "Loading shards: 100%|##| 2/2\nTraining Progress:  50%|#  | 1/2 [00:10<00:10]\n",
+}
+
+
+@pytest.mark.parametrize("name", NO_PASS)
+def test_nothing_that_speaks_against_a_success_is_overlooked(name: str, tmp_path: Path) -> None:
+    found = told(tmp_path, NO_PASS[name])
+    assert found.verdict not in ("Pass", "Noise"), found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        raised("ConnectionResetError: [Errno 104] Connection reset by peer", "/q/w.py") + "trying again\n",
+        "Exception ignored in: <function Tracker.__del__ at 0x1>\n" + raised("ValueError: x", "/q/w.py"),
+        "x.py:1: UserWarning: no fast path\n" + raised("ModuleNotFoundError: No module named 'apex'", "/v/verl/u.py"),
+    ],
+)
+def test_what_a_run_overcame_does_not_count_against_it(text: str, tmp_path: Path) -> None:
+    assert told(tmp_path, text + BUILT + STEP.format(1) + DONE).verdict == "Pass"
+
+
+def test_tests_may_start_ray_as_often_as_they_like(tmp_path: Path) -> None:
+    text = (
+        "= test session starts =\n" + NEXT_RUN + raised("ValueError: expected", "/q/w.py") + NEXT_RUN + "= 2 passed in 9.0s =\n"
+    )
+    assert "more than one run" not in told(tmp_path, text).advice
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Exception ignored in: <function Tracker.__del__ at 0x1>\n" + raised("ConnectionResetError: [Errno 104]", "/q/w.py"),
+        raised("RuntimeError: DataLoader worker (pid(s) 7) exited unexpectedly", PACKAGES + "torch/utils/data/dataloader.py"),
+        'Traceback (most recent call last):\n  File "/q/w.py", line 1, in __del__\n    close()\nBrokenPipeError: [Errno 32]\n',
+    ],
+)
+def test_what_is_left_over_after_the_last_step_does_not_count_against_it(text: str, tmp_path: Path) -> None:
+    assert told(tmp_path, BUILT + STEP.format(1) + DONE + text).verdict in ("Pass", "Noise")
+
+
+def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any one of them, some log of these is judged otherwise."""
+    whole, rules = triage.load(), signatures.load()
+    monkeypatch.setattr(signatures, "load", lambda: rules)  # not read again for each of thousands
+    logs = [path for number, case in enumerate(CASES.values()) if (path := tmp_path / f"{number}.log").write_text(case[0])]
+
+    def answers() -> list[bytes]:
+        return [msgspec.json.encode(triage.of_log(path)) for path in logs]
+
+    before = answers()
+    for number, one in enumerate(whole.judgements):
+        rest = [other for at, other in enumerate(whole.judgements) if at != number]
+        monkeypatch.setattr(triage, "load", lambda rest=rest: msgspec.structs.replace(whole, judgements=rest))
+        assert answers() != before, f"nothing reaches {one}"
+
+
+def test_a_failed_checkpoint_is_followed_up_without_one_and_with_that_limitation(tmp_path: Path) -> None:
+    found = told(tmp_path, CASES["a checkpoint that does not fit"][0])
+    assert "SAVE_FREQ=-1" in found.follow_up and found.limitation.startswith("without save/resume")
+    engine = told(tmp_path, CASES["an engine that does not start"][0])
+    assert "enforce_eager=True" in engine.follow_up and "CUDA graph" in engine.limitation
+    assert engine.phase == "before provider construction" and engine.line == 4
+
+
+def test_one_json_object_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.log").write_text(STEP.format(0.5) + DONE)
+    (tmp_path / "b.log").write_text("cp: x: No space left on device\n")
+    assert cli.main(["triage", "--json", str(tmp_path / "a.log"), str(tmp_path / "b.log")]) == 3
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["verdict"] for row in rows] == ["Pass", "Blocked"]
+    assert {"verdict", "boundary", "phase", "rule", "line", "evidence", "confidence", "advice", "follow_up"} <= rows[1].keys()
+    assert cli.main(["triage", str(tmp_path / "a.log")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("empty.log", b"", "is empty"),
+        ("binary.log", b"\x7fELF\0\0\0", "no text"),
+        ("packed.log", b"\x1f\x8b\x08", "no text"),
+        ("m.jsonl", b"step 1\n", "not a metrics record"),
+        ("m.json", b"{}", "holds no metrics"),
+        ("m.json", b"[1, 2]", "not a metrics record"),
+    ],
+)
+def test_what_cannot_be_judged_is_one_message(name: str, data: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(BadInput, match=words):
+        triage.of(tmp_path / name)
+    with pytest.raises(BadInput, match="No such file"):
+        triage.of(tmp_path / "absent.log")
+
+
+# -- learning signal -------------------------------------------------------------------------------------------------------------
+
+
+def series(**values: list[float]) -> dict[int, dict[str, float]]:
+    names = {name.replace("__", "/"): found for name, found in values.items()}
+    return {step + 1: {name: found[step] for name, found in names.items()} for step in range(len(next(iter(names.values()))))}
+
+
+RISING = [n / 20 for n in range(20)]
+NOISE = [0.5, 0.4, 0.6, 0.45, 0.55] * 4
+
+
+def test_what_was_logged_is_read_from_a_console_whatever_stands_around_it() -> None:
+    seen = learning.LogMetrics()
+    for piece in (
+        b"(TaskRunner pid=1) st",
+        b"ep:3 - actor/loss:np.float64(0.25) - critic/score/mean:1e-3 - a:nan\nTrain",
+        b"able percentage: 0.4%\n",
+    ):
+        seen.feed(piece)
+    seen.finish()
+    assert seen.steps[3]["actor/loss"] == 0.25 and seen.steps[3]["critic/score/mean"] == 1e-3 and math.isnan(seen.steps[3]["a"])
+    assert seen.trainable == 0.4
+
+
+def test_a_metric_line_behind_a_progress_bar_is_read(tmp_path: Path) -> None:
+    line = "(TaskRunner pid=1) Epoch 1/4:  12%|#  | 2/16 [02:42<19:00, 81.49s/it]step:2 - train/loss:nan\n"
+    seen = learning.LogMetrics()
+    seen.feed(line.encode())
+    assert math.isnan(seen.finish().steps[2]["train/loss"])
+    assert told(tmp_path, line + "KeyError: 7\n").phase == triage.PHASES["train"]
+
+
+def test_metrics_files_of_both_kinds_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"step": 1, "data": {"loss": 1.5, "note": "x"}}\n{"step": 2, "data": {"loss": null}}\n')
+    (tmp_path / "b.json").write_text('{"train/reward": {"1": 0.5, "2": 0.75}}')
+    assert math.isnan(learning.read_jsonl(tmp_path / "a.jsonl")[2]["loss"]), "verl's file logger writes NaN as null"
+    assert learning.read_jsonl(tmp_path / "b.json") == {1: {"train/reward": 0.5}, 2: {"train/reward": 0.75}}
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        (series(actor__grad_norm=[0.0, 0.0, 1.0] * 6, critic__score__mean=RISING[:18]), "zero 2 steps in a row"),
+        (series(rollout_log_probs__mean=[-1.0] * 20, critic__score__mean=RISING), "weights that generate do not change"),
+        (series(critic__score__mean=[0.0] * 20), "flat reward"),
+        (series(critic__values__mean=[0.1] * 20, critic__score__mean=RISING), "values are flat"),
+        (series(response_length__mean=[512.0] * 20, critic__score__mean=RISING), "at its cap of 512"),
+        (series(critic__score__mean=RISING[::-1]), "fell"),
+        (series(critic__score__mean=[0.5, 0.4, 0.6, 0.5, 0.45]), "expected direction"),
+        (series(critic__kl=[math.inf] + [0.1] * 19, critic__score__mean=RISING), "critic/kl is inf at step 1"),
+        (series(actor__entropy=RISING), "no trend to compare"),
+        ({}, "no metrics"),
+    ],
+)
+def test_every_way_of_not_learning_fails(steps: dict[int, dict[str, float]], words: str) -> None:
+    found = learning.judge(steps, HOW, wanted=[1, max(steps, default=1)], cap=512)
+    assert found.verdict == "Fail" and any(words in text for text in found.wrong), found
+
+
+def test_a_rise_passes_and_a_small_one_is_said_to_be_possible_chance() -> None:
+    found = learning.judge(series(critic__score__mean=RISING), HOW, wanted=[1, 20])
+    assert (found.verdict, found.reason()) == ("Pass", "learning-signal passed over 20 steps")
+    assert "p=" in found.told[0]
+    small = learning.judge(series(critic__score__mean=[*NOISE[:-1], 0.66]), HOW, wanted=[1, 20])
+    assert small.verdict == "Pass" and "can be chance" in small.notes[0]
+    missing = learning.judge(series(critic__score__mean=RISING), HOW, wanted=[1, 22])
+    assert missing.wrong == ["no metrics for step 21, 22"]
+
+
+def test_a_constant_that_is_no_logprob_is_none() -> None:
+    """As the real trainer logs it: whether the difference of probabilities was valid, 1 in every step."""
+    steps = series(training__rollout_probs_diff_valid=[1] * 20, timing_s__old_log_prob=[1.0] * 20, critic__score__mean=RISING)
+    assert learning.judge(steps, HOW).verdict == "Pass"
+
+
+def test_a_validation_before_training_counts_as_the_start() -> None:
+    steps = series(critic__score__mean=NOISE)
+    steps[0] = {"val-core/gsm8k/acc/mean@1": 0.1}
+    steps[20]["val-core/gsm8k/acc/mean@1"] = 0.3
+    found = learning.judge(steps, HOW, wanted=[1, 20])
+    assert found.verdict == "Pass" and "val-core" in found.told[0]
+
+
+def test_peft_needs_trainable_parameters() -> None:
+    steps = series(critic__score__mean=RISING)
+    assert "no parameter is trainable" in learning.judge(steps, HOW, trainable=0, peft=True).wrong[0]
+    assert learning.judge(steps, HOW, trainable=None, peft=True).notes == [
+        "the log does not say how many parameters are trainable"
+    ]
+
+
+def test_a_baseline_is_compared_by_a_test_with_its_numbers() -> None:
+    high, low = series(critic__score__mean=[value + 1 for value in NOISE]), series(critic__score__mean=NOISE)
+    assert learning.judge(low, HOW, baseline=high).verdict == "Fail"
+    same = learning.judge(low, HOW, baseline=low)
+    assert same.verdict == "Pass" and "Mann-Whitney" in same.told[1]
+    # Values by hand: two samples of three without overlap, U = 0, z = (0 - 4.5 + 0.5) / sqrt(5.25).
+    assert learning.worse([1, 2, 3], [4, 5, 6]) == pytest.approx(math.erfc(4 / math.sqrt(5.25) / math.sqrt(2)) / 2)
+    assert learning.worse([1, 1], [1, 1]) == 1.0

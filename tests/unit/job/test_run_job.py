@@ -1,0 +1,175 @@
+"""The job runner: a trainer's whole life, with real processes. No Ray answers here: the evidence must not depend on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from runners import job, python, run, start
+
+from mvp_helpers.base.paths import SharedRoot
+from mvp_helpers.base.times import now
+from mvp_helpers.record import job_folder, metrics
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_trainer_that_ends_well_succeeds_and_its_output_is_kept(tmp_path: Path) -> None:
+    folder = job(tmp_path, python("import os; print('hello', os.getcwd())"))
+    code, out, result = run(folder)
+    assert (code, result.state, result.exit_code) == (0, "SUCCEEDED", 0)
+    assert folder.driver_log.read_text() == f"hello {folder.path}\n" == out
+    assert result.driver_host == "worker-0"
+    assert result.claimed_at <= str(result.started_at) <= str(result.ended_at)
+    assert job_folder.active_ids(SharedRoot(tmp_path)) == []
+    assert {path.name.split("-", 1)[1] for path in folder.debug.iterdir()} == {"started", "succeeded"}
+
+
+def test_arguments_arrive_byte_for_byte(tmp_path: Path) -> None:
+    nasty = ["", "a b", "it's", '"', "$(id)", "`id`", "new\nline", "ü漢", "\\", "*", "-x"]
+    folder = job(tmp_path, [*python("import sys, json; print(json.dumps(sys.argv[1:]))"), *nasty])
+    run(folder)
+    assert json.loads(folder.driver_log.read_text()) == nasty
+
+
+def test_a_failing_trainer_fails_with_its_exit_code_and_last_error(tmp_path: Path) -> None:
+    code, _, result = run(job(tmp_path, python("import sys; print('x\\nValueError: too few', file=sys.stderr); sys.exit(7)")))
+    assert (code, result.state, result.exit_code) == (7, "FAILED", 7)
+    assert result.reason == "the trainer ended with exit code 7: ValueError: too few"
+
+
+def test_a_killed_trainer_fails_with_the_signal(tmp_path: Path) -> None:
+    code, _, result = run(job(tmp_path, python("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")))
+    assert (code, result.state, result.reason) == (137, "FAILED", "the trainer was killed by SIGKILL")
+
+
+def test_a_program_that_is_not_there_fails_with_its_name(tmp_path: Path) -> None:
+    code, _, result = run(job(tmp_path, ["/no/such/program"]))
+    assert (code, result.state) == (127, "FAILED")
+    assert "/no/such/program: No such file or directory" in result.reason
+
+
+def test_steps_and_metrics_are_followed_while_the_trainer_runs(tmp_path: Path) -> None:
+    lines = [json.dumps({"step": step, "data": {"loss": 1 / step}}) for step in (1, 2, 3)]
+    folder = job(tmp_path, python(f"print({chr(10).join(lines)!r}, file=open('metrics.jsonl', 'w'))"))
+    _, _, result = run(folder)
+    assert (result.steps_done, result.last_metrics) == (3, {"loss": 1 / 3})
+
+
+def test_a_stop_reaches_the_trainer_and_the_state_is_stopped(tmp_path: Path) -> None:
+    on_stop = "lambda *_: (print('saved', flush=True), sys.exit(0))"
+    code = f"import signal, sys, time; signal.signal(15, {on_stop}); print('up', flush=True); time.sleep(60)"
+    folder = job(tmp_path, python(code))
+    process = start(folder)
+    wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
+    process.send_signal(signal.SIGTERM)
+    process.wait(20)
+    result = job_folder.read(folder)
+    assert (result.state, result.exit_code) == ("STOPPED", 0)
+    assert "saved" in folder.driver_log.read_text(), "the trainer was not given the time to save"
+
+
+def test_rays_stop_signal_to_every_process_and_a_second_one_reach_the_trainer_as_one_sigterm(tmp_path: Path) -> None:
+    code = "import signal, time; signal.signal(15, lambda *_: print('told', flush=True)); print('up', flush=True); time.sleep(3)"
+    folder = job(tmp_path, python(code))
+    process = start(folder)
+    wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
+    for pid, number in ((process.pid, 2), (job_folder.read(folder).trainer_pid, 2), (process.pid, 15)):
+        os.kill(int(pid or 0), number)
+        time.sleep(0.1)
+    process.wait(20)
+    assert folder.driver_log.read_text() == "up\ntold\n"
+    assert (job_folder.read(folder).state, job_folder.read(folder).exit_code) == ("STOPPED", 0)
+
+
+def test_a_trainer_that_ignores_the_stop_is_killed_in_time(tmp_path: Path) -> None:
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    folder = job(tmp_path, python(code), stop_wait_s=2)
+    process = start(folder)
+    wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
+    process.send_signal(signal.SIGTERM)
+    process.wait(20)
+    assert (job_folder.read(folder).state, job_folder.read(folder).exit_code) == ("STOPPED", 137)
+
+
+def test_a_trainer_does_not_outlive_a_killed_runner(tmp_path: Path) -> None:
+    folder = job(tmp_path, python("import time; time.sleep(60)"))
+    process = start(folder)
+    wait_for(lambda: job_folder.read(folder).trainer_pid, "the trainer")
+    pid = job_folder.read(folder).trainer_pid
+    assert pid and alive(pid)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not alive(pid), "the end of the trainer")
+
+
+def test_a_grandchild_that_holds_the_output_open_does_not_keep_the_runner(tmp_path: Path) -> None:
+    folder = job(tmp_path, ["sh", "-c", "setsid sleep 60 & echo $!"])
+    process = start(folder)
+    try:
+        assert process.wait(30) == 0, "the runner waited for the grandchild"
+        assert job_folder.read(folder).state == "SUCCEEDED"
+    finally:
+        os.kill(int(folder.driver_log.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "STOPPED", "SUCCEEDED", "FAILED", "NOT_SUBMITTED"])
+def test_a_folder_that_was_run_is_not_run_again(tmp_path: Path, state: str) -> None:
+    folder = job(tmp_path, ["touch", "again"], state)
+    before = folder.result.read_bytes()
+    code, out, _ = run(folder)
+    assert code == 2
+    assert "was already run" in out
+    assert folder.result.read_bytes() == before and not (folder.path / "again").exists()
+
+
+def test_the_runner_waits_until_the_submitter_has_had_its_word(tmp_path: Path) -> None:
+    folder = job(tmp_path, ["true"], "CLAIMED")
+
+    def submitter() -> None:
+        time.sleep(1)
+        job_folder.write(folder, msgspec.structs.replace(job_folder.read(folder), state="SUBMITTED", submitted_at=now()))
+
+    thread = threading.Thread(target=submitter)
+    thread.start()
+    _, _, result = run(folder)
+    thread.join()
+    assert result.state == "SUCCEEDED"
+    assert result.submitted_at and result.submitted_at <= str(result.started_at)
+
+
+def test_a_failed_precheck_blocks_and_the_trainer_never_starts(tmp_path: Path) -> None:
+    folder = job(tmp_path, ["touch", "trained"], imports=["no_such_module"])
+    code, _, result = run(folder)
+    assert (code, result.state, result.exit_code) == (3, "BLOCKED", 3)
+    assert "driver: cannot import no_such_module" in result.reason and "not a Ray job" in result.reason
+    assert not (folder.path / "trained").exists()
+
+
+def test_a_line_still_being_written_waits_for_the_next_look(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    assert metrics.tail(path) == (0, {})
+    path.write_text('{"step": 1, "data": {"loss": 2}}\n{"step": 2, "da')
+    assert metrics.tail(path) == (1, {"loss": 2})
+    with path.open("a") as stream:
+        stream.write('ta": {"loss": 1}}\nnot json\n')
+    assert metrics.tail(path) == (2, {"loss": 1})

@@ -1,0 +1,292 @@
+"""Stopping jobs: who is asked, what becomes of their folders, and that exactly their processes are gone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from fake_ray import FakeRay
+from toys import plan_of
+
+from mvp_helpers.base.errors import BadInput, Blocked, Failed, TimedOut
+from mvp_helpers.base.paths import JobFolder, SharedRoot
+from mvp_helpers.base.times import now
+from mvp_helpers.job import stop
+from mvp_helpers.plan import plan
+from mvp_helpers.record import job_folder
+from mvp_helpers.record.job_folder import Result
+
+STOP = "POST /api/jobs/a/stop"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> JobFolder:
+    return a_job(tmp_path, "a", "RUNNING")
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRay]:
+    for name in ("POLL_S", "NEVER_STARTED_S"):
+        monkeypatch.setattr(stop, name, 0.02)
+    with FakeRay() as server:
+        server.has_cluster()
+        server.has_rows("actors", [])
+        server.has_rows("placement_groups", [])
+        server.answers["/api/jobs/"] = []
+        yield server
+
+
+def a_job(root: Path, name: str, state: str) -> JobFolder:
+    folder = job_folder.claim(SharedRoot(root), Result(submission_id=name, workload="echo", state="CLAIMED"))
+    folder.resolved.write_text(plan.to_yaml(msgspec.structs.replace(plan_of(name, root), stop_wait_s=7)))
+    set_state(folder, state=state)
+    return folder
+
+
+def set_state(folder: JobFolder, **fields: Any) -> None:
+    job_folder.write(folder, msgspec.structs.replace(job_folder.read(folder), **fields))
+
+
+def stops(ray: FakeRay, folder: JobFolder, status: str, **fields: Any) -> None:
+    """From the request on, Ray says ``status``, and the job runner has written ``fields``."""
+
+    def act() -> dict[str, bool]:
+        ray.has_job(folder.submission_id, status)
+        if fields:
+            set_state(folder, ended_at=now(), **fields)
+        return {"stopped": True}
+
+    ray.has_job(folder.submission_id, "RUNNING")
+    ray.answers[f"POST /api/jobs/{folder.submission_id}/stop"] = act
+
+
+def bundles(folder: JobFolder) -> list[str]:
+    return [path.name.partition("-")[2] for path in folder.debug.iterdir()]
+
+
+def test_a_running_job_is_told_once_and_its_own_ending_is_kept(folder: JobFolder, ray: FakeRay) -> None:
+    stops(ray, folder, "STOPPED", state="STOPPED", reason="stopped on request", exit_code=0)
+    said: list[str] = []
+    [result] = stop.stop([folder], ray.api(), said.append)
+    assert (result.state, result.reason, result.exit_code) == ("STOPPED", "stopped on request", 0)
+    assert ray.asked.count(STOP) == 1
+    assert said[0] == "a: told to stop; its trainer has 7 s to finish a checkpoint"
+    assert bundles(folder) == ["stopped"]
+
+
+def test_the_bundle_that_the_runner_took_is_enough(folder: JobFolder, ray: FakeRay) -> None:
+    (folder.debug / "20260101T000000.000Z-stopped").mkdir(parents=True)
+    stops(ray, folder, "STOPPED", state="STOPPED")
+    stop.stop([folder], ray.api(), lambda _: None)
+    assert bundles(folder) == ["stopped"]
+
+
+def test_a_job_whose_runner_left_no_word_gets_it_from_ray(folder: JobFolder, ray: FakeRay) -> None:
+    stops(ray, folder, "STOPPED")
+    assert stop.stop([folder], ray.api(), lambda _: None)[0].state == "STOPPED"
+    assert job_folder.read(folder).state == "STOPPED" and bundles(folder) == ["stopped"]
+
+
+def test_ray_is_waited_for_after_the_runners_last_word(folder: JobFolder, ray: FakeRay) -> None:
+    answers = iter(["RUNNING", "RUNNING", "RUNNING", "STOPPED"])
+    stops(ray, folder, "RUNNING", state="STOPPED")
+    api, known = ray.api(), ray.answers["/api/jobs/a"]
+    act = ray.answers[STOP]
+
+    def told() -> Any:
+        answer = act()
+        ray.answers["/api/jobs/a"] = lambda: {**known, "status": next(answers, "STOPPED")}
+        return answer
+
+    ray.answers[STOP] = told
+    stop.stop([folder], api, lambda _: None)
+    assert next(answers, None) is None, "returned while Ray was still ending the job's processes"
+
+
+def test_a_job_that_waits_for_resources_becomes_stopped(folder: JobFolder, ray: FakeRay) -> None:
+    set_state(folder, state="SUBMITTED")
+    ray.has_job("a", "PENDING")
+    ray.answers[STOP] = {"stopped": True}
+    [result] = stop.stop([folder], ray.api(), lambda _: None)
+    assert (result.state, result.reason) == ("STOPPED", "stopped on request, before it started")
+    assert job_folder.read(folder) == result and job_folder.active_ids(SharedRoot(folder.path.parents[1])) == []
+    assert bundles(folder) == ["stopped"]
+
+
+@pytest.mark.parametrize("state", sorted(job_folder.TERMINAL))
+def test_a_job_that_has_ended_is_left_as_it_is(folder: JobFolder, ray: FakeRay, state: str) -> None:
+    set_state(folder, state=state, reason="because")
+    before = folder.result.read_bytes()
+    said: list[str] = []
+    assert stop.stop([folder], ray.api(), said.append)[0].state == state
+    assert said == [f"a: has already ended, {state} (because)"]
+    assert not ray.asked and folder.result.read_bytes() == before
+
+
+def test_several_jobs_are_all_told_before_one_is_waited_for(tmp_path: Path, ray: FakeRay) -> None:
+    one, other, over = (a_job(tmp_path, name, "RUNNING") for name in ("a", "b", "c"))
+    set_state(over, state="SUCCEEDED")
+    ray.has_job("a", "RUNNING")
+    ray.answers[STOP] = {"stopped": True}
+    stops(ray, other, "STOPPED", state="STOPPED")
+    act = ray.answers["POST /api/jobs/b/stop"]
+
+    def told() -> Any:
+        set_state(one, state="STOPPED")
+        ray.has_job("a", "STOPPED")
+        return act()
+
+    ray.answers["POST /api/jobs/b/stop"] = told
+    results = stop.stop([one, other, over], ray.api(), lambda _: None)
+    assert [(result.submission_id, result.state) for result in results] == [
+        ("a", "STOPPED"),
+        ("b", "STOPPED"),
+        ("c", "SUCCEEDED"),
+    ]
+
+
+def test_a_job_that_goes_on_is_said_and_not_written(folder: JobFolder, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stop, "MARGIN_S", -6.9)
+    stops(ray, folder, "RUNNING")
+    with pytest.raises(TimedOut, match="job 'a' has not ended"):
+        stop.stop([folder], ray.api(), lambda _: None)
+    assert job_folder.read(folder).state == "RUNNING"
+
+
+def test_without_ray_nothing_is_stopped(folder: JobFolder, ray: FakeRay) -> None:
+    api = ray.api()
+    ray.close()
+    with pytest.raises(Blocked, match="does not answer"):
+        stop.stop([folder], api, lambda _: None)
+    assert job_folder.read(folder).state == "RUNNING"
+
+
+def test_a_job_that_ray_does_not_have_yet_is_said(folder: JobFolder, ray: FakeRay) -> None:
+    set_state(folder, state="CLAIMED")
+    ray.lacks_job("a")
+    ray.answers[STOP] = 404
+    with pytest.raises(Blocked, match=r"Ray has no job 'a' yet \(being submitted\)"):
+        stop.stop([folder], ray.api(), lambda _: None)
+
+
+def test_a_refusal_of_ray_is_said(folder: JobFolder, ray: FakeRay) -> None:
+    ray.has_job("a", "RUNNING")
+    ray.answers[STOP] = 500
+    with pytest.raises(Blocked, match="cannot stop job 'a': HTTP 500"):
+        stop.stop([folder], ray.api(), lambda _: None)
+
+
+def test_ctrl_c_leaves_the_stop_going_on_and_says_so(folder: JobFolder, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(seconds: float) -> None:
+        if seconds == stop.POLL_S:
+            raise KeyboardInterrupt
+
+    stops(ray, folder, "RUNNING")
+    monkeypatch.setattr("mvp_helpers.job.stop.time.sleep", interrupt)
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        stop.stop([folder], ray.api(), said.append)
+    assert said[-1] == "no longer waiting; the stop goes on: ./scripts/50_status.sh"
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[[JobFolder, str], subprocess.Popen[bytes]]]:
+    """Starts processes of a job; ends what a test leaves."""
+    processes = []
+
+    def start(folder: JobFolder, code: str) -> subprocess.Popen[bytes]:
+        environment = {"PATH": os.environ["PATH"], plan.JOB_FOLDER: str(folder.path)}
+        code = f"import signal, time; {code}; print(flush=True); time.sleep(60)"
+        process = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE)
+        assert process.stdout
+        process.stdout.readline()
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_what_an_ended_job_left_is_ended_and_nothing_else(
+    tmp_path: Path, started: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stop, "LEAVE_S", 0.3)
+    ended, other = a_job(tmp_path, "a", "STOPPED"), a_job(tmp_path, "a-2", "RUNNING")
+    polite, stubborn = started(ended, "0"), started(ended, "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+    untouched = started(other, "signal.signal(signal.SIGTERM, lambda *_: time.sleep(0))")
+    said: list[str] = []
+    stop.end_leftovers(ended, "worker-0", said.append)
+    assert (polite.wait(5), stubborn.wait(5)) == (-15, -9)
+    time.sleep(0.2)
+    assert untouched.poll() is None
+    assert said[-1] == "worker-0: no process of job 'a' is left"
+    assert {line.split("pid ")[1].split()[0] for line in said[:-1]} == {str(polite.pid), str(stubborn.pid)}
+
+
+def test_processes_that_go_by_themselves_are_not_hurried(tmp_path: Path, started: Callable[..., subprocess.Popen[bytes]]) -> None:
+    folder = a_job(tmp_path, "a", "SUCCEEDED")
+    started(folder, "time.sleep(0.3); import os; os._exit(0)")
+    said: list[str] = []
+    stop.end_leftovers(folder, "worker-0", said.append)
+    assert said == ["worker-0: no process of job 'a' is left"]
+
+
+def test_a_job_that_has_not_ended_keeps_its_processes(folder: JobFolder, started: Callable[..., subprocess.Popen[bytes]]) -> None:
+    process = started(folder, "0")
+    with pytest.raises(BadInput, match="job 'a' has not ended"):
+        stop.end_leftovers(folder, "worker-0", lambda _: None)
+    assert process.poll() is None
+
+
+def test_a_process_that_cannot_be_ended_is_said(folder: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_state(folder, state="STOPPED")
+    monkeypatch.setattr(stop, "LEAVE_S", 0.0)
+    monkeypatch.setattr("mvp_helpers.base.processes.holding", lambda *_: [os.getpid()])
+    monkeypatch.setattr("mvp_helpers.base.processes.end", lambda find, *_: find())
+    with pytest.raises(Failed, match=f"worker-0: 1 processes of job 'a' cannot be ended: {os.getpid()}"):
+        stop.end_leftovers(folder, "worker-0", lambda _: None)
+
+
+def test_without_ray_the_job_runner_is_told_and_its_last_word_awaited(
+    folder: JobFolder, started: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    ending = folder.path / "ending.json"
+    ending.write_text(folder.result.read_text().replace("RUNNING", "STOPPED"))
+    move = f"os.rename({str(ending)!r}, {str(folder.result)!r})"
+    code = f"import os; signal.signal(signal.SIGTERM, lambda *_: ({move}, exit(0))); 'run-job {folder.path}'"
+    runner, trainer = started(folder, code), started(folder, "0")
+    said: list[str] = []
+    stop.stop_here(folder, "worker-0", said.append)
+    assert runner.wait(5) == 0 and trainer.poll() is None
+    assert said == ["worker-0: the runner of job 'a' is told to stop; its trainer has 7 s to finish a checkpoint"]
+
+
+def test_without_ray_a_host_without_the_runner_has_nothing_to_do(
+    folder: JobFolder, started: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    elsewhere, other = started(folder, f"'run-job {folder.path}'"), started(folder, "'another process of the job'")
+    set_state(folder, driver_host="worker-0")
+    stop.stop_here(folder, "worker-1", lambda text: pytest.fail(text))
+    assert elsewhere.poll() is None
+    elsewhere.kill()
+    elsewhere.wait()
+    stop.stop_here(folder, "worker-0", lambda text: pytest.fail(text))
+    assert other.poll() is None
+
+
+def test_without_ray_a_runner_that_goes_on_is_said(
+    folder: JobFolder, started: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stop, "MARGIN_S", -6.5)
+    started(folder, f"signal.signal(signal.SIGTERM, signal.SIG_IGN); 'run-job {folder.path}'")
+    with pytest.raises(TimedOut, match="worker-0: job 'a' has not ended"):
+        stop.stop_here(folder, "worker-0", lambda _: None)

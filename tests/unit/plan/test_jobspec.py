@@ -1,0 +1,175 @@
+"""The JobSpec: what people may write, and that values arrive byte for byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from mvp_helpers.base.errors import BadInput
+from mvp_helpers.base.project import PROJECT
+from mvp_helpers.plan import jobspec
+
+
+def load(**fields: Any) -> jobspec.JobSpec:
+    return jobspec.load(json.dumps({"workload": "ppo", **fields}).encode(), "job.json")
+
+
+def test_json_and_yaml_say_the_same() -> None:
+    yaml = b"workload: ppo\nsubmission_id: a1\ntrainer_overrides: {trainer.total_epochs: 2}\nenv_vars: {A: b}\n"
+    assert jobspec.load(yaml, "job.yaml") == load(
+        submission_id="a1", trainer_overrides={"trainer.total_epochs": 2}, env_vars={"A": "b"}
+    )
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "a b", "x" * 64, "x" * 200, "", "-a", ".a", "a\n", "ü", "a$(id)", "a\0"])
+def test_an_id_that_is_no_folder_name_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="not usable as a folder and job name"):
+        load(submission_id=name)
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "0", "x" * 63])
+def test_a_usable_id_is_taken_as_it_is(name: str) -> None:
+    assert load(submission_id=name).submission_id == name
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"workload": 3}, "'workload': expected 'str', got 'int'"),
+        ({"modle": "x"}, "unknown field 'modle' (did you mean 'model'?)"),
+        ({"resources": {"entrypoint_num_cpu": 1}}, "did you mean 'entrypoint_num_cpus'?"),
+        ({"resources": {"entrypoint_num_cpus": -1}}, "an amount is negative"),
+        ({"ray": {"address": "127.0.0.1:8265"}}, "ray.address"),
+        ({"trainer_overrides": "a=b"}, "trainer_overrides"),
+        ({"env_vars": {"A": 1}}, "env_vars"),
+        ({"env_vars": {"1A": "x"}}, "not a name for an environment variable"),
+        ({"env_vars": {"A": "a\0b"}}, "NUL byte"),
+        ({"env_vars": {"A": "x${HOME}"}}, "Ray would replace '${HOME}'"),
+        ({"env_vars": {"A": "$HOME"}}, "Ray would replace '$HOME'"),
+        ({"env_vars": {"RAY_ADDRESS": "x"}}, "is set by the toolkit"),
+        ({"env_vars": {"MVP_X": "x"}}, "is set by the toolkit"),
+        ({"env_vars": {"HF_TOKEN": "hf_0123456789"}}, "env_vars.HF_TOKEN looks like a secret"),
+        ({"env_vars": {"wandb_api_key": "0123456789"}}, "env_vars.wandb_api_key looks like a secret"),
+        ({"env_vars": {"AWS_SECRET_ACCESS_KEY": "0123456789"}}, "looks like a secret"),
+        ({"env_vars": {"DB_PASSWORD": "0123456789"}}, "looks like a secret"),
+        ({"secrets": "HF_TOKEN"}, "secrets"),
+        ({"secrets": ["HF_TOKEN", "HF_TOKEN"]}, "HF_TOKEN stands there twice"),
+        ({"secrets": ["A"], "env_vars": {"A": "b"}}, "A stands in env_vars and in secrets"),
+        ({"secrets": ["MVP_X"]}, "cannot be a secret"),
+        ({"secrets": ["RAY_AUTH_TOKEN"]}, "cannot be a secret"),
+        ({"secrets": ["LD_PRELOAD"]}, "cannot be a secret"),
+        ({"secrets": ["PATH"]}, "cannot be a secret"),
+    ],
+)
+def test_a_wrong_field_is_refused_with_a_clear_message(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        load(**fields)
+    assert message in caught.value.what
+
+
+def test_a_secrets_value_in_place_of_its_name_is_not_repeated() -> None:
+    for wrong in ("TOKEN=hf_0123456789", "hf-0123456789"):
+        with pytest.raises(BadInput, match=r"secrets\[1\] is not a name") as caught:
+            load(secrets=["A", wrong])
+        assert "0123456789" not in caught.value.show()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TOKENIZERS_PARALLELISM", "false and more"),
+        ("MAX_TOKENS", "10000000"),
+        ("MAX_TOKEN_LEN", "512"),
+        ("TOKEN_FILE", "/private/token"),
+    ],
+)
+def test_a_variable_that_only_sounds_like_a_secret_is_taken(name: str, value: str) -> None:
+    assert load(env_vars={name: value}).env_vars == {name: value}
+
+
+def test_an_empty_file_says_where_to_start() -> None:
+    with pytest.raises(BadInput, match="is empty") as caught:
+        jobspec.load(b"\n", "job.json")
+    assert "templates/ppo.json" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["noequals", "=x", "a b=c", ""])
+def test_a_listed_override_without_key_or_value_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="is not key=value"):
+        jobspec.override_texts([text], "job.json")
+
+
+def test_nested_and_dotted_mappings_are_the_same_overrides() -> None:
+    nested = {"trainer": {"total_epochs": 1, "logger": ["console", "file"]}, "data.seed": None}
+    assert jobspec.override_texts(nested, "x") == ["trainer.total_epochs=1", "trainer.logger=[console,file]", "data.seed=null"]
+
+
+def test_an_override_that_holds_itself_is_refused() -> None:
+    spec = jobspec.load(b"workload: ppo\ntrainer_overrides: &x {a: *x}\n", "job.yaml")
+    with pytest.raises(BadInput, match="holds itself"):
+        jobspec.override_texts(spec.trainer_overrides, "job.yaml")
+
+
+VALUES: list[Any] = [
+    *(
+        "plain",
+        "it's",
+        "back\\slash",
+        "end\\",
+        "x\\'y",
+        "new\nline",
+        "trailing\\\n",
+        "üñí 漢字",
+        "$(rm -rf /)",
+        "`id`",
+        '"q"',
+        "a,b",
+    ),
+    *(
+        "{x}",
+        "[1]",
+        "1e5",
+        "12",
+        "true",
+        "null",
+        "",
+        " lead",
+        "trail ",
+        "a=b",
+        "tab\t",
+        "\\\\'",
+        "'",
+        "a: b",
+        "#x",
+        "!y",
+        "*",
+        "(",
+        "a;b",
+    ),
+    *(1, -2, 0.5, True, False, None, ["a'b", 1, None], ["x,y", []]),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_a_value_of_a_mapping_arrives_in_hydra_byte_for_byte(value: Any) -> None:
+    (text,) = jobspec.override_texts({"key": value}, "x")
+    parsed = OverridesParser.create().parse_override(text).value()
+
+    def plain(found: Any) -> Any:
+        return [plain(item) for item in found] if isinstance(found, list) else getattr(found, "text", found)
+
+    assert plain(parsed) == value
+
+
+def test_the_schema_in_the_tree_is_in_step() -> None:
+    path = Path(PROJECT, "templates", "jobspec.schema.json")
+    assert path.read_text() == jobspec.schema_json(), "run: make schema"
+
+
+def test_the_template_users_start_from_is_valid() -> None:
+    data = Path(PROJECT, "templates", "ppo.json").read_bytes()
+    assert jobspec.load(data, "ppo.json").workload == "ppo"

@@ -1,0 +1,214 @@
+"""The plan: one JobSpec on one cluster, computed without side effects."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mvp_helpers.base.errors import BadInput
+from mvp_helpers.base.paths import SharedRoot
+from mvp_helpers.cluster.cluster_file import GPU_SELECTORS, Cluster
+from mvp_helpers.plan import jobspec, plan
+from mvp_helpers.plan.plan import Plan
+from mvp_helpers.plan.workloads import load as load_workload
+
+SPEC = {"workload": "toy", "submission_id": "job1", "code_path": "common/code/verl/current", "model": "common/models/tiny"}
+pytestmark = pytest.mark.usefixtures("workloads")
+
+
+def make(cluster: Cluster, **fields: Any) -> Plan:
+    document = SPEC | {"dataset": "datasets/gsm8k"} | fields
+    spec = jobspec.load(json.dumps({k: v for k, v in document.items() if v is not None}).encode(), "job.json")
+    return plan.make(spec, cluster, "job.json", remember=False)
+
+
+def refused(cluster: Cluster, **fields: Any) -> str:
+    with pytest.raises(BadInput) as caught:
+        make(cluster, **fields)
+    return caught.value.what
+
+
+def files_under(root: Path) -> list[tuple[str, int]]:
+    return sorted((str(path), path.lstat().st_mtime_ns) for path in root.rglob("*"))
+
+
+def test_planning_touches_nothing(cluster: Cluster, shared: SharedRoot) -> None:
+    before = files_under(shared.root)
+    make(cluster)
+    assert files_under(shared.root) == before
+
+
+def test_the_job_runs_in_its_own_folder_and_resumes_nothing(cluster: Cluster, shared: SharedRoot) -> None:
+    made = make(cluster)
+    assert made.job_folder == str(shared.root / "jobs" / "job1")
+    assert f"trainer.default_local_dir={made.job_folder}/checkpoints" in made.overrides
+    assert "trainer.resume_mode=disable" in made.overrides
+
+
+@pytest.mark.parametrize(
+    "override", [{"trainer.resume_mode": "auto"}, {"trainer": {"default_local_dir": "/elsewhere"}}, ["trainer.resume_mode=auto"]]
+)
+def test_what_keeps_a_job_in_its_folder_cannot_be_overridden(cluster: Cluster, override: Any) -> None:
+    assert "cannot be changed" in refused(cluster, trainer_overrides=override)
+
+
+def test_the_current_snapshot_is_pinned_to_what_it_was(cluster: Cluster) -> None:
+    made = make(cluster)
+    assert made.code_id == "codeA"
+    assert made.code_path and made.code_path.endswith("/codeA")
+
+
+def test_pythonpath_begins_with_the_snapshot_and_has_no_empty_entry(cluster: Cluster) -> None:
+    made = make(cluster, env_vars={"PYTHONPATH": "/own::$PYTHONPATH:/other:"})
+    entries = made.env_vars["PYTHONPATH"].split(":")
+    assert entries[0] == made.code_path
+    assert entries[-2:] == ["/own", "/other"]
+    assert all(entries)
+    assert made.env_vars["PYTHONSAFEPATH"] == "1"
+
+
+def test_a_relative_pythonpath_is_refused(cluster: Cluster) -> None:
+    assert "not an absolute path" in refused(cluster, env_vars={"PYTHONPATH": "here"})
+
+
+def test_device_settings_come_from_the_cluster_and_the_specs_own_win(cluster: Cluster) -> None:
+    made = make(cluster)
+    assert "trainer.device=cpu" in made.overrides and made.env_vars["DEVICE_IN_USE"] == "cpu"
+    own = make(cluster, trainer_overrides={"trainer.device": "tpu"}, env_vars={"DEVICE_IN_USE": "me"})
+    assert (
+        "trainer.device=tpu" in own.overrides
+        and "trainer.device=cpu" not in own.overrides
+        and own.env_vars["DEVICE_IN_USE"] == "me"
+    )
+
+
+def test_the_defaults_are_one_epoch_and_a_checkpoint_every_ten_steps(cluster: Cluster) -> None:
+    made = make(cluster)
+    assert (made.total_epochs, made.save_freq) == (1, 10)
+    assert make(cluster, trainer_overrides=["trainer.save_freq=5"]).save_freq == 5
+
+
+def test_nodes_and_processes_come_from_the_cluster_unless_overridden(cluster: Cluster) -> None:
+    assert (make(cluster).nnodes, make(cluster).world_size) == (2, 2)
+    assert make(cluster, trainer_overrides={"trainer.nnodes": 1}).nnodes == 1
+
+
+def test_the_submit_line_is_exact_and_survives_a_shell(cluster: Cluster) -> None:
+    nasty = 'it\'s "$(x)"\n`y` ü'
+    made = make(cluster, env_vars={"A": nasty}, resources={"entrypoint_num_cpus": 2})
+    argv = shlex.split(shlex.join(made.submit_argv()))
+    assert argv[:3] == ["ray", "job", "submit"]
+    assert json.loads(argv[argv.index("--runtime-env-json") + 1])["env_vars"]["A"] == nasty
+    assert json.loads(argv[argv.index("--entrypoint-resources") + 1]) == {"worker_node": 1}
+    assert argv[argv.index("--entrypoint-num-cpus") + 1] == "2"
+    assert argv[argv.index("--submission-id") + 1] == "job1"
+    assert argv[argv.index("--") + 1 :] == ["python3", "-m", "mvp_helpers", "run-job", made.job_folder]
+
+
+def test_a_users_value_is_not_searched_for_placeholders(cluster: Cluster) -> None:
+    assert "trainer.project_name='{model}'" in make(cluster, trainer_overrides={"trainer.project_name": "{model}"}).argv
+
+
+def test_the_plan_is_read_back_as_it_was_written(cluster: Cluster, shared: SharedRoot) -> None:
+    made = make(cluster, env_vars={"A": "ü\n'\"$(x)"})
+    made.folder.config.mkdir(parents=True)
+    made.folder.resolved.write_text(plan.to_yaml(made))
+    assert plan.read(made.folder) == made
+    made.folder.resolved.write_text("nothing: here\n")
+    with pytest.raises(BadInput, match="cannot read"):
+        plan.read(made.folder)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"workload": "tpo"}, "unknown workload 'tpo' (did you mean 'toy'?)"),
+        ({"shared_root": "/private"}, "shared_root is '/private' but cluster 'local' has"),
+        ({"code_path": None}, "needs code_path"),
+        ({"model": None}, "needs model"),
+        ({"dataset": None}, "needs dataset"),
+        ({"code_path": "common/models/tiny"}, "has no mvp_marker.py"),
+        ({"model": "common/models/none"}, "model does not exist"),
+        ({"dataset": "common/models/tiny"}, "lacks train.parquet"),
+        ({"reward_fn_path": "user/code/none.py"}, "reward_fn_path does not exist"),
+        ({"trainer_overrides": {"trainer.devicee": 1}}, "did you mean 'trainer.device'?"),
+        (
+            {"trainer_overrides": {"data.train_batch_size": 9}},
+            "data.train_batch_size * rollout.n must be divisible by world_size",
+        ),
+        ({"trainer_overrides": {"data.train_batch_size": 4}}, "data.train_batch_size must be at least actor.mini_batch_size"),
+    ],
+)
+def test_a_spec_that_cannot_work_is_refused_with_the_reason(cluster: Cluster, fields: dict[str, Any], message: str) -> None:
+    assert message in refused(cluster, **fields)
+
+
+def test_a_batch_rule_can_be_lifted_by_its_switch(cluster: Cluster) -> None:
+    make(cluster, trainer_overrides={"data.train_batch_size": 9, "actor.use_dynamic_bsz": True})
+
+
+def test_a_batch_rule_can_hold_for_some_settings_only(cluster: Cluster, workloads: Path) -> None:
+    rule = "{product: [data.train_batch_size], divisible_by: [rollout.n], only_if: {trainer.device: tpu}}"
+    (workloads / "some.yaml").write_text(f"extends: toy\nbatch_rules: [{rule}]\n")
+    make(cluster, workload="some", trainer_overrides={"rollout.n": 3})
+    assert "must be divisible by rollout.n" in refused(
+        cluster, workload="some", trainer_overrides={"rollout.n": 3, "trainer.device": "tpu"}
+    )
+
+
+def test_both_ways_to_submit_carry_the_same_options(cluster: Cluster) -> None:
+    made = make(cluster)
+    command, sdk = made.submit_argv(), made.submit_argv("sdk")
+    assert (command[:3], sdk[:3]) == (["ray", "job", "submit"], ["python3", "-m", "mvp_helpers.job.sdk_submit"])
+    assert command[3:] == sdk[3:]
+
+
+def test_a_workload_without_settings_for_the_device_is_refused(cluster: Cluster) -> None:
+    assert "has no settings for device 'cuda'" in refused(msgspec.structs.replace(cluster, device="cuda"))
+
+
+CUDA = """
+entry: {command: [train]}
+devices: {cuda: {env_vars: {OMP_NUM_THREADS: "4"}}}
+"""
+
+
+def test_which_gpus_a_process_uses_is_rays_matter_on_a_gpu_cluster(
+    cluster: Cluster, workloads: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workloads / "cuda.yaml").write_text(CUDA)
+    plain: dict[str, Any] = {"workload": "cuda", "code_path": None, "model": None, "dataset": None}
+    gpu_cluster = msgspec.structs.replace(cluster, device="cuda")
+    for name in GPU_SELECTORS:
+        monkeypatch.setenv(name, "3")  # the submitter's own, which is nobody's business
+    made = make(gpu_cluster, **plain)
+    assert set(made.env_vars).isdisjoint(GPU_SELECTORS) and "VISIBLE_DEVICES" not in shlex.join(made.submit_argv())
+    for name in GPU_SELECTORS:
+        assert f"env_vars.{name} " in refused(gpu_cluster, **plain, env_vars={name: "0,1"})
+        assert f"env_vars.{name} " in refused(msgspec.structs.replace(gpu_cluster, env_vars={name: "0"}), **plain)
+    assert make(cluster, env_vars={"CUDA_VISIBLE_DEVICES": ""}).env_vars["CUDA_VISIBLE_DEVICES"] == ""
+
+
+@pytest.mark.parametrize("name", ["ppo", "grpo", "sft"])
+def test_no_shipped_workload_chooses_gpus_on_a_gpu_cluster(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MVP_WORKLOADS")
+    loaded = load_workload(name)
+    assert {*loaded.env_vars, *loaded.devices["cuda"].env_vars}.isdisjoint({*GPU_SELECTORS, "VERL_PLATFORM"})
+    assert loaded.devices["cpu"].env_vars["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_plain_command_needs_neither_code_nor_data(cluster: Cluster) -> None:
+    made = make(cluster, workload="echo", code_path=None, model=None, dataset=None)
+    assert made.argv == [f"{made.job_folder}/no-such-command"]
+    assert made.code_path is None and made.overrides == []
+
+
+def test_ids_made_for_one_second_differ_and_are_valid() -> None:
+    ids = {plan.new_id("ppo") for _ in range(50)}
+    assert len(ids) > 45
+    jobspec.load(json.dumps({"workload": "ppo", "submission_id": ids.pop()}).encode(), "x.json")

@@ -1,0 +1,109 @@
+"""Debug bundles: whole, bounded in time, without secrets, and without raising for a Ray that is gone."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_ray import STATUS_TEXT, FakeRay, job_record, node_rows
+
+from mvp_helpers.base.errors import BadInput
+from mvp_helpers.base.paths import JobFolder
+from mvp_helpers.record import debug_bundle
+
+
+@pytest.fixture
+def ray() -> Iterator[FakeRay]:
+    with FakeRay() as server:
+        server.has_cluster()
+        server.answers["/api/jobs/"] = [
+            job_record("mine", "RUNNING"),
+            job_record("theirs", "FAILED", entrypoint="x --password s3cr3t"),
+        ]
+        server.has_job("mine", "RUNNING")
+        server.has_rows("actors", [{"actor_id": "1", "serialized_runtime_env": "s3cr3t", "state": "ALIVE"}])
+        server.has_rows("placement_groups", [])
+        yield server
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> JobFolder:
+    return JobFolder(tmp_path / "mine")
+
+
+def load(bundle: Path, name: str) -> Any:
+    return json.loads((bundle / name).read_bytes())
+
+
+def test_a_bundle_holds_every_kind_and_says_what_it_collected(ray: FakeRay, folder: JobFolder) -> None:
+    bundle = debug_bundle.take(folder, ray.api(), "started")
+    assert bundle.parent == folder.debug and bundle.name.endswith("-started")
+    assert (bundle / "ray_status.txt").read_text() == STATUS_TEXT
+    assert [row["node_id"] for row in load(bundle, "nodes.json")] == [row["node_id"] for row in node_rows()]
+    assert load(bundle, "placement_groups.json") == []
+    assert [job["submission_id"] for job in load(bundle, "jobs.json")] == ["mine", "theirs"]
+    assert load(bundle, "job.json")[0]["driver_node_id"]
+    items = load(bundle, "bundle.json")["items"]
+    assert {name: item["rows"] for name, item in items.items()} == {
+        "ray_status": None,
+        "jobs": 2,
+        "job": 1,
+        "nodes": 3,
+        "actors": 1,
+        "placement_groups": 0,
+    }
+    assert not any(item["error"] for item in items.values())
+
+
+def test_no_secret_reaches_a_bundle(ray: FakeRay, folder: JobFolder) -> None:
+    bundle = debug_bundle.take(folder, ray.api(), "started")
+    assert not [path.name for path in bundle.iterdir() if "s3cr3t" in path.read_text()]
+    assert load(bundle, "jobs.json")[0]["entrypoint"], "the job's own entrypoint is evidence"
+
+
+def test_a_slow_job_list_does_not_cost_the_rest(ray: FakeRay, folder: JobFolder) -> None:
+    ray.delays["/api/jobs/"] = 5
+    began = time.monotonic()
+    bundle = debug_bundle.take(folder, ray.api(), "started", timeout_s=0.5)
+    assert time.monotonic() - began < 4
+    failed, collected = debug_bundle.outcome(bundle)
+    assert failed == {"jobs": "no answer within 0.5 s"}
+    assert not (bundle / "jobs.json").exists()
+    assert set(collected) == {"ray_status", "job", "nodes", "actors", "placement_groups"}
+
+
+def test_one_refused_call_is_recorded_and_the_others_are_kept(ray: FakeRay, folder: JobFolder) -> None:
+    ray.answers["/api/v0/actors?detail=1&limit=10000"] = 500
+    failed, collected = debug_bundle.outcome(debug_bundle.take(folder, ray.api(), "started"))
+    assert list(failed) == ["actors"] and "500" in failed["actors"]
+    assert "nodes" in collected
+
+
+def test_truncated_rows_are_counted(ray: FakeRay, folder: JobFolder) -> None:
+    ray.has_rows("actors", [{"actor_id": "1"}], total=12_000)
+    bundle = debug_bundle.take(folder, ray.api(), "started")
+    assert load(bundle, "bundle.json")["items"]["actors"]["truncated"] == 11_999
+
+
+def test_a_ray_that_is_gone_leaves_a_bundle_of_errors(folder: JobFolder) -> None:
+    with FakeRay() as ray:
+        pass
+    bundle = debug_bundle.take(folder, ray.api(), "failed")
+    failed, collected = debug_bundle.outcome(bundle)
+    assert not collected and len(failed) == 6
+    assert "does not answer" in failed["nodes"]
+    assert [path.name for path in bundle.iterdir()] == ["bundle.json"]
+
+
+def test_nothing_half_written_is_ever_seen(ray: FakeRay, folder: JobFolder) -> None:
+    bundles = [debug_bundle.take(folder, ray.api(), "manual") for _ in range(2)]
+    assert sorted(folder.debug.iterdir()) == sorted(bundles)
+
+
+def test_an_event_must_be_usable_in_a_name(ray: FakeRay, folder: JobFolder) -> None:
+    with pytest.raises(BadInput, match=r"'\.\./x' is not a name for a debug bundle"):
+        debug_bundle.take(folder, ray.api(), "../x")
