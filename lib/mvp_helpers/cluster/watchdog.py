@@ -48,7 +48,7 @@ def start(cluster: Cluster, name: str) -> None:
     """Leave a watchdog behind for host ``name``; where one runs already it stays the only one."""
     with (_folder(cluster, name) / "watchdog.log").open("a") as log:
         subprocess.Popen(
-            [sys.executable, "-m", __package__, "watchdog", name],
+            [sys.executable, "-m", "mvp_helpers", "watchdog", name],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
