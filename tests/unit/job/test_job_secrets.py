@@ -14,7 +14,7 @@ from runners import job, python, run
 from toys import plan_of
 
 from mvp_helpers.base.errors import BadInput
-from mvp_helpers.base.mask import Mask
+from mvp_helpers.base.mask import Mask, forms
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.project import PROJECT
 from mvp_helpers.cluster.cluster_file import Cluster
@@ -190,7 +190,7 @@ def test_the_trainer_gets_the_values_and_nothing_that_is_kept_shows_them(tmp_pat
     log = folder.driver_log.read_text()
     assert log == out and log.startswith("***\nTraceback") and log.endswith("ValueError: refused: ***\n")
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert not [path for path in kept if any(form in path.read_bytes() for form in job_secrets._forms(CANARY))]
+    assert not [path for path in kept if any(form in path.read_bytes() for form in forms(CANARY))]
 
 
 def test_a_job_whose_values_are_not_there_is_blocked_before_it_trains(tmp_path: Path) -> None:

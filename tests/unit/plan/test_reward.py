@@ -327,7 +327,7 @@ def test_a_trial_ends_with_a_precheck_that_is_killed(code: Path, train_file: str
     monkeypatch.setenv("PYTHONPATH", f"{PROJECT}/lib:{code}")
     pid = code / "pid"
     asked = function(code, f"import os, time\nopen({str(pid)!r}, 'w').write(f'{{os.getpid()}} ')\ntime.sleep(600)\n" + GOOD)
-    call = "from pathlib import Path; from mvp_helpers import reward; "
+    call = "from pathlib import Path; from mvp_helpers.plan import reward; "
     call += f"reward.try_out(reward.{asked!r}, {train_file!r}, Path({str(code)!r}))"
     parent = subprocess.Popen([sys.executable, "-c", call])
     wait_until(lambda: pid.exists() and pid.read_text().endswith(" "))

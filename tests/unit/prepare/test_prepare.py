@@ -247,7 +247,7 @@ def python(script: str, *arguments: str) -> subprocess.Popen[str]:
 def test_hosts_that_prepare_at_once_make_everything_once(shared: SharedRoot) -> None:
     script = """if True:
         import sys, pyarrow.parquet; from pathlib import Path
-        from mvp_helpers.paths import SharedRoot; from mvp_helpers.prepare import *
+        from mvp_helpers.base.paths import SharedRoot; from mvp_helpers.prepare.prepare import *
         settings = DataSettings(generated=Generated(train_rows=24, test_rows=8))
         print("ready", flush=True); sys.stdin.readline()
         print(sum(item.made for item in prepare(settings, SharedRoot(Path(sys.argv[1])), lambda _: None)))"""
@@ -266,7 +266,7 @@ def test_hosts_that_prepare_at_once_make_everything_once(shared: SharedRoot) -> 
 
 HOLD = """if True:
     import sys, time; from pathlib import Path
-    from mvp_helpers.shared_storage import locked
+    from mvp_helpers.base.shared_storage import locked
     with locked(Path(sys.argv[1]), "testing", lambda _: None):
         print("held", flush=True); time.sleep(60)"""
 
