@@ -1,8 +1,12 @@
-"""What the unit tests share: a small shared root with a code snapshot, data and a model, as scripts 30 and 31 leave them."""
+"""Shared by the unit tests: a small shared root with a code snapshot, data and a model, as scripts 30 and 31 leave them.
+
+``pytest --no-processes`` (``make quick``) skips every test at the moment it starts a process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.cluster import cluster_file
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.plan import snapshot
+from mvp_helpers.record import reconcile
 
 
 @pytest.fixture
@@ -52,6 +57,12 @@ def cluster(shared: SharedRoot) -> Cluster:
     return msgspec.structs.replace(local, shared_root=str(shared.root), state_dir=str(shared.root.parent / "state"))
 
 
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost job's ending is written at once: a test that has no job runner need not wait for one."""
+    monkeypatch.setattr(reconcile, "GRACE_S", 0.01)
+
+
 @pytest.fixture
 def replace() -> Callable[..., Any]:
     """``msgspec.structs.replace``, untyped: a copy with some fields changed."""
@@ -59,5 +70,55 @@ def replace() -> Callable[..., Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A process imports verl once, and the plugin must be there then: its tests come before others that need verl."""
+    """Put verl's tests first: a process imports verl once, and the plugin must be there then."""
     items.sort(key=lambda item: item.path.name != "test_verl_cpu.py")
+
+
+# -- without processes
+
+STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system", "os.spawn"}
+"""Audit events (https://docs.python.org/3/library/audit_events.html) that announce a new process."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-processes", action="store_true", help="skip every test that starts a process")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--no-processes"):
+        config.pluginmanager.register(NoProcesses())
+
+
+class NoProcesses:
+    """Refuses every process. Nothing has to be marked, so no mark can be wrong."""
+
+    def __init__(self) -> None:
+        self.refused = ""
+        """The program that the current test wanted to start; "" for none."""
+        sys.addaudithook(self._refuse)
+
+    def _refuse(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event in STARTS:
+            self.refused = " ".join([event, *map(str, arguments[:1])])
+            self._skip()
+
+    def _skip(self) -> None:
+        # Not an Exception: code that survives any error of a child process must not survive this.
+        pytest.skip(f"starts a process: {self.refused}")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self) -> Iterator[None]:
+        self.refused = ""
+        yield from self._skip_if_refused()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        yield from self._skip_if_refused()
+
+    def _skip_if_refused(self) -> Iterator[None]:
+        """Skip the test also when a thread was refused, or the code under test went on without its process."""
+        try:
+            yield
+        finally:
+            if self.refused:
+                self._skip()

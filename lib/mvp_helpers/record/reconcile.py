@@ -27,6 +27,8 @@ LOST_CLAIM_S = 60.0
 """A claim of this age is not submitted any more, unless its submitter is known to live."""
 ORPHAN_CLAIM_S = 15.0
 """The same when the submitter is known to be gone: its `ray job submit` may outlive it for a moment."""
+GRACE_S = 1.0
+"""Before an ending is written: the job runner may be about to write one of its own, which says more than Ray can."""
 REASON_LENGTH = 1_000
 UNKNOWN = "as the job folder says"
 """How the note begins when Ray cannot be asked."""
@@ -77,10 +79,10 @@ def decide(state: State, seen: Seen, submitter: Submitter, claimed_age_s: float)
     return Verdict(None, f"Ray says {seen.status}" + (f": {message}" if message else ""))
 
 
-def settle(folder: JobFolder, result: Result, api: RayApi | None, *, grace_s: float = 1.0) -> Result:
+def settle(folder: JobFolder, result: Result, api: RayApi | None) -> Result:
     """``result`` as far as it can be known: an ending that the folder lacks is written to it.
 
-    A job that goes on comes back with a note in ``reason`` (not written). Costs one REST call, and ``grace_s`` seconds only
+    A job that goes on comes back with a note in ``reason`` (not written). Costs one REST call, and ``GRACE_S`` seconds only
     before an ending is written. Never raises for a Ray that does not answer.
     """
     if result.ended:
@@ -100,10 +102,9 @@ def settle(folder: JobFolder, result: Result, api: RayApi | None, *, grace_s: fl
     verdict = decide(result.state, seen, _submitter(folder), _age_s(result.claimed_at))
     if verdict.ending is None:
         return msgspec.structs.replace(result, reason=verdict.reason or result.reason)
-    # The runner may be about to write an ending of its own, which tells more than Ray can.
     try:
         before = job_folder.read(folder)
-        time.sleep(grace_s)
+        time.sleep(GRACE_S)
         current = job_folder.read(folder)
     except BadInput:
         return result  # the folder was removed meanwhile: there is nothing to write to

@@ -169,7 +169,8 @@ def test_a_stranger_in_the_cluster_is_an_error(cluster: Cluster) -> None:
     assert ray_node.missing(cluster, [*whole(cluster), node("127.0.0.99", alive=False)]) == []
 
 
-def test_a_port_held_by_somebody_is_named_with_holder_and_variable(cluster: Cluster) -> None:
+def test_a_port_held_by_somebody_is_named_with_holder_and_variable(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_node, "PORT_WAIT_S", 0.2)
     server = "from socket import *; s = create_server(('127.0.0.10', 0)); print(s.getsockname()[1], flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout

@@ -63,7 +63,7 @@ def no_talk(text: str) -> None:
 def later(*actions: Callable[[], object]) -> threading.Thread:
     def act() -> None:
         for action in actions:
-            time.sleep(0.1)
+            time.sleep(0.05)
             action()
 
     thread = threading.Thread(target=act)
@@ -160,12 +160,12 @@ def test_a_living_runner_is_followed_although_ray_is_gone(
     folder: JobFolder, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follow, "ASK_RAY_S", 0.0)
-    monkeypatch.setattr(follow, "SILENT_S", 0.5)
+    monkeypatch.setattr(follow, "SILENT_S", 0.4)
     api = ray.api()
     ray.close()
 
     def signs() -> None:
-        for number in range(40):
+        for number in range(20):
             note(folder, number, 0)
             time.sleep(0.03)
         set_state(folder, state="SUCCEEDED", ended_at=now())

@@ -14,8 +14,10 @@ import msgspec
 import pytest
 from runners import job, python, run, start
 
+from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.times import now
+from mvp_helpers.job import run_job
 from mvp_helpers.record import job_folder, metrics
 
 
@@ -89,21 +91,27 @@ def test_a_stop_reaches_the_trainer_and_the_state_is_stopped(tmp_path: Path) -> 
 
 
 def test_rays_stop_signal_to_every_process_and_a_second_one_reach_the_trainer_as_one_sigterm(tmp_path: Path) -> None:
-    code = "import signal, time; signal.signal(15, lambda *_: print('told', flush=True)); print('up', flush=True); time.sleep(3)"
+    code = """if True:
+        import os, signal, time
+        signal.signal(15, lambda *_: print('SIGTERM', flush=True))
+        print('up', flush=True)
+        while not os.path.exists('end'): time.sleep(0.02)"""
     folder = job(tmp_path, python(code))
     process = start(folder)
     wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
     for pid, number in ((process.pid, 2), (job_folder.read(folder).trainer_pid, 2), (process.pid, 15)):
         os.kill(int(pid or 0), number)
         time.sleep(0.1)
+    wait_for(lambda: "SIGTERM" in folder.driver_log.read_text(), "the signal")
+    (folder.path / "end").touch()
     process.wait(20)
-    assert folder.driver_log.read_text() == "up\ntold\n"
+    assert folder.driver_log.read_text() == "up\nSIGTERM\n"
     assert (job_folder.read(folder).state, job_folder.read(folder).exit_code) == ("STOPPED", 0)
 
 
 def test_a_trainer_that_ignores_the_stop_is_killed_in_time(tmp_path: Path) -> None:
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
-    folder = job(tmp_path, python(code), stop_wait_s=2)
+    folder = job(tmp_path, python(code), stop_wait_s=1)
     process = start(folder)
     wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
     process.send_signal(signal.SIGTERM)
@@ -136,9 +144,8 @@ def test_a_grandchild_that_holds_the_output_open_does_not_keep_the_runner(tmp_pa
 def test_a_folder_that_was_run_is_not_run_again(tmp_path: Path, state: str) -> None:
     folder = job(tmp_path, ["touch", "again"], state)
     before = folder.result.read_bytes()
-    code, out, _ = run(folder)
-    assert code == 2
-    assert "was already run" in out
+    with pytest.raises(BadInput, match="was already run"):
+        run_job.run(folder)
     assert folder.result.read_bytes() == before and not (folder.path / "again").exists()
 
 

@@ -329,7 +329,7 @@ def test_a_holder_on_another_host_that_still_beats_keeps_the_lock(tmp_path: Path
     with locked(path, "working", quiet, stale_after_s=1):
         elsewhere(path)
         said: list[str] = []
-        with pytest.raises(TimedOut), locked(path, "x", said.append, stale_after_s=1, wait_s=2, poll_s=0.05):
+        with pytest.raises(TimedOut), locked(path, "x", said.append, stale_after_s=1, wait_s=1.3, poll_s=0.05):
             pass
         assert len(said) == 1, "a heartbeat is no news"
 
@@ -415,6 +415,7 @@ def test_a_broken_connection_is_resumed_where_it_broke(
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1000)
+    monkeypatch.setattr(time, "sleep", lambda _: None)  # the library pauses a second before each retry
     server.break_after["model.safetensors"] = [50_500]
     made(empty, HUB)
     assert [asked for name, asked in server.fetched if name == "model.safetensors"] == [None, "bytes=50000-"]

@@ -89,8 +89,8 @@ def claim(root: Path, state: State, **fields: Any) -> JobFolder:
     return folder
 
 
-def settle(folder: JobFolder, ray: FakeRay | None, grace_s: float = 0.01) -> Result:
-    return reconcile.settle(folder, job_folder.read(folder), ray.api() if ray else None, grace_s=grace_s)
+def settle(folder: JobFolder, ray: FakeRay | None) -> Result:
+    return reconcile.settle(folder, job_folder.read(folder), ray.api() if ray else None)
 
 
 def test_a_dead_runners_job_is_written_as_failed_with_rays_reason(tmp_path: Path, ray: FakeRay) -> None:
@@ -109,7 +109,10 @@ def test_a_dead_runners_job_is_written_as_failed_with_rays_reason(tmp_path: Path
     assert job_folder.active_ids(SharedRoot(tmp_path)) == []
 
 
-def test_an_ending_that_the_runner_writes_during_the_grace_wins(tmp_path: Path, ray: FakeRay) -> None:
+def test_an_ending_that_the_runner_writes_during_the_grace_wins(
+    tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "GRACE_S", 0.4)
     folder = claim(tmp_path, "RUNNING")
     ray.has_job("a", "SUCCEEDED")
 
@@ -119,7 +122,7 @@ def test_an_ending_that_the_runner_writes_during_the_grace_wins(tmp_path: Path, 
 
     runner = threading.Thread(target=finish)
     runner.start()
-    settled = settle(folder, ray, grace_s=0.4)
+    settled = settle(folder, ray)
     runner.join()
     assert settled.state == job_folder.read(folder).state == "SUCCEEDED"
 
@@ -175,5 +178,5 @@ def test_a_removed_folder_is_left_alone(tmp_path: Path, ray: FakeRay) -> None:
     result = job_folder.read(folder)
     folder.result.unlink()
     ray.lacks_job("a")
-    assert reconcile.settle(folder, result, ray.api(), grace_s=0.01).state == "RUNNING"
+    assert reconcile.settle(folder, result, ray.api()).state == "RUNNING"
     assert not folder.result.exists()
