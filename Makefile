@@ -7,7 +7,7 @@ SHELL_FILES := $(wildcard scripts/*.sh scripts/lib/*.sh scripts/lib/hosts/*.sh b
 export MVP_CLUSTER := $(or $(CLUSTER),$(MVP_CLUSTER),local)
 
 .DEFAULT_GOAL := help
-.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions learn e2e-smoke test lint unit bats lab deps deps-dev deps-lab prereq up down status bench
+.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions learn e2e-smoke test quick lint unit bats lab deps deps-dev deps-lab prereq up down status bench
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -35,6 +35,9 @@ e2e-smoke: ## the end-to-end procedure with the real verl on CPUs: smoke, save a
 
 test: deps-dev deps-lab lint ## all tests, with what they need installed first; TEST_JOBS=1 runs one file at a time
 	@tests/run.sh tests/unit tests/bats tests/lab
+
+quick: ## within a minute: lint, types, and the unit tests that start no process
+	@PYTEST_ADDOPTS=--no-processes $(MAKE) --no-print-directory --jobs=2 --output-sync lint unit
 
 lint: ## shellcheck, shfmt, ruff, mypy --strict
 	$(VENV)/shellcheck $(SHELL_FILES)
