@@ -1,9 +1,9 @@
 """verl plugin: runs the unmodified verl (PPO, GRPO, SFT) on a CPU.
 
 verl imports it by itself when ``VERL_USE_EXTERNAL_MODULES=verl_cpu`` is set and this folder's parent is on ``PYTHONPATH``.
-There is no installed entry point on purpose: verl loads entry points in every run and hides their errors, whereas a failure of a
-module named in the variable ends ``import verl``. Set ``VERL_PLATFORM=cpu`` beside it: if the plugin is ever not loaded, verl
-then stops with ``Unknown platform 'cpu'`` instead of going on without it.
+The package has no entry point on purpose: verl loads entry points in every run and hides their errors, but an error in a module
+named in the variable ends ``import verl``. Also set ``VERL_PLATFORM=cpu``: if the plugin is not loaded, verl then stops with
+``Unknown platform 'cpu'``.
 
 Raises:
     PluginError: a GPU is visible, another platform is asked for or already in use, or this verl has no platform registry.

@@ -1,4 +1,4 @@
-"""``python -m verl_cpu``: does every patch fit this verl? Importing the modules applies them, and a misfit raises."""
+"""``python -m verl_cpu``: check that every patch fits the installed verl, by importing the patched modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .patches import PATCHES
 
 
 def main() -> int:
-    """Exit code: 0 when all fit, 1 otherwise."""
+    """Print how many patches fit; return exit code 0 when all fit, 1 otherwise."""
     misfits = 0
     for patch in PATCHES:
         try:

@@ -1,4 +1,4 @@
-"""Switches one process to the CPU plugin: once, at import, or not at all."""
+"""Switch a process to the CPU plugin, at import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def activate() -> None:
     """Register the CPU platform and arm the patches.
 
     Raises:
-        PluginError: see the package's docstring. Nothing has been patched then.
+        PluginError: see the package's docstring. No patch has been applied then.
     """
     import torch
 

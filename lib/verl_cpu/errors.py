@@ -1,4 +1,4 @@
-"""What the plugin raises. Neither is an ImportError: verl takes those for optional parts that are missing and goes on."""
+"""The plugin's errors. They are not ImportErrors: verl ignores those as missing optional parts."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ class PluginError(RuntimeError):
 
 
 class PatchError(PluginError):
-    """verl is not what a patch expects: going on would train with something half-patched."""
+    """verl differs from what a patch expects; training would run half-patched."""

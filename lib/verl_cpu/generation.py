@@ -1,4 +1,4 @@
-"""Token-in, token-out generation with ``transformers``, with weights that come from the trainer. Knows no Ray."""
+"""Token-in, token-out generation with ``transformers`` and the trainer's weights; independent of Ray."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-# What verl sends with every request and what changes nothing here: log-probs are always returned.
+# Sent by verl with every request, without effect here: log-probs are always returned.
 _NEUTRAL = {"repetition_penalty": 1.0, "n": 1, "min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 _IGNORED = frozenset({"logprobs"})
 
@@ -25,10 +25,10 @@ class Sampling:
 
     @classmethod
     def from_verl(cls, params: Mapping[str, Any], max_tokens: int, ignore_eos: bool = False) -> Sampling:
-        """From a request's sampling parameters; ``max_tokens`` and ``ignore_eos`` hold where the request does not say.
+        """Return a request's sampling parameters; ``max_tokens`` and ``ignore_eos`` are the defaults.
 
         Raises:
-            ValueError: a parameter that would change the result is not supported; without it, training would see other data.
+            ValueError: a parameter that would change the result is not supported.
         """
         rest = {name: value for name, value in params.items() if value is not None and name not in _IGNORED}
         known = {
@@ -44,7 +44,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Completion:
-    """One answer: its tokens, each one's log-probability (natural logarithm) where it was drawn, whether it ended by itself."""
+    """One answer: its tokens, their log-probabilities (natural logarithm), and whether it ended with an end token."""
 
     token_ids: list[int]
     log_probs: list[float]
@@ -68,7 +68,7 @@ class TokenModel:
         self.model: Any = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code).eval()
         self.eos_ids = _eos_ids(path, tokenizer.eos_token_id)
         self.pad_id = int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.eos_ids[0])
-        # generate() fills what a call leaves open from here: an own, empty one keeps the model's sampling defaults out.
+        # generate() takes missing settings from here: an empty config keeps the model's sampling defaults out.
         self.model.generation_config = GenerationConfig(pad_token_id=self.pad_id)
         self.max_length = int(getattr(config, "max_position_embeddings", None) or 1 << 30)
         self.has_weights = False
@@ -77,10 +77,10 @@ class TokenModel:
 
     @torch.no_grad()
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
-        """One completion for each prompt, in order, in one padded batch.
+        """Return one completion per prompt, in order, generated in one padded batch.
 
         Raises:
-            RuntimeError: no weights have been received, or not yet all of an update.
+            RuntimeError: no weights have been received, or an update is not complete.
             ValueError: a prompt is empty or leaves no room in the model's context.
         """
         from transformers import GenerationConfig
@@ -92,7 +92,7 @@ class TokenModel:
         if room < 1 or min(map(len, prompts)) < 1:
             lengths = sorted(map(len, prompts))
             raise ValueError(f"prompts of {lengths[0]} to {lengths[-1]} tokens; the model takes 1 to {self.max_length - 1}")
-        # Padding stands on the left so that every row's next token is the last column.
+        # Pad on the left, so that every row's next token is in the last column.
         ids = torch.tensor([[self.pad_id] * (width - len(prompt)) + list(prompt) for prompt in prompts])
         mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
         eos_ids = [] if sampling.ignore_eos else self.eos_ids
@@ -110,18 +110,18 @@ class TokenModel:
         )
         output = self.model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
         tokens = output.sequences[:, width:]
-        # Scores are what was drawn from, after temperature and truncation: verl's default logprobs_mode=processed_logprobs.
+        # Scores are the distribution after temperature and truncation: verl's default logprobs_mode=processed_logprobs.
         scores = torch.stack([score.float().log_softmax(-1) for score in output.scores], dim=1)
         log_probs = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
         return [_completion(row, row_probs, eos_ids) for row, row_probs in zip(tokens.tolist(), log_probs.tolist(), strict=True)]
 
     @torch.no_grad()
     def load_weights(self, tensors: Mapping[str, torch.Tensor], *, last: bool) -> None:
-        """Copy a part of the weights in; ``last`` ends the update.
+        """Copy a part of the weights; ``last`` ends the update.
 
         Raises:
-            ValueError: a tensor the model does not have or of another shape, or, at the end, one that never came: the rollout
-                would go on with weights that are not the trainer's.
+            ValueError: a tensor is unknown or has another shape, or, at the end, one is missing: the rollout would use weights
+                that are not the trainer's.
         """
         self.has_weights = False
         own = self.model.state_dict()
@@ -136,7 +136,7 @@ class TokenModel:
         self._received |= set(tensors)
         if not last:
             return
-        # Tied weights share storage, and the trainer sends them once.
+        # Tied weights share storage; the trainer sends them once.
         arrived = {own[name].data_ptr() for name in self._received}
         missing = sorted(name for name, tensor in own.items() if tensor.data_ptr() not in arrived)
         self._received = set()
@@ -146,7 +146,7 @@ class TokenModel:
 
 
 def _eos_ids(path: str, tokenizer_eos: int | None) -> list[int]:
-    """The tokens that end an answer: the tokenizer's, and those the model's generation config adds (chat models have several)."""
+    """Return the end tokens of the tokenizer and of the model's generation config (chat models have several)."""
     from transformers import GenerationConfig
 
     try:
@@ -161,6 +161,6 @@ def _eos_ids(path: str, tokenizer_eos: int | None) -> list[int]:
 
 
 def _completion(tokens: list[int], log_probs: list[float], eos_ids: list[int]) -> Completion:
-    """Cut a row after its first end token: what follows is padding, drawn from nothing."""
+    """Cut a row after its first end token; the rest is padding."""
     end = next((place + 1 for place, token in enumerate(tokens) if token in eos_ids), None)
     return Completion(tokens[:end], log_probs[:end], ended=end is not None)

@@ -1,4 +1,4 @@
-"""The places where verl 0.9.1 has no option, registry or override for a CPU, each with its check.
+"""Patches for the places where verl 0.9.1 has no option, registry or override for a CPU, each with its check.
 
 A patch is applied right after verl imports the module it concerns. It first checks that verl still has what it works around
 (symbol, parameters, a distinctive piece of source); if not, it raises PatchError and that import fails, in the driver as in Ray
@@ -22,7 +22,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Patch:
-    """One workaround: what it expects of verl, and what it does to the module once that is confirmed."""
+    """One workaround: the code it expects in verl, and the change it makes to the module after checking that."""
 
     name: str
     module: str
@@ -38,7 +38,7 @@ class Patch:
         self.apply(module)
 
     def check(self, module: ModuleType) -> None:
-        """Raises PatchError if verl no longer has what this patch works around."""
+        """Raise PatchError if verl no longer has the code that this patch works around."""
         found: Any = module
         for part in self.symbol.split("."):
             found = getattr(found, part, None)
@@ -70,7 +70,7 @@ def _verl_version() -> str:
 
 
 def _set_default(function: Any, name: str, value: object) -> None:
-    """Change a parameter's default on the function itself, so that it holds for everyone who has a reference to it."""
+    """Change a parameter's default on the function object, so that it also applies to existing references."""
     positional = [p for p in inspect.signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     function.__defaults__ = tuple(value if p.name == name else p.default for p in positional if p.default is not p.empty)
 
@@ -214,6 +214,6 @@ PATCHES = (
 
 
 def arm() -> None:
-    """Have every patch applied as soon as verl imports the module it concerns (now, where that has happened)."""
+    """Apply every patch when verl imports its module, or now if that is imported already."""
     for patch in PATCHES:
         after_import(patch.module, patch)

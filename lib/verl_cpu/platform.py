@@ -1,4 +1,4 @@
-"""The CPU as a verl platform: what verl asks of an accelerator, answered for the host's processors and memory."""
+"""The CPU as a verl platform: verl's accelerator interface over the host's processors and memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from verl.plugin.platform import PlatformBase
 
 
 def _device_module() -> types.ModuleType:
-    """``torch.cpu`` plus the calls that verl makes on ``torch.cuda`` (memory in bytes, of this process or of the host)."""
+    """Return ``torch.cpu`` plus the functions of ``torch.cuda`` that verl calls (memory in bytes)."""
     process = psutil.Process()
 
     def resident(*_: Any, **__: Any) -> int:
@@ -36,7 +36,7 @@ def _device_module() -> types.ModuleType:
     module.__dict__.update({name: value for name, value in vars(torch.cpu).items() if not name.startswith("__")})
     held = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved")
     module.__dict__.update(dict.fromkeys(held, resident))
-    # Seeding is torch.manual_seed's business, which verl calls as well; a CPU has no cache to empty.
+    # verl also calls torch.manual_seed, which seeds the CPU; a CPU has no cache to empty.
     idle = ("empty_cache", "ipc_collect", "reset_peak_memory_stats", "set_per_process_memory_fraction")
     module.__dict__.update(dict.fromkeys((*idle, "manual_seed", "manual_seed_all", "set_device"), nothing))
     module.__dict__.update(mem_get_info=free_and_total, get_rng_state=rng_state, set_rng_state=set_rng_state)
@@ -45,7 +45,7 @@ def _device_module() -> types.ModuleType:
 
 
 class PlatformCPU(PlatformBase):
-    """verl's platform interface for the CPU; one Ray CPU stands where one GPU would."""
+    """verl's platform interface for the CPU; one Ray CPU replaces one GPU."""
 
     device_name = "cpu"
     vendor_name = "cpu"

@@ -20,18 +20,18 @@ from verl.workers.rollout.replica import RolloutMode, RolloutReplica, TokenOutpu
 
 from .generation import Completion, Sampling, TokenModel
 
-# Long enough for the requests of one batch to meet, short beside a generation.
+# Long enough to collect the requests of one batch, short compared with a generation.
 GATHER_SECONDS = 0.02
 BUCKET_BYTES = 256 << 20
 
 
 def server_name(replica_rank: int) -> str:
-    """The server's Ray actor name; each Ray job has a namespace of its own, so jobs do not meet."""
+    """Return the server's Ray actor name; every Ray job has its own namespace, so names of two jobs cannot clash."""
     return f"verl_cpu_rollout_{replica_rank}"
 
 
 class RolloutServer:
-    """Answers generation requests, several in one batch. Runs as an asynchronous Ray actor on its training worker's node."""
+    """Answer generation requests in batches; an asynchronous Ray actor on its training worker's node."""
 
     def __init__(self, config: Any, model_path: str, trust_remote_code: bool, replica_rank: int) -> None:
         threads = os.environ.get("OMP_NUM_THREADS", "1")
@@ -49,7 +49,7 @@ class RolloutServer:
         self._busy = asyncio.Lock()
 
     async def address(self) -> str:
-        """A name for verl's load balancer; nothing listens there."""
+        """Return a name for verl's load balancer; nothing listens there."""
         return f"{ray.util.get_node_ip_address()}:{server_name(self.replica_rank)}"
 
     async def generate(
@@ -60,7 +60,7 @@ class RolloutServer:
         image_data: Any = None,
         video_data: Any = None,
     ) -> TokenOutput:
-        """One completion of ``prompt_ids``. Raises ValueError for images, videos and unsupported sampling parameters."""
+        """Return one completion of ``prompt_ids``. Raises ValueError for images, videos and unsupported sampling parameters."""
         if image_data or video_data:
             raise ValueError("rollout.name=hf generates from text only, but the request has images or videos")
         budget = min(self.config.response_length, self.config.prompt_length + self.config.response_length - len(prompt_ids))
@@ -69,7 +69,7 @@ class RolloutServer:
         self._waiting[sampling].append((list(prompt_ids), answer))
         await asyncio.sleep(GATHER_SECONDS)
         async with self._busy:
-            # Whoever comes first serves all who wait; the others find their answer ready.
+            # The first request generates for all waiting ones; the others find their answer ready.
             if not answer.done():
                 await self._serve(sampling)
         completion = await answer
@@ -82,13 +82,13 @@ class RolloutServer:
         )
 
     async def _serve(self, sampling: Sampling) -> None:
-        """Generate for all requests that wait with the same sampling, at most ``max_num_seqs`` at a time."""
+        """Generate for all waiting requests with the same sampling, at most ``max_num_seqs`` at a time."""
         waiting = self._waiting.pop(sampling)
         for start in range(0, len(waiting), self.config.max_num_seqs):
             batch = waiting[start : start + self.config.max_num_seqs]
             try:
                 completions = await asyncio.to_thread(self.model.generate, [prompt for prompt, _ in batch], sampling)
-            except Exception as error:  # every waiting request must hear of it, or the trainer waits for ever
+            except Exception as error:  # pass it to every waiting request, or the trainer would wait forever
                 for _, answer in batch:
                     if not answer.cancelled():
                         answer.set_exception(error)
@@ -98,31 +98,31 @@ class RolloutServer:
                         answer.set_result(completion)
 
     async def update_weights(self, tensors: dict[str, torch.Tensor], global_steps: int | None, last: bool) -> None:
-        """Take a part of the trainer's weights, never while a generation runs. See TokenModel.load_weights for the errors."""
+        """Load a part of the trainer's weights, never during a generation. Errors: see TokenModel.load_weights."""
         async with self._busy:
             self.model.load_weights(tensors, last=last)
             if last:
                 self.global_steps = global_steps
 
     async def nothing(self, *_: Any, **__: Any) -> None:
-        """Answers verl's calls about GPU memory and profiling. Requests are not aborted: a weight update waits for them."""
+        """Do nothing for verl's calls about GPU memory and profiling. A weight update waits for requests, so none is aborted."""
 
     wake_up = sleep = abort_all_requests = resume_generation = clear_kv_cache = nothing
     release_kv_cache = resume_kv_cache = start_profile = stop_profile = set_global_steps = nothing
 
 
 class CpuReplica(RolloutReplica):
-    """Starts one RolloutServer beside its training worker."""
+    """Start one RolloutServer on the node of its training worker."""
 
     async def launch_servers(self) -> None:
-        """Raises ValueError for a layout this backend does not have."""
+        """Start the server. Raises ValueError for a layout that this backend does not support."""
         if self.world_size != 1:
             raise ValueError(f"rollout.name=hf: one process per replica, got {self.world_size}; set tensor_model_parallel_size=1")
         if self.rollout_mode != RolloutMode.HYBRID:
             raise ValueError(f"rollout.name=hf shares its process with the trainer (hybrid mode), got {self.rollout_mode}")
         node_id = await self.workers[0].__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
-        # No CPU of its own: it works while the trainer waits.
+        # It reserves no CPU: it works while the trainer waits.
         options = {"num_cpus": 0, "scheduling_strategy": here, "max_concurrency": self.max_concurrency}
         actor = ray.remote(RolloutServer).options(name=server_name(self.replica_rank), **options)
         trust_remote_code = bool(self.model_config.get("trust_remote_code", False))
@@ -133,17 +133,17 @@ class CpuReplica(RolloutReplica):
 
 
 class ServerAdapter(BaseRollout):
-    """The training worker's end: sends the weights to the server of the same rank."""
+    """Send the training worker's weights to the server of the same rank."""
 
     def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
         super().__init__(config, model_config, device_mesh)
         self.replica_rank = replica_rank if replica_rank >= 0 else int(os.environ["RANK"])
 
     async def resume(self, tags: list[str]) -> None:
-        """Nothing was released."""
+        """Do nothing: nothing was released."""
 
     async def release(self) -> None:
-        """The host's memory is not shared with a GPU engine: nothing to release."""
+        """Do nothing: no memory is shared with a GPU engine."""
 
     @torch.no_grad()
     async def update_weights(
@@ -162,7 +162,7 @@ class ServerAdapter(BaseRollout):
             raise ValueError("rollout.name=hf takes no LoRA adapters: set actor_rollout_ref.model.lora.merge=True")
         server = ray.get_actor(server_name(self.replica_rank))
         bucket: dict[str, torch.Tensor] = {}
-        # Gathering a tensor is a collective: every rank has to walk through all of them, in order.
+        # Gathering a tensor is a collective: every rank must iterate over all tensors, in order.
         for name, tensor in weights:
             bucket[name] = tensor.detach().cpu().clone()
             if sum(part.nbytes for part in bucket.values()) >= BUCKET_BYTES:

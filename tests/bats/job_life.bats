@@ -93,7 +93,7 @@ print(d.datetime.fromtimestamp(last / 1000, d.timezone.utc).isoformat())' "$JOBS
   [[ $output == '' || $output == 'the end' ]] || fail 'all of it'
   run --separate-stderr 51_logs.sh spoken --since yesterday
   assert_status 2
-  assert_stderr_has "'yesterday' is neither a span nor a moment"
+  assert_stderr_has "'yesterday' is not a duration (10m) or a UTC time"
 }
 
 @test "an unknown id is bad input for every script of a job's life" {

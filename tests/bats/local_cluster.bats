@@ -76,7 +76,7 @@ raylet_of() { # <host>
   run --separate-stderr 01_up.sh
   assert_status 0
   assert_output 'http://127.0.1.10:8380 repaired'
-  assert_stderr_has 'worker-0: its Ray node is dead or half dead'
+  assert_stderr_has 'worker-0: its Ray node is not fully alive'
   [[ $(raylet_of head) == "$head" && -n $(raylet_of worker-0) ]] || fail 'wrong nodes were started'
   foreign_lives
 }

@@ -50,7 +50,7 @@ assert not any("sizes" in row for row in rows[:-1])'
   on_worker_1 unshare --net
   run --separate-stderr 00_prereq_check.sh --nccl --timeout 24
   assert_status 3
-  assert_output '*✗ all-reduce between the workers *worker-0: worker-1 did not come to 127.0.71.11:* in time; worker-1: cannot reach worker-0 at 127.0.71.11:*: Network is unreachable*'
+  assert_output '*✗ all-reduce between the workers *worker-0: worker-1 did not join at 127.0.71.11:* in time; worker-1: cannot reach worker-0 at 127.0.71.11:*: Network is unreachable*'
   assert_output '*→ let the workers reach each other*'
   [[ -z $(all_reduce_pids) ]] || fail "left running: $(all_reduce_pids)"
 }

@@ -76,7 +76,7 @@ nothing_runs() {
   [[ $output == *"✗ same Ray on all hosts"*"$ours on head, worker-0; 2.9.0 on worker-1"* ]] || fail '00 does not tell both'
   run --separate-stderr in_lab 01_up.sh
   assert_status 3
-  assert_stderr_has "worker-1 has Ray 2.9.0, the head has Ray $ours: in one cluster they must be the same"
+  assert_stderr_has "worker-1 has Ray 2.9.0, the head has Ray $ours: they must be the same on all hosts of a cluster"
   on_host worker-1 umount "$metadata"
   run --separate-stderr in_lab 01_up.sh
   assert_status 0
@@ -122,7 +122,7 @@ head_is_gone() { ! on_host head pgrep -x gcs_server; }
   assert_status 0
   nothing_runs
   for host in worker-0 worker-1; do
-    [[ $(tail -n 1 "$LAB_DIR/private/ray/sshf/$host/watchdog.log") == *'told to end' ]] || fail "$(<"$LAB_DIR/private/ray/sshf/$host/watchdog.log")"
+    [[ $(tail -n 1 "$LAB_DIR/private/ray/sshf/$host/watchdog.log") == *'interrupted: ending' ]] || fail "$(<"$LAB_DIR/private/ray/sshf/$host/watchdog.log")"
   done
 }
 

@@ -12,10 +12,10 @@ AXES = {BLOCKS: "│└─", ASCII: "|+-"}
 
 
 def bars(values: Sequence[float | None], width: int, height: int, encoding: str | None) -> list[str]:
-    """``height`` lines of bars over a line of step numbers, at most ``width`` columns wide, from 0 (or the lowest value) up.
+    """Return ``height`` lines of bars over a line of step numbers, at most ``width`` columns wide, from 0 or the lowest value.
 
-    Series longer than the width are averaged into columns; what is no finite number leaves a gap. ``encoding`` is that of the
-    terminal. Empty when there is no number.
+    Average series longer than the width into columns; leave a gap for a value that is not a finite number. ``encoding`` is
+    that of the terminal. Empty when no value is a number.
     """
     known = [value for value in values if value is not None and math.isfinite(value)]
     if not known:
@@ -41,13 +41,13 @@ def bars(values: Sequence[float | None], width: int, height: int, encoding: str 
 
 
 def encoding(environment: Mapping[str, str], of_stream: str | None) -> str | None:
-    """What the terminal understands: Python writes UTF-8 in the C locale too, for which the user may have a reason."""
+    """Return the encoding to draw in: ASCII in the C locale, where Python alone would write UTF-8; else that of the stream."""
     chosen = environment.get("LC_ALL") or environment.get("LANG")
     return "ascii" if chosen in ("C", "POSIX") else of_stream
 
 
 def _columns(values: Sequence[float | None], width: int) -> list[float | None]:
-    """One value a column: short series are stretched up to threefold, long ones averaged."""
+    """Return one value per column: stretch short series up to threefold, average long ones."""
     if len(values) <= width:
         stretch = min(3, width // len(values))
         return [_finite_mean([value]) for value in values for _ in range(stretch)]

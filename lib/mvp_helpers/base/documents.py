@@ -1,4 +1,4 @@
-"""JSON and YAML that people wrote: parsed alike, with the line and column of a mistake and the name of the wrong field."""
+"""Parse JSON and YAML that people write; errors name the line and column of a mistake, or the wrong field."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ T = TypeVar("T")
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key '{key}' stands twice")
-        found[key] = value
-    return found
+        if key in mapping:
+            raise ValueError(f"duplicate key '{key}'")
+        mapping[key] = value
+    return mapping
 
 
 def parse(data: bytes, source: str) -> dict[str, Any]:
-    """A mapping from JSON (``source`` ends in .json) or YAML bytes.
+    """Return the mapping in JSON bytes (when ``source`` ends in .json) or YAML bytes.
 
     Raises:
         BadInput: not UTF-8, a syntax error (with line and column), a repeated key, or not a mapping.
@@ -37,7 +37,7 @@ def parse(data: bytes, source: str) -> dict[str, Any]:
     except RecursionError:
         raise BadInput(f"{source}: nested too deeply") from None
     if not isinstance(document, dict):
-        raise BadInput(f"{source} must hold a mapping of fields, not {_kind(document)}")
+        raise BadInput(f"{source} must contain a mapping of fields, not {_kind(document)}")
     return document
 
 
@@ -56,14 +56,14 @@ def _parse_yaml(text: str, source: str) -> Any:
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        """Refuses repeated keys, which YAML's own loader silently overwrites."""
+        """Refuse repeated keys, which PyYAML's own loader silently overwrites."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen = set()
             for key_node, _ in node.value:
                 key = str(key_node.value)
                 if key in seen:
-                    raise yaml.constructor.ConstructorError(None, None, f"the key '{key}' stands twice", key_node.start_mark)
+                    raise yaml.constructor.ConstructorError(None, None, f"duplicate key '{key}'", key_node.start_mark)
                 seen.add(key)
             return super().construct_mapping(node, deep)
 
@@ -84,7 +84,7 @@ def _kind(value: Any) -> str:
 
 
 def convert(document: Any, kind: type[T], source: str) -> T:
-    """``document`` as a ``kind`` (a msgspec.Struct).
+    """Return ``document`` as a ``kind`` (a msgspec.Struct).
 
     Raises:
         BadInput: names the field, the expected type, and the nearest known field for an unknown one.
@@ -107,7 +107,7 @@ def _explain(message: str, kind: Any) -> str:
 
 
 def _fields_at(kind: Any, path: str) -> list[str]:
-    """Field names of the struct found by walking ``path`` (``ray`` or ``hosts[0]``) from ``kind``."""
+    """Return the field names of the struct found by walking ``path`` (``ray`` or ``hosts[0]``) from ``kind``."""
     for name in re.findall(r"[A-Za-z_]+", path):
         kind = next((field.type for field in msgspec.structs.fields(kind) if field.encode_name == name), None)
         while kind is not None and not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):

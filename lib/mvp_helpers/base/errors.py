@@ -1,4 +1,4 @@
-"""Every failure a user can cause or meet: one message, one exit code, no traceback."""
+"""Errors shown to the user: one message, one exit code, no traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MvpError(Exception):
         self.hint = hint
 
     def show(self) -> str:
-        """The message as printed on stderr: one line, and a second one with the hint."""
+        """Return the message as printed on stderr: one line, and a second one with the hint."""
         return f"{self.label}: {self.what}" + (f"\n  try: {self.hint}" if self.hint else "")
 
 
@@ -36,22 +36,22 @@ class BadInput(MvpError):
 
 
 class Blocked(MvpError):
-    """The environment stops us: nothing is known about the code under test (exit code 3)."""
+    """The environment prevents the run: the result says nothing about the code under test (exit code 3)."""
 
     exit_code = 3
     label = "blocked"
 
 
 class TimedOut(MvpError):
-    """Something took longer than it was given (exit code 4)."""
+    """A time limit passed (exit code 4)."""
 
     exit_code = 4
     label = "timed out"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``" (did you mean 'x'?)"`` for the nearest known word, or an empty string."""
-    import difflib  # 10 ms that only a mistake costs
+    """Return ``" (did you mean 'x'?)"`` for the nearest known word, or an empty string."""
+    import difflib  # takes 10 ms: imported only after a mistake
 
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f" (did you mean '{near[0]}'?)" if near else ""

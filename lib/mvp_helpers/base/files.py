@@ -1,4 +1,4 @@
-"""Files that another host reads: written to a temporary name in the same folder, fsynced, renamed."""
+"""Write files that another host reads: to a temporary name in the same folder, fsynced, then renamed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def replacing(path: Path, mode: int = 0o644) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Replace ``path`` atomically. Raises OSError; the old content stays whole then."""
+    """Replace ``path`` atomically. Raises OSError and keeps the old content."""
     with replacing(path, mode) as temporary:
         temporary.write_bytes(data)
 
@@ -53,7 +53,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file's content, read in 1 MiB pieces."""
+    """Return the hex digest of a file's content, read in 1 MiB pieces."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while piece := stream.read(1 << 20):

@@ -1,4 +1,4 @@
-"""The git command line: bounded in time, never asking for a password, never showing one."""
+"""Run git with time limits and without password prompts; passwords in URLs are removed from its output."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _ENVIRONMENT = {
 
 
 def facts(root: Path, paths: Sequence[str]) -> dict[str, Any]:
-    """Commit, origin (without user names or passwords) and the changed or untracked files among ``paths``.
+    """Return commit, origin (without user names or passwords) and the changed or untracked files among ``paths``.
 
-    ``{"unknown": reason}`` when git cannot tell: provenance that is missing is said to be missing.
+    Returns ``{"unknown": reason}`` when git fails, so that missing provenance is recorded as missing.
     """
     try:
         base = _at(root)
@@ -45,7 +45,7 @@ def _at(root: Path) -> list[str]:
 
 
 def root(path: Path) -> Path | None:
-    """The top folder of the checkout that ``path`` lies in; None when it lies in none."""
+    """Return the top folder of the checkout that contains ``path``; None outside of any checkout."""
     try:
         return Path(_git([*_at(path), "rev-parse", "--show-toplevel"], 30).strip())
     except Blocked:
@@ -53,35 +53,35 @@ def root(path: Path) -> Path | None:
 
 
 def branch(checkout: Path) -> str:
-    """The branch that is checked out; "" when none is. Raises Blocked."""
+    """Return the name of the checked-out branch; "" for a detached HEAD. Raises Blocked."""
     return _git([*_at(checkout), "branch", "--show-current"], 30).strip()
 
 
 def diff(checkout: Path) -> str:
-    """What differs from the last commit, submodules' commits included; "" when nothing does. Raises Blocked."""
+    """Return the diff against the last commit, including submodule commits; "" without changes. Raises Blocked."""
     return _git([*_at(checkout), "diff", "--no-ext-diff", "--no-textconv", "--submodule=short", "HEAD"], 120)
 
 
 def submodules(checkout: Path) -> list[str]:
-    """``git submodule status``, a line each. Raises Blocked."""
+    """Return the lines of ``git submodule status``. Raises Blocked."""
     return _git([*_at(checkout), "submodule", "status"], 60).splitlines()
 
 
 def changed_since(checkout: Path, base: str) -> list[str]:
-    """Files that differ from where this branch left ``base``, uncommitted and untracked ones too. Raises Blocked."""
+    """Return the files changed since this branch left ``base``, including uncommitted and untracked ones. Raises Blocked."""
     commit = _git([*_at(checkout), "merge-base", "--end-of-options", base, "HEAD"], 30).strip()
     tracked = _git([*_at(checkout), "diff", "--name-only", "--no-ext-diff", commit], 60).splitlines()
     return sorted({*tracked, *_git([*_at(checkout), "ls-files", "--others", "--exclude-standard"], 60).splitlines()})
 
 
 def clone(url: str, target: Path, timeout_s: float, say: Callable[[str], None]) -> None:
-    """Clone ``url`` to ``target``, which appears whole or not at all. Raises Blocked after at most ``timeout_s`` seconds."""
+    """Clone ``url`` to a temporary folder and rename it to ``target``. Raises Blocked, after at most ``timeout_s`` seconds."""
     from .shared_storage import remove_tree, writing
 
     say(f"cloning {without_user(url)} into {target}")
     work = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
-        _git(["ls-remote", url, "HEAD"], min(30, timeout_s))  # a network that swallows packets is noticed soon
+        _git(["ls-remote", url, "HEAD"], min(30, timeout_s))  # fails within 30 s where the network drops packets
         with writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             _git(["clone", "--quiet", url, str(work)], timeout_s)
@@ -96,9 +96,9 @@ def clone(url: str, target: Path, timeout_s: float, say: Callable[[str], None]) 
 
 
 def _git(arguments: list[str], timeout_s: float) -> str:
-    """Standard output of git. Raises Blocked with git's last line."""
+    """Return git's standard output. Raises Blocked with the last line of its standard error."""
     try:
-        # Its own session: git's transport helpers survive it otherwise, and keep the pipe open.
+        # A session of its own, so that git's transport helpers can be killed too: they would keep the pipe open.
         process = subprocess.Popen(
             ["git", *arguments],
             stdin=subprocess.DEVNULL,
@@ -125,5 +125,5 @@ def _git(arguments: list[str], timeout_s: float) -> str:
 
 
 def without_user(text: str) -> str:
-    """``text`` with the user names and passwords of its URLs taken out."""
+    """Return ``text`` without the user names and passwords in its URLs."""
     return re.sub(r"//[^/@\s]*@", "//", text)

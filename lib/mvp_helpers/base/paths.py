@@ -1,4 +1,4 @@
-"""The one place that knows where things lie under the shared root and in a job folder (see shared-layout.md)."""
+"""All paths under the shared root and in a job folder (see shared-layout.md)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class SharedRoot:
 
     @property
     def job_index(self) -> Path:
-        """Empty files ``<UTC time>_<id>``: the newest jobs are found without opening thousands of folders."""
+        """Folder of empty files ``<UTC time>_<id>``: lists the newest jobs without opening every job folder."""
         return self.jobs / ".index"
 
     @property
     def active_jobs(self) -> Path:
-        """Empty files ``<id>``, one for each job that has not ended."""
+        """Folder of empty files ``<id>``, one for each job that has not ended."""
         return self.jobs / ".active"
 
     @property
@@ -43,11 +43,11 @@ class SharedRoot:
 
     @property
     def override_cache(self) -> Path:
-        """Hydra configs already composed, by content of snapshot and overrides."""
+        """Cache of composed Hydra configs, by content of snapshot and overrides."""
         return self.root / "common" / "cache" / "overrides"
 
     def head(self, cluster: str) -> Path:
-        """Where that cluster's head is since its last start."""
+        """Return the file with the address of the cluster's head since its last start."""
         return self.root / "ray" / cluster / "head.json"
 
     @property
@@ -60,7 +60,7 @@ class SharedRoot:
 
     @property
     def user_secrets(self) -> Path:
-        """One file (0600) a secret, named as the environment variable it becomes."""
+        """Folder with one file (mode 0600) per secret, named like the environment variable it becomes."""
         return self.root / "user" / "secrets"
 
 
@@ -76,7 +76,7 @@ class JobFolder:
 
     @property
     def secrets(self) -> Path:
-        """The values of the job's secrets while it lives; outside its folder, which is there to be shown around."""
+        """The values of the job's secrets while it runs; outside the job folder, because people share job folders."""
         return SharedRoot(self.path.parents[1]).user_secrets / ".jobs" / self.submission_id
 
     @property
@@ -84,7 +84,7 @@ class JobFolder:
         return self.path / "config"
 
     def job_spec(self, suffix: str = ".json") -> Path:
-        """The user's bytes; the suffix is that of the file the user gave (.json or .yaml)."""
+        """Return the file with the user's JobSpec, byte for byte; ``suffix`` is that of the given file (.json or .yaml)."""
         return self.config / f"job_spec{suffix}"
 
     @property
@@ -113,7 +113,7 @@ class JobFolder:
 
     @property
     def log_times(self) -> Path:
-        """When the driver log grew (see ``log_times.py``); it grows as long as the job runner lives."""
+        """Times at which the driver log grew (see ``log_times.py``); appended to as long as the job runner lives."""
         return self.logs / "driver.times"
 
     @property
@@ -126,7 +126,7 @@ class JobFolder:
 
     @property
     def metrics(self) -> Path:
-        """One JSON object a step, as verl's file logger writes it: ``{"step": 1, "data": {...}}``."""
+        """One JSON object per step, as verl's file logger writes it: ``{"step": 1, "data": {...}}``."""
         return self.path / "metrics.jsonl"
 
     @property
@@ -147,7 +147,7 @@ class E2eRun:
 
     @property
     def request(self) -> Path:
-        """What was asked for, and the state of the checkouts it began with."""
+        """The request, and the state of the checkouts at the start."""
         return self.path / "run.json"
 
     @property
@@ -159,7 +159,7 @@ class E2eRun:
         return self.path / f"summary.{suffix}"
 
     def tries(self, step: str) -> list[Path]:
-        """The folders of a step's tries, the oldest first."""
+        """Return the folders of a step's tries, oldest first."""
         return sorted((self.path / "steps" / step).glob("try-*"), key=lambda folder: int(folder.name.removeprefix("try-")))
 
     def next_try(self, step: str) -> Path:

@@ -1,4 +1,4 @@
-"""Processes of this host as /proc tells them: proving that one is ours, ending exactly those, and naming who holds a port."""
+"""Processes of this host, read from /proc: identify our own, end exactly those, and name the holder of a port."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ LISTENING = "0A"
 
 
 def die_with_parent() -> None:
-    """In a child before it starts: SIGKILL when its parent ends, so that it does not work on unseen. Source: prctl(2)."""
+    """Call in a child before it starts: the kernel sends it SIGKILL when its parent ends. Source: prctl(2)."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def boot_id() -> str:
-    """Changes with every boot of the machine: process ids and start times mean nothing across it."""
+    """Return an id that changes with every boot: process ids and start times are valid only within one boot."""
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks after boot at which a process started; None when it is gone, or only waits to be reaped."""
+    """Return the start time of a process in clock ticks after boot; None when it has ended, even if not yet reaped."""
     try:
-        # The command name in field 2 may hold spaces and brackets: count from the last bracket on.
+        # The command name in field 2 may contain spaces and brackets: count fields after the last bracket.
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
@@ -39,60 +39,62 @@ def start_time(pid: int) -> int | None:
 
 
 def command(pid: int) -> str:
-    """The command line, for messages; empty when it cannot be read."""
+    """Return the command line, for messages; empty when it cannot be read."""
     with contextlib.suppress(OSError):
         return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     return ""
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The variables a process was started with. Raises OSError when it is gone, or another user's."""
+    """Return the variables a process was started with. Raises OSError when it has ended or belongs to another user."""
     raw = (PROC / str(pid) / "environ").read_bytes().decode(errors="surrogateescape")
     return dict(item.split("=", 1) for item in raw.split("\0") if "=" in item)
 
 
 def pids() -> list[int]:
-    """Every process this host shows us."""
+    """Return the ids of all processes visible in /proc."""
     return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
 
 
 def holding(variable: str, value: str) -> list[int]:
-    """Processes that were started with ``variable=value`` in their environment, this one excepted."""
+    """Return the ids of processes started with ``variable=value`` in their environment, except this process."""
     wanted = f"\0{variable}={value}\0".encode()
-    found = []
+    holders = []
     for pid in pids():
         with contextlib.suppress(OSError):
             if wanted in b"\0" + (PROC / str(pid) / "environ").read_bytes() and pid != os.getpid():
-                found.append(pid)
-    return found
+                holders.append(pid)
+    return holders
 
 
 def renamed_by_ray(folder: Path) -> list[int]:
-    """Ray's processes that write under ``folder``. Some rename themselves to ``ray::…`` over their own environment, so that no
-    variable in it proves anything any more; the log files they hold open do."""
-    found = []
+    """Return the ids of Ray's processes that hold files open under ``folder``.
+
+    Some rename themselves to ``ray::…``, which overwrites their environment: their open log files identify them instead.
+    """
+    writers = []
     for pid in pids():
         if command(pid).startswith("ray::"):
             with contextlib.suppress(OSError):
                 held = (os.readlink(link) for link in (PROC / str(pid) / "fd").iterdir())
                 if any(Path(target).is_relative_to(folder) for target in held):
-                    found.append(pid)
-    return found
+                    writers.append(pid)
+    return writers
 
 
 def end(find: Callable[[], Iterable[int]], term_s: float, kill_s: float = 5.0) -> list[int]:
-    """End all processes that ``find`` names, and those it names meanwhile: TERM, after ``term_s`` seconds KILL.
+    """End all processes that ``find`` returns, also those it returns later: SIGTERM, and after ``term_s`` seconds SIGKILL.
 
-    Returns what is still there ``kill_s`` seconds after that (normally nothing).
+    Returns the processes that still run ``kill_s`` seconds after that (normally none).
     """
     for number, patience in ((signal.SIGTERM, term_s), (signal.SIGKILL, kill_s)):
-        told: set[int] = set()
+        signalled: set[int] = set()
         deadline = time.monotonic() + patience
         while left := set(find()):
-            for pid in left - told:
+            for pid in left - signalled:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
-            told |= left
+            signalled |= left
             if time.monotonic() > deadline:
                 break
             time.sleep(0.05)
@@ -102,7 +104,7 @@ def end(find: Callable[[], Iterable[int]], term_s: float, kill_s: float = 5.0) -
 
 
 def can_listen(ip: str, port: int) -> bool:
-    """Whether ``ip:port`` is free to listen on (``ip`` "" means all addresses). Raises OSError when that can never be."""
+    """Return whether ``ip:port`` is free to listen on (``ip`` "" means all addresses). Raises OSError if ``ip`` is not local."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -116,7 +118,7 @@ def can_listen(ip: str, port: int) -> bool:
 
 
 def holder(ip: str, port: int) -> str:
-    """Who holds ``ip:port``, in words, as far as /proc shows it to this user."""
+    """Describe who holds ``ip:port``, as far as this user can see it in /proc."""
     inodes = set()
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
@@ -135,7 +137,7 @@ def holder(ip: str, port: int) -> str:
 
 
 def _address(text: str) -> str:
-    """An address of /proc/net/tcp{,6}: hex words in host byte order; an IPv4 address inside IPv6 is shown as IPv4."""
+    """Convert an address of /proc/net/tcp{,6} (hex words in host byte order); an IPv4-mapped IPv6 address becomes IPv4."""
     raw = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
     if len(raw) == 16 and raw[:12] == b"\0" * 10 + b"\xff\xff":
         raw = raw[12:]

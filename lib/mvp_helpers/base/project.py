@@ -1,4 +1,4 @@
-"""This project as it is put on hosts that do not see our disk: which files, and one name for exactly these contents."""
+"""The files of this project that are deployed to other hosts, and a version that identifies their contents."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ PARTS = ("lib", "scripts", "templates", "README.md", "pyproject.toml", "requirem
 
 
 def files() -> list[Path]:
-    """What is deployed, relative to the project, in a fixed order; nothing that running it leaves behind."""
-    found: list[Path] = []
+    """Return the deployed files, relative to the project, sorted; without bytecode and hidden files."""
+    paths: list[Path] = []
     for part in PARTS:
         path = PROJECT / part
-        found += [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
-    relative = sorted(file.relative_to(PROJECT) for file in found if file.exists())
+        paths += [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    relative = sorted(file.relative_to(PROJECT) for file in paths if file.exists())
     return [file for file in relative if file.suffix != ".pyc" and not any(part.startswith(".") for part in file.parts)]
 
 
 def version() -> str:
-    """The same for the same files, on every machine: a deployed copy knows its own name."""
-    seen = hashlib.sha256()
+    """Return the package version and a hash of all deployed files: equal for equal files on every machine."""
+    digest = hashlib.sha256()
     for file in files():
         data = (PROJECT / file).read_bytes()
-        seen.update(f"{file}\0{len(data)}\0".encode() + data)
-    return f"{__version__}-{seen.hexdigest()[:10]}"
+        digest.update(f"{file}\0{len(data)}\0".encode() + data)
+    return f"{__version__}-{digest.hexdigest()[:10]}"

@@ -1,6 +1,6 @@
-"""Secrets nobody named as such: what by its name or its look is one is masked before it leaves a host in a report.
+"""Mask values that look like secrets, by their name or format, before they leave a host in a report.
 
-A report is made to be shown around, so in doubt it is masked. Values that a JobSpec names as secrets: see ``job_secrets``.
+People share reports, so mask in doubt. For values that a JobSpec names as secrets see ``job_secrets``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _NAME = (
     r"[\w.-]*(?:token(?![a-z.-]|_[a-z])|secret|passw(?:or)?d|passphrase|credential|api_?key|access_?key|private_?key|signing_?key)"
     r"(?![\w.-]*(?:_file|_path|_dir|_mode|_id|s)\b)[\w.-]*"
 )
-"""Of a token there are many harmless kinds: only one whose name ends so is meant."""
+"""Match "token" only at the end of a name: max_tokens is harmless."""
 _SECRET_NAME = re.compile(rf"(?i)(?:{_NAME}|(?:\w+_)?(?:key|auth|pat|pwd))")
 _LOOKS = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|sk-[\w-]{20,}|nvapi-[\w-]{20,}|glpat-[\w-]{16,}"
@@ -23,7 +23,7 @@ _LOOKS = re.compile(
 )
 _URL = re.compile(r"(\w+://)[^/\s:@'\"]*:[^/\s@'\"]+@")
 _BEARER = re.compile(r"(?i)\b(bearer|basic) +[\w.~+/-]{12,}=*")
-# NAME=value, "name": "value", name: value, --name value; a value of the shell's or of YAML is one word, or quoted.
+# NAME=value, "name": "value", name: value, --name value; in shell and YAML a value is one word, or quoted.
 _ASSIGNED = re.compile(
     rf"(?i)(?<![\w.-])(?P<name>{_NAME})(?P<is>[\"']?\s*[=:]\s*|\s+(?=\S{{8}}))(?P<value>\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s,;&\"'}}\]]+)"
 )
@@ -31,7 +31,7 @@ _PLAIN = re.compile(r"(?i)[\"']?(?:true|false|none|null|-?\d{1,7}(?:\.\d+)?|\$?\
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables, in order of their names, with the values masked of which name or look says that they are secret."""
+    """Return the variables sorted by name, with values masked whose name or format marks them as secret."""
     shown = {}
     for name, value in sorted(variables.items()):
         secret = _SECRET_NAME.fullmatch(name) and not _PLAIN.fullmatch(value)
@@ -40,7 +40,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def text(value: str) -> str:
-    """A text in which values of secret names, and words that look like secrets, are masked."""
+    """Return ``value`` with the values of secret names, and words that look like secrets, masked."""
     value = _LOOKS.sub(MASKED, value)
     value = _URL.sub(rf"\1{MASKED}@", value)
     value = _BEARER.sub(rf"\1 {MASKED}", value)
@@ -48,13 +48,13 @@ def text(value: str) -> str:
 
 
 def data(value: bytes) -> bytes:
-    """``text`` for bytes of any encoding."""
+    """Mask bytes of any encoding, like ``text``."""
     return text(value.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 def _mask(match: re.Match[str]) -> str:
     spaced = not re.search("[=:]", match["is"])
-    # "token passed" is prose; "--token abc123def" is an option: without = or : only an option's value is one.
+    # "token passed" is prose, "--token abc123def" an option: without = or : mask only the values of options.
     if _PLAIN.fullmatch(match["value"]) or (spaced and not match["name"].startswith("-")):
         return match[0]
     quote = match["value"][0] if match["value"][0] in "\"'" else ""

@@ -1,4 +1,4 @@
-"""Storage that several hosts write: a lock that says who holds it, symlinks replaced atomically, errors that name the place."""
+"""Storage that several hosts write: locks that record their holder, atomic symlinks, errors that name the path."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .errors import Blocked, TimedOut
 
 @contextlib.contextmanager
 def writing(place: Path) -> Iterator[None]:
-    """Turn an OSError of the block into Blocked: full, read-only or missing storage says nothing about the user's input."""
+    """Turn an OSError of the block into Blocked: full, read-only or missing storage is not the user's mistake."""
     try:
         yield
     except OSError as error:
@@ -29,7 +29,7 @@ def writing(place: Path) -> Iterator[None]:
 
 
 def point_to(link: Path, target: str) -> None:
-    """Make ``link`` a symlink to ``target``, atomically: readers see the old target or the new one. Raises OSError."""
+    """Make ``link`` a symlink to ``target``, atomically. Raises OSError."""
     with contextlib.suppress(OSError):
         if os.readlink(link) == target:
             return
@@ -43,7 +43,7 @@ def point_to(link: Path, target: str) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file, a symlink or a folder, also a read-only one; quiet when it does not exist."""
+    """Remove a file, a symlink or a folder, also a read-only one; do nothing when it does not exist."""
     if path.is_symlink() or path.is_file():
         path.unlink(missing_ok=True)
         return
@@ -57,16 +57,16 @@ def remove_tree(path: Path) -> None:
 def locked(
     path: Path, reason: str, say: Callable[[str], None], *, stale_after_s: float = 120, wait_s: float = 7200, poll_s: float = 0.2
 ) -> Iterator[None]:
-    """Hold the lock folder ``path`` during the block; ``holder.json`` in it says who holds it, since when and why.
+    """Hold the lock folder ``path`` during the block; its ``holder.json`` records holder, start time and reason.
 
-    A holder whose process is provably gone (same boot, same PID namespace) is replaced at once, any other one when its
-    heartbeat stood still for ``stale_after_s`` seconds of this process's own clock: clocks of two hosts are never compared.
+    Replace a holder at once when its process has provably ended (same boot, same PID namespace), any other holder when its
+    heartbeat has not changed for ``stale_after_s`` seconds by this process's clock: clocks of two hosts are never compared.
 
     Raises:
-        TimedOut: someone else still holds it after ``wait_s`` seconds.
+        TimedOut: another process still holds the lock after ``wait_s`` seconds.
         Blocked: the lock cannot be written.
     """
-    from .times import now as utc_now  # here, because finding an unchanged snapshot should not wait for msgspec
+    from .times import now as utc_now  # imported here: finding an unchanged snapshot needs no lock
 
     me = {**_identity(), "reason": reason, "since": utc_now(), "token": os.urandom(16).hex()}
     with writing(path):
@@ -80,7 +80,7 @@ def locked(
         done.set()
         heartbeat.join()
         if _holder(path)[0] == me:
-            # Renamed first, so that nobody ever sees the lock without its holder.
+            # Rename before removing: no reader sees the lock without its holder.
             trash = path.with_name(f"{path.name}.{me['token']}")
             with contextlib.suppress(OSError):
                 path.rename(trash)
@@ -123,7 +123,7 @@ def _acquire(path: Path, me: dict[str, Any]) -> bool:
 
 
 def _take_over(path: Path, dead: dict[str, Any], me: dict[str, Any], *, force: bool) -> bool:
-    """Replace the holder ``dead`` by ``me``; False when another process was quicker. ``force`` clears what a dead taker left."""
+    """Replace the holder ``dead`` by ``me``; False when another process was faster. ``force`` removes a dead taker's claim."""
     claim = path / "takeover"
     try:
         claim.mkdir()
@@ -135,7 +135,7 @@ def _take_over(path: Path, dead: dict[str, Any], me: dict[str, Any], *, force: b
     except FileNotFoundError:
         return False
     try:
-        # Between judging and claiming, another process may have taken over already: its holder is not the dead one.
+        # Another process may have taken over between the check and this claim: then the holder is not the dead one.
         if _holder(path)[0] != dead:
             return False
         files.write_json(path / "holder.json", me)
@@ -146,7 +146,7 @@ def _take_over(path: Path, dead: dict[str, Any], me: dict[str, Any], *, force: b
 
 
 def _holder(path: Path) -> tuple[dict[str, Any], int]:
-    """What ``holder.json`` says and when it was touched last (ns); an empty holder when it is missing or half-written."""
+    """Return ``holder.json`` and its modification time (ns); an empty holder when it is missing or half-written."""
     try:
         with (path / "holder.json").open() as stream:
             return dict(json.load(stream)), os.fstat(stream.fileno()).st_mtime_ns
@@ -165,7 +165,7 @@ def _identity() -> dict[str, Any]:
 
 
 def _pid_space() -> str:
-    """Where a PID means the same process: one boot of one kernel, one PID namespace. Host names are not unique enough."""
+    """Return an id of the boot and the PID namespace, within which a PID is one process. Host names are not unique enough."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + " " + os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -173,7 +173,7 @@ def _pid_space() -> str:
 
 
 def _start_ticks(pid: int) -> str:
-    """Start time of a process in clock ticks since boot (field 22 of its stat file); empty when there is no such process."""
+    """Return a process's start time in clock ticks since boot (field 22 of its stat file); empty without such a process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:

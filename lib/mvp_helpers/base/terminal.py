@@ -1,4 +1,4 @@
-"""What a terminal shows: aligned columns, cut lines, colour only where a person reads."""
+"""Format text for a terminal: aligned columns, shortened lines, colour only for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLOURS = {
 
 
 def columns(titles: list[str], rows: list[list[str]], width: int, colour: bool) -> list[str]:
-    """Aligned lines; the last column takes what room is left."""
+    """Return aligned lines; the last column gets the remaining width."""
     wide = [max(len(row[at]) for row in [titles, *rows]) for at in range(len(titles))]
     lines = []
     for row in [titles, *rows]:
@@ -28,11 +28,11 @@ def columns(titles: list[str], rows: list[list[str]], width: int, colour: bool) 
 
 
 def cut(line: str, width: int) -> str:
-    """``line`` on one line of at most ``width`` columns, with an ellipsis where it was longer."""
+    """Return ``line`` on one line of at most ``width`` columns, with an ellipsis where it was longer."""
     line = " ".join(line.split("\n"))
     return line if len(line) <= width else line[: max(1, width - 1)] + "…"
 
 
 def wants_colour(is_terminal: bool) -> bool:
-    """Colour only for a person (https://no-color.org)."""
+    """Return whether to use colour: on a terminal, unless the user refuses it (https://no-color.org)."""
     return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

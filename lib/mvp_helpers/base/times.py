@@ -1,4 +1,4 @@
-"""Moments (UTC, ISO 8601, as in ``result.json``) and spans (seconds), and how people read and write them."""
+"""Convert times (UTC, ISO 8601, as in ``result.json``) and durations (seconds) to and from the form people use."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def now() -> str:
-    """UTC, ISO 8601 with milliseconds."""
+    """Return the current time: UTC, ISO 8601 with milliseconds."""
     return moment_of(time.time())
 
 
 def seconds_of(moment: str) -> float:
-    """Unix time of an ISO 8601 moment. Raises ValueError for anything else."""
+    """Return the Unix time of an ISO 8601 time. Raises ValueError for anything else."""
     return dt.datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
 
 
 def since(text: str) -> float:
-    """Unix time of ``10m`` (so long ago: s, m, h, d) or of a moment in UTC (``2026-01-31T23:59``). Raises BadInput."""
+    """Return the Unix time of ``10m`` (that long ago; s, m, h, d) or of a UTC time (``2026-01-31T23:59``). Raises BadInput."""
     if match := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text):
         return time.time() - float(match[1]) * UNITS_S[match[2]]
     try:
         moment = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        raise BadInput(f"'{text}' is neither a span nor a moment", hint="10m, 1.5h, or 2026-01-31T23:59:59 (UTC)") from None
+        raise BadInput(
+            f"'{text}' is not a duration (10m) or a UTC time (2026-01-31T23:59)", hint="10m, 1.5h, or 2026-01-31T23:59:59 (UTC)"
+        ) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=dt.timezone.utc)).timestamp()
 
 
 def moment_of(seconds: float) -> str:
-    """The ISO 8601 moment, in milliseconds, of a Unix time."""
+    """Return the ISO 8601 time, in milliseconds, of a Unix time."""
     return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def clock(seconds: float) -> str:
-    """``0.8s``, ``42s``, ``1m12s``, ``2h05m``."""
+    """Format a duration: ``0.8s``, ``42s``, ``1m12s``, ``2h05m``."""
     if seconds < 10:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(round(seconds), 60)

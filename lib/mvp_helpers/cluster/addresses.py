@@ -1,4 +1,4 @@
-"""Addresses that a cluster file may leave open: a host's own, and where the head is since its last start."""
+"""Addresses that a cluster file may omit: a host's own, and that of the head since its last start."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..base.paths import SharedRoot
 from .cluster_file import Cluster
 
 ANYWHERE = "192.0.2.1"
-"""An address outside of every network (RFC 5737): the way to it is the default route. Nothing is sent there."""
+"""An address outside of every network (RFC 5737), reached through the default route. Nothing is sent there."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """``head.json``: the head that was started last. It outlives a head that was killed; one that is stopped removes it."""
+    """``head.json``: the head that was started last. Stopping the head removes it; killing the head does not."""
 
     ip: str
     port: int
@@ -33,10 +33,10 @@ def _file(cluster: Cluster) -> Path:
 
 
 def own(cluster: Cluster) -> str:
-    """The address by which this host is reached on the way to the head, or else on its default route.
+    """Return this host's address on the route to the head, or else on its default route.
 
     Raises:
-        Blocked: it has neither, nor an address that its own name stands for.
+        Blocked: it has neither route, and its host name has no address.
     """
     for target in filter(None, (cluster.head.ip, ANYWHERE)):
         with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -46,24 +46,24 @@ def own(cluster: Cluster) -> str:
         for address in socket.gethostbyname_ex(socket.gethostname())[2]:
             if not address.startswith("127."):
                 return address
-    raise Blocked(f"{socket.gethostname()}: this host has no address that others could reach", hint="ip: in the cluster file")
+    raise Blocked(f"{socket.gethostname()}: this host has no address that other hosts can reach", hint="ip: in the cluster file")
 
 
 def publish(cluster: Cluster, head: Head) -> None:
-    """Tell all hosts where the head is."""
+    """Write the head's address where all hosts read it."""
     path = _file(cluster)
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_json(path, msgspec.to_builtins(head))
 
 
 def withdraw(cluster: Cluster, instance: str) -> None:
-    """The head named ``instance`` has been stopped; a later one's word stays."""
+    """Remove the record of the head named ``instance``, which was stopped; keep that of a later head."""
     if (head := published(cluster)) and head.instance == instance:
         _file(cluster).unlink(missing_ok=True)
 
 
 def published(cluster: Cluster) -> Head | None:
-    """Where the head is since its last start; None when no head was started, or it was stopped."""
+    """Return the head that was started last; None when none was started, or it was stopped."""
     try:
         return msgspec.json.decode(_file(cluster).read_bytes(), type=Head)
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -71,7 +71,7 @@ def published(cluster: Cluster) -> Head | None:
 
 
 def with_head(cluster: Cluster) -> Cluster:
-    """The cluster with its head where the head itself says that it is; as the cluster file says where no head has spoken."""
+    """Return the cluster with the published address of its head; unchanged when no head has published one."""
     head = published(cluster)
     if head is None or head.ip == cluster.head.ip:
         return cluster

@@ -1,7 +1,7 @@
-"""Script 00's ``--nccl``: how fast do the workers add up a tensor between them? Needs no Ray, and leaves nothing behind.
+"""Script 00's ``--nccl``: measure how fast the workers all-reduce a tensor. Needs no Ray, leaves nothing behind.
 
-On every worker ``measure`` starts its share of the processes (one a GPU; with gloo one a worker), each of them this file as a
-program. They meet at the first worker's address, prove that the sum is right, and time sums of growing size.
+On every worker ``measure`` starts its share of the processes (one per GPU; with gloo one per worker), each running this file as a
+program. They meet at the first worker's address, check that the sum is right, and time sums of growing size.
 
     algorithm bandwidth = bytes of the tensor / seconds of one all-reduce
     bus bandwidth       = algorithm bandwidth * 2 (n - 1) / n, n processes: what each link carries, whatever n is
@@ -29,17 +29,17 @@ from .cluster_file import Cluster
 
 MIB = 1 << 20
 SIZES = {"nccl": (1 * MIB, 16 * MIB, 256 * MIB), "gloo": (MIB // 16, 1 * MIB, 16 * MIB)}
-"""Bytes of float32; the largest is what training sends at once, and bounds the memory that is taken."""
+"""Bytes of float32; the largest is as large as a message in training, and limits the memory used."""
 WARM_UP = 2
 MOST_TIMES = 20
 SECONDS_EACH = 1.0
 JOIN_SHARE = 2 / 3
-"""Of the whole time-out: importing torch and finding each other takes longer than measuring."""
+"""Share of the time-out for joining: importing torch and connecting takes longer than measuring."""
 SIOCGIFADDR = 0x8915
 
 
 class Bandwidth(msgspec.Struct, frozen=True, kw_only=True):
-    """One size: the mean time of an all-reduce on the slowest process, and what follows from it (GB/s are 1e9 bytes a second)."""
+    """One size: mean seconds of an all-reduce on the slowest process, and the bandwidths (GB/s: 1e9 bytes per second)."""
 
     bytes: int
     seconds: float
@@ -48,7 +48,7 @@ class Bandwidth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process is told on its stdin. ``rank`` is its number among ``names``, which tell each process's worker."""
+    """The task of one process, read from its stdin. ``names`` has each process's worker, at the index of its ``rank``."""
 
     names: list[str]
     rank: int
@@ -61,7 +61,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What a worker says: its problem ("" is none); only the first one has the figures."""
+    """A worker's answer: its problem ("" for none); only the first worker's has the figures."""
 
     name: str
     backend: str = ""
@@ -71,7 +71,7 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 
 def bandwidth(size: int, seconds: float, world_size: int) -> Bandwidth:
-    """Figures for ``size`` bytes summed over ``world_size`` processes in ``seconds``."""
+    """Return the figures for ``size`` bytes summed over ``world_size`` processes in ``seconds``."""
     algorithm = size / seconds / 1e9
     return Bandwidth(
         bytes=size, seconds=seconds, algorithm_gb_s=algorithm, bus_gb_s=algorithm * 2 * (world_size - 1) / world_size
@@ -79,14 +79,14 @@ def bandwidth(size: int, seconds: float, world_size: int) -> Bandwidth:
 
 
 def free_port(cluster: Cluster) -> int:
-    """A port where the first worker's processes can listen; called on that worker."""
+    """Return a port on which the first worker's processes can listen; call it on that worker."""
     with socket.socket() as probe:
         probe.bind((cluster.workers[0].ip, 0))
         return int(probe.getsockname()[1])
 
 
 def tasks(cluster: Cluster, name: str, port: int, timeout_s: float) -> list[Task]:
-    """What each of this worker's processes has to do."""
+    """Return the tasks of this worker's processes."""
     each = cluster.worker.num_gpus if cluster.device == "cuda" else 1
     names = [worker.name for worker in cluster.workers for _ in range(each)]
     return [
@@ -105,7 +105,7 @@ def tasks(cluster: Cluster, name: str, port: int, timeout_s: float) -> list[Task
 
 
 def measure(cluster: Cluster, name: str, port: int, timeout_s: float) -> Outcome:
-    """Run this worker's processes to their end, for ``timeout_s`` seconds at most; returns the first problem, or the figures."""
+    """Run this worker's processes for at most ``timeout_s`` seconds; return the first problem, or the figures."""
     children = [(task, *_start(task)) for task in tasks(cluster, name, port, timeout_s)]
     deadline = time.monotonic() + timeout_s
     answers = [_answer(task, child, errors, deadline) for task, child, errors in children]
@@ -147,18 +147,18 @@ def _answer(task: Task, child: subprocess.Popen[bytes], errors: Any, deadline: f
 
 
 def take_part(task: Task) -> Outcome:
-    """One process: meet the others, prove the sum, time it."""
+    """Run one process: meet the others, check the sum, time it."""
     outcome = Outcome(name=task.names[task.rank], backend=task.backend, processes=len(task.names))
     try:
         outcome.sizes = _timed(task, _meet(task, time.monotonic() + task.timeout_s * JOIN_SHARE))
-    except (OSError, RuntimeError) as error:  # torch's own errors are RuntimeErrors
+    except (OSError, RuntimeError) as error:  # torch raises RuntimeError
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        outcome.problem = " … ".join(dict.fromkeys((lines[0][:200], lines[-1][:200])))  # NCCL says why in its last line
+        outcome.problem = " … ".join(dict.fromkeys((lines[0][:200], lines[-1][:200])))  # NCCL gives the reason in its last line
     return outcome
 
 
 def _meet(task: Task, deadline: float) -> Any:
-    """The store all processes share. Raises OSError that names the worker which did not come, or the address not reached."""
+    """Return the store that all processes share. Raises OSError with the missing workers, or the unreachable address."""
     from torch.distributed import TCPStore
 
     first, here = task.rank == 0, f"{task.address}:{task.port}"
@@ -182,7 +182,7 @@ def _meet(task: Task, deadline: float) -> Any:
     # The first process answers at the deadline.
     store.wait(["missing"], left() + dt.timedelta(seconds=5))
     if absent := store.get("missing").decode():
-        raise OSError(f"{absent} did not come to {here} in time")
+        raise OSError(f"{absent} did not join at {here} in time")
     return store
 
 
@@ -207,7 +207,7 @@ def _timed(task: Task, store: Any) -> list[Bandwidth]:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     elif interface := interface_of(task.ip):
-        # Left alone, gloo listens where the host's name points, often to 127.0.1.1.
+        # By default gloo listens at the address of the host's name, often 127.0.1.1.
         os.environ["GLOO_SOCKET_IFNAME"] = interface
     patience = dt.timedelta(seconds=task.timeout_s)
     dist.init_process_group(task.backend, store=store, rank=task.rank, world_size=world, timeout=patience)
@@ -226,7 +226,7 @@ def _timed(task: Task, store: Any) -> list[Bandwidth]:
             torch.cuda.synchronize()
         return slowest((time.perf_counter() - began) / times)
 
-    found = []
+    figures = []
     try:
         for size in SIZES[task.backend]:
             tensor = torch.full((size // 4,), float(task.rank + 1), device=device)
@@ -239,19 +239,19 @@ def _timed(task: Task, store: Any) -> list[Bandwidth]:
             tensor.zero_()
             once = seconds_of(tensor, WARM_UP)
             times = max(1, min(MOST_TIMES, int(SECONDS_EACH / once)))
-            found.append(bandwidth(size, seconds_of(tensor, times), world))
+            figures.append(bandwidth(size, seconds_of(tensor, times), world))
         dist.barrier()
     finally:
         dist.destroy_process_group()
-    # The first process holds the store: it leaves last.
+    # The first process serves the store, so it exits last.
     store.add("done", 1)
     while task.rank == 0 and store.add("done", 0) < world:
         time.sleep(0.02)
-    return found if task.rank == 0 else []
+    return figures if task.rank == 0 else []
 
 
 def interface_of(ip: str) -> str:
-    """The network interface that has that address; "" when there is none by that name. 127.x.y.z all belong to lo."""
+    """Return the network interface with address ``ip``; "" without one. All of 127.0.0.0/8 belongs to lo."""
     if ip.startswith("127."):
         return "lo"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -264,10 +264,10 @@ def interface_of(ip: str) -> str:
 
 
 if __name__ == "__main__":
-    told = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
     out = os.dup(1)
-    os.dup2(2, 1)  # what libraries print is not our answer
-    # Killed with its parent, and bounded even if that hangs.
-    signal.alarm(int(told.timeout_s) + 10)
-    os.write(out, msgspec.json.encode(take_part(told)))
-    os._exit(0)  # not held up by a library's threads
+    os.dup2(2, 1)  # libraries that print must not corrupt the answer
+    # The parent kills it at the time-out; the alarm is for a parent that hangs.
+    signal.alarm(int(task.timeout_s) + 10)
+    os.write(out, msgspec.json.encode(take_part(task)))
+    os._exit(0)  # without waiting for libraries' threads

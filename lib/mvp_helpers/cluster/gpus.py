@@ -1,4 +1,4 @@
-"""What a host says about its NVIDIA GPUs and their links: nvidia-smi, torch, sysfs, and the variables that hide GPUs."""
+"""Facts about a host's NVIDIA GPUs and their links, from nvidia-smi, torch, sysfs and the variables that hide GPUs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ VERBS = Path("/dev/infiniband")
 
 TORCH = """
 import json, torch, warnings
-with warnings.catch_warnings(record=True) as told:
+with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
 built = torch.version.cuda or torch.version.hip
-why = str(told[0].message) if told else "" if built else "built without CUDA"
+why = str(caught[0].message) if caught else "" if built else "built without CUDA"
 print(json.dumps([count, torch.__version__, built or "", why]))
 """
 
 
 class Gpu(msgspec.Struct, frozen=True):
-    """One line of nvidia-smi; ``uuid`` tells the same GPU from another on whatever host it is seen."""
+    """One line of nvidia-smi; ``uuid`` identifies the GPU on every host that sees it."""
 
     index: str
     uuid: str
@@ -43,14 +43,14 @@ class Gpu(msgspec.Struct, frozen=True):
 
 
 class GpuFacts(msgspec.Struct, kw_only=True):
-    """What one host says about its GPUs; problems as texts ("" is none)."""
+    """GPU facts of one host; problems are texts ("" for none)."""
 
     gpus: list[Gpu] = []
     driver: str = ""
     problem: str = ""
-    """Why nvidia-smi told nothing."""
+    """Why nvidia-smi gave no facts."""
     selectors: dict[str, str] = {}
-    """Those of ``GPU_SELECTORS`` that are set where Ray's node is, or would be, started."""
+    """Those of ``GPU_SELECTORS`` that are set in the environment of the host's Ray node, or of the shell that would start it."""
     torch_count: int = 0
     torch_version: str = ""
     torch_problem: str = ""
@@ -59,20 +59,20 @@ class GpuFacts(msgspec.Struct, kw_only=True):
 
     @property
     def visible(self) -> list[Gpu]:
-        """The GPUs that ``CUDA_VISIBLE_DEVICES`` leaves, in its order; as in CUDA, nothing counts after the first unknown one."""
+        """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` selects, in its order; like CUDA, stop at the first unknown one."""
         if "CUDA_VISIBLE_DEVICES" not in self.selectors:
             return self.gpus
-        found = []
+        selected = []
         for word in map(str.strip, self.selectors["CUDA_VISIBLE_DEVICES"].split(",")):
             named = [gpu for gpu in self.gpus if word == gpu.index or (word.startswith("GPU-") and gpu.uuid.startswith(word))]
             if len(named) != 1:
                 break
-            found += named
-        return found
+            selected += named
+        return selected
 
 
 def look(environment: Mapping[str, str]) -> GpuFacts:
-    """Everything about this host's GPUs. ``environment`` is that of the host's Ray node, or of who would start it."""
+    """Collect the facts of this host. ``environment`` is that of its Ray node, or of the shell that would start it."""
     facts = GpuFacts(selectors={name: environment[name] for name in GPU_SELECTORS if name in environment})
     facts.fabric = fabric()
     try:
@@ -90,21 +90,21 @@ def look(environment: Mapping[str, str]) -> GpuFacts:
 
 
 def _nvidia_smi(*arguments: str) -> str:
-    """Raises OSError with nvidia-smi's own words."""
+    """Return the output of nvidia-smi. Raises OSError with its own message."""
     argv = ["nvidia-smi", *arguments]
     try:
         run = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=TOOL_TIMEOUT_S)
     except FileNotFoundError:
-        raise OSError("there is no nvidia-smi on this host") from None
+        raise OSError("nvidia-smi not found on this host") from None
     except subprocess.TimeoutExpired:
-        raise OSError(f"nvidia-smi gave no answer within {TOOL_TIMEOUT_S} s") from None
+        raise OSError(f"nvidia-smi timed out after {TOOL_TIMEOUT_S} s") from None
     if run.returncode:
         raise OSError((run.stdout + run.stderr).strip().partition("\n")[0] or f"nvidia-smi: exit code {run.returncode}")
     return run.stdout
 
 
 def _torch(environment: dict[str, str]) -> tuple[int, str, str]:
-    """GPUs that torch can use, its version, and why there are none: from a process of its own, as a trainer is one."""
+    """Return the number of GPUs torch can use, its version, and why there are none; asked in a process of its own."""
     try:
         run = subprocess.run(
             [sys.executable, "-c", TORCH], capture_output=True, text=True, timeout=TORCH_TIMEOUT_S, env=environment
@@ -125,7 +125,7 @@ def _links() -> str:
 
 
 def links(topology: str, nvlink: str) -> str:
-    """One phrase from ``nvidia-smi topo -m`` and ``nvidia-smi nvlink -s``: how GPUs are connected, how fast, what is inactive."""
+    """Summarize ``nvidia-smi topo -m`` and ``nvidia-smi nvlink -s``: how GPUs are connected, link speed, inactive links."""
     rows = [re.sub(r"\x1b\[\d*m", "", line).split("\t") for line in topology.splitlines()]
     header = next((row for row in rows if "GPU0" in [cell.strip() for cell in row[1:]]), [])
     columns = {cell.strip(): at for at, cell in enumerate(header) if re.fullmatch(r"GPU\d+", cell.strip())}
@@ -153,23 +153,23 @@ def links(topology: str, nvlink: str) -> str:
 
 
 def fabric(infiniband: Path = INFINIBAND, verbs: Path = VERBS) -> str:
-    """One phrase from sysfs: ports of InfiniBand and RoCE adapters by rate and kind, and what is down."""
+    """Summarize sysfs: ports of InfiniBand and RoCE adapters by rate and kind, and ports that are down."""
     ports: Counter[str] = Counter()
     down = []
     for port in sorted(infiniband.glob("*/ports/*")):
-        told = {}
+        facts = {}
         for name in ("state", "rate", "link_layer"):
             try:
-                told[name] = (port / name).read_text().strip()
+                facts[name] = (port / name).read_text().strip()
             except OSError:
-                told[name] = "unknown"
-        if told["state"].endswith("ACTIVE"):
-            ports[f"{told['rate']} {told['link_layer']}"] += 1
+                facts[name] = "unknown"
+        if facts["state"].endswith("ACTIVE"):
+            ports[f"{facts['rate']} {facts['link_layer']}"] += 1
         else:
-            down.append(f"{port.parent.parent.name} port {port.name} is {told['state'].partition(': ')[2] or told['state']}")
+            down.append(f"{port.parent.parent.name} port {port.name} is {facts['state'].partition(': ')[2] or facts['state']}")
     if not ports and not down:
         return "no InfiniBand or RoCE adapter"
-    found = [f"{count} × {kind}" for kind, count in ports.items()]
+    active = [f"{count} × {kind}" for kind, count in ports.items()]
     if not verbs.is_dir():  # a container that sees the adapters in sysfs only
         down.append(f"without {verbs} nothing here can use them")
-    return "; ".join(found + down)
+    return "; ".join(active + down)

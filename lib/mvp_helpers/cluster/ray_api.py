@@ -16,9 +16,9 @@ from ..base.errors import Blocked
 from .cluster_file import Cluster
 
 ENDED = frozenset({"STOPPED", "FAILED", "SUCCEEDED"})
-"""States of a Ray job that will not change any more."""
+"""Final states of a Ray job."""
 STATE_API_LIMIT = 10_000
-"""The most rows Ray's state API returns; it answers more with an error."""
+"""The most rows that Ray's state API returns; a larger limit is an error."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class RayApi:
         self.address = address.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
-        # The dashboard is on the cluster's own network: a proxy from the environment is never meant for it.
+        # The dashboard is on the cluster's own network: never use a proxy from the environment.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def get_text(self, path: str, method: str = "GET") -> str:
-        """Body of one call.
+        """Return the body of one call.
 
         Raises:
             urllib.error.HTTPError: Ray answered with an error status.
@@ -70,18 +70,18 @@ class RayApi:
             raise Blocked(f"the Ray cluster does not answer at {self.address}: {reason}", hint="./scripts/01_up.sh") from None
 
     def get(self, path: str, method: str = "GET") -> Any:
-        """Decoded JSON of one call; raises as ``get_text``."""
+        """Return the decoded JSON of one call; raises like ``get_text``."""
         text = self.get_text(path, method)
         try:
             return json.loads(text)
         except ValueError:
-            raise Blocked(f"{self.address}{path} answered something that is not JSON: {text[:80]!r}") from None
+            raise Blocked(f"{self.address}{path} did not return JSON: {text[:80]!r}") from None
 
     def version(self) -> str:
         return str(self.get("/api/version")["ray_version"])
 
     def state_rows(self, kind: str) -> tuple[list[dict[str, Any]], int]:
-        """Rows of Ray's state API (``nodes``, ``actors``, ``placement_groups`` …) and how many there are in all."""
+        """Return rows of Ray's state API (``nodes``, ``actors``, ``placement_groups`` …) and their total number."""
         answer = self.get(f"/api/v0/{kind}?detail=1&limit={STATE_API_LIMIT}")
         if not answer.get("result"):
             raise Blocked(f"Ray cannot list its {kind}: {answer.get('msg', '')}")
@@ -90,7 +90,7 @@ class RayApi:
         return rows, int(found.get("total", len(rows)))
 
     def nodes(self) -> list[Node]:
-        """All nodes Ray remembers, dead ones included."""
+        """Return all nodes in Ray's node table, including dead ones."""
         return [
             Node(
                 node_id=row["node_id"],
@@ -103,26 +103,26 @@ class RayApi:
         ]
 
     def cluster_status(self) -> str:
-        """The text ``ray status`` prints."""
+        """Return the text that ``ray status`` prints."""
         return str(self.get("/api/cluster_status?format=1")["data"]["clusterStatus"])
 
     def job(self, submission_id: str) -> dict[str, Any] | None:
-        """Ray's record of one job, or None when Ray does not know it."""
+        """Return Ray's record of one job, or None when Ray has none."""
         try:
             record: dict[str, Any] = self.get(f"/api/jobs/{urllib.parse.quote(submission_id, safe='')}")
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 return None
-            raise Blocked(f"Ray cannot tell about job '{submission_id}': HTTP {error.code}") from None
+            raise Blocked(f"Ray cannot read its record of job '{submission_id}': HTTP {error.code}") from None
         return record
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Ray's records of all jobs it remembers: 3 s for 10,000, so nothing that a person waits for asks this."""
+        """Return Ray's records of all jobs. Takes 3 s for 10,000 jobs, so do not call it while a person waits."""
         records: list[dict[str, Any]] = self.get("/api/jobs/")
         return records
 
     def stop_job(self, submission_id: str) -> bool | None:
-        """Ask Ray to stop a job; False when it had already ended, None when Ray does not know it."""
+        """Ask Ray to stop a job; return False when it had already ended, None when Ray has no record of it."""
         try:
             answer = self.get(f"/api/jobs/{urllib.parse.quote(submission_id, safe='')}/stop", method="POST")
         except urllib.error.HTTPError as error:
@@ -132,7 +132,7 @@ class RayApi:
         return bool(answer["stopped"])
 
     def delete_job(self, submission_id: str) -> None:
-        """Remove the record of a job that has ended; quiet when Ray has none. Raises Blocked."""
+        """Remove the record of a job that has ended; do nothing when Ray has none. Raises Blocked."""
         try:
             self.get(f"/api/jobs/{urllib.parse.quote(submission_id, safe='')}", method="DELETE")
         except urllib.error.HTTPError as error:
@@ -141,7 +141,7 @@ class RayApi:
 
 
 def read_token(cluster: Cluster) -> str:
-    """The cluster's token, or an empty string where it runs without. Raises Blocked when it should have one and has not."""
+    """Return the cluster's token, or an empty string when it has none. Raises Blocked when the token cannot be read."""
     if cluster.ray.auth == "none":
         return ""
     try:
@@ -153,25 +153,25 @@ def read_token(cluster: Cluster) -> str:
 
 
 def of(cluster: Cluster, timeout_s: float = 10.0) -> RayApi:
-    """The REST calls of a cluster, with its token."""
+    """Return the REST client of a cluster, with its token."""
     return RayApi(cluster.dashboard, read_token(cluster), timeout_s)
 
 
 def inherited(address: str) -> RayApi:
-    """The REST calls at ``address`` with the token that Ray's own processes on this host use."""
+    """Return the REST client at ``address`` with the token that Ray's own processes on this host use."""
     token = os.environ.get("RAY_AUTH_TOKEN", "")
     if not token and (path := os.environ.get("RAY_AUTH_TOKEN_PATH")) and os.environ.get("RAY_AUTH_MODE") == "token":
         try:
             token = Path(path).read_text().strip()
         except OSError:
-            token = ""  # Ray will say that the token is refused; the job itself can go on.
+            token = ""  # Ray will refuse the calls; the job itself can go on.
     return RayApi(address, token)
 
 
 def environment(cluster: Cluster) -> dict[str, str]:
-    """Variables that make Ray's own processes and commands use this cluster's token; never the token itself."""
+    """Return variables that make Ray's own processes and commands use this cluster's token; never the token itself."""
     base = {"RAY_USAGE_STATS_ENABLED": "0"}
     if cluster.ray.auth == "none":
-        # Said explicitly: Ray switches token authentication on by itself where it finds a token in the user's home.
+        # Set explicitly: Ray enables token authentication by itself when it finds a token in the user's home.
         return base | {"RAY_AUTH_MODE": "disabled"}
     return base | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(Path(os.path.abspath(cluster.token_file)))}

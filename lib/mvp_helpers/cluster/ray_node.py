@@ -1,8 +1,8 @@
 """The life of one Ray node, on the host it runs on: started, found healthy, repaired, stopped.
 
-``ray start --block`` runs in a session of its own. It and all its descendants carry ``MVP_RAY_INSTANCE=<instance>``, a random
-value that is also the node's name in Ray's node table: what is ours can be proved, process by process and row by row, and nothing
-else is touched. Nothing here imports Ray: that alone would cost 0.4 s a call.
+``ray start --block`` runs in a session of its own. It and all its descendants have ``MVP_RAY_INSTANCE=<instance>`` in their
+environment, a random value that is also the node's name in Ray's node table. It identifies our processes and our row, and nothing
+else is touched. Nothing here imports Ray, which would take 0.4 s per call.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ T = TypeVar("T")
 
 INSTANCE = "MVP_RAY_INSTANCE"
 PASSING_MARK = "MVP_EXEC"
-"""By this the host drivers find what one of their commands started, to end it at Ctrl-C: a node outlives its command."""
+"""Host drivers set it to find and end the processes of one command after Ctrl-C; a node must outlive its command."""
 TOKEN_AUTH_SINCE = (2, 52)
 """The first Ray with token authentication."""
 KEPT_SESSIONS = 3
-"""Ray's own log folders kept for each node, this one's included."""
+"""Number of Ray's own log folders kept for each node, including the current one."""
 SOCKET_PATH_BYTES = 107
 """A unix socket's longest path on Linux."""
 LONGEST_SOCKET = len("/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")
 TERM_WAIT_S = 10.0
-"""For ``ray start`` to end its own processes; it takes 3 s on an idle machine."""
+"""Time for ``ray start`` to end its own processes; it takes 3 s on an idle machine."""
 LEFTOVER_WAIT_S = 5.0
 PORT_WAIT_S = 3.0
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """``node.json``: what runs on a host. ``pid_start_time`` is in clock ticks since boot; ``pid`` is 0 before there is one."""
+    """``node.json``: the node on a host. ``pid_start_time`` is in clock ticks since boot; ``pid`` is 0 before the start."""
 
     pid: int = 0
     pid_start_time: int = 0
@@ -64,15 +64,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     python_version: str
     started_at: str
     stopping: bool = False
-    """Its end is wanted (see ``stay``)."""
+    """Whether ``stop`` was called (see ``stay``)."""
 
     def runs(self) -> bool:
-        """Whether the recorded process still is that very process."""
+        """Return whether the recorded process still runs."""
         return bool(self.pid) and self.boot_id == processes.boot_id() and processes.start_time(self.pid) == self.pid_start_time
 
 
 class NodePaths:
-    """Where a node keeps things, under the cluster's state directory."""
+    """Paths of a node under the cluster's state directory."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.folder = cluster.state / name
@@ -80,16 +80,16 @@ class NodePaths:
         self.log = self.folder / "ray_start.log"
         self.lock = self.folder / "lock"
         self.ray_files = self.folder / "ray"
-        # On storage shared with other hosts sockets may not work: there Ray's files stay on the host itself.
+        # Sockets may not work on storage shared with other hosts: then keep Ray's files on the host itself.
         self.on_shared_storage = cluster.state_dir is None
         short = f"mvp-{os.getuid()}-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:8]}"
         bases = [os.environ.get("TMPDIR") or "/tmp", "/tmp"]
         fits = [base for base in bases if len(os.fsencode(f"{base}/{short}")) + LONGEST_SOCKET <= SOCKET_PATH_BYTES]
         self.temp_dir = Path(fits[0] if fits else "/tmp", short)
-        """A short path for Ray's sockets, whatever the depth of the checkout: a link to ``ray_files``."""
+        """A path short enough for Ray's sockets, however deep the checkout: a link to ``ray_files``."""
 
     def read(self) -> Record | None:
-        """The record, or None when the node was never started, or stopped, or its record is damaged."""
+        """Return the record, or None when the node was never started, was stopped, or its record is damaged."""
         try:
             return msgspec.json.decode(self.record.read_bytes(), type=Record)
         except (FileNotFoundError, msgspec.MsgspecError):
@@ -99,7 +99,7 @@ class NodePaths:
         files.write_json(self.record, msgspec.to_builtins(record))
 
     def make_temp_dir(self) -> None:
-        """Raises Blocked when another user owns that path."""
+        """Create the folder for Ray's files. Raises Blocked when another user owns that path."""
         if self.on_shared_storage:
             self.temp_dir.mkdir(mode=0o700, exist_ok=True)
         else:
@@ -107,13 +107,15 @@ class NodePaths:
             with contextlib.suppress(FileExistsError):
                 self.temp_dir.symlink_to(self.ray_files)
         if self.temp_dir.lstat().st_uid != os.getuid() or not (self.on_shared_storage or self.temp_dir.samefile(self.ray_files)):
-            raise Blocked(f"{self.temp_dir} is not ours", hint=f"ls -ld {self.temp_dir}; set TMPDIR to another short folder")
+            raise Blocked(
+                f"{self.temp_dir} belongs to another user", hint=f"ls -ld {self.temp_dir}; set TMPDIR to another short folder"
+            )
         for old in self.sessions()[KEPT_SESSIONS - 1 :]:
             shutil.rmtree(old, ignore_errors=True)
         (self.temp_dir / "session_latest").unlink(missing_ok=True)
 
     def sessions(self) -> list[Path]:
-        """Ray's own folders (logs and sockets) that are kept, the newest first; there also after the node was stopped."""
+        """Return Ray's own folders (logs and sockets), newest first; they remain after the node was stopped."""
         return sorted((self.temp_dir if self.on_shared_storage else self.ray_files).glob("session_2*"), reverse=True)
 
     @property
@@ -122,14 +124,14 @@ class NodePaths:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Two starts of one node take turns; the lock goes with its process."""
+        """Let one start of the node run at a time; the lock ends with its process."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.lock.open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
     def log_tail(self, offset: int = 0, lines: int = 15) -> str:
-        """The end of what ``ray start`` wrote from ``offset`` bytes on."""
+        """Return the last lines that ``ray start`` wrote after byte ``offset``."""
         with contextlib.suppress(OSError), self.log.open(errors="replace") as log:
             log.seek(offset)
             return "".join(f"\n    {line}" for line in log.read().splitlines()[-lines:]) + f"\n    ({self.log})"
@@ -137,12 +139,12 @@ class NodePaths:
 
 
 def token_auth(ray_version: str) -> bool:
-    """Whether that Ray has token authentication."""
+    """Return whether that Ray version has token authentication."""
     return tuple(int(part) for part in ray_version.split(".")[:2]) >= TOKEN_AUTH_SINCE
 
 
 def start_argv(cluster: Cluster, host: Host, instance: str, temp_dir: Path) -> list[str]:
-    """The ``ray start`` that makes ``host`` a node named ``instance``."""
+    """Return the ``ray start`` command that makes ``host`` a node named ``instance``."""
     ray = cluster.ray
     role = [f"--address={cluster.gcs_address}", f"--num-cpus={cluster.worker.num_cpus}", f"--num-gpus={cluster.worker.num_gpus}"]
     role += [f"--resources={json.dumps(cluster.worker.resources)}"]
@@ -169,7 +171,7 @@ def start_argv(cluster: Cluster, host: Host, instance: str, temp_dir: Path) -> l
 
 
 def start_environment(cluster: Cluster, instance: str, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Environment of a node and all its jobs: no other Ray cluster's variables, and the mark that makes its processes ours."""
+    """Return the environment of a node and its jobs: without other Ray clusters' variables, with the mark of our processes."""
     passing = ("MVP_CLUSTER_JSON", PASSING_MARK)
     kept = {key: value for key, value in inherited.items() if not key.startswith("RAY_") and key not in passing}
     kept["PATH"] = f"{Path(sys.executable).parent}:{inherited.get('PATH', os.defpath)}"
@@ -177,7 +179,7 @@ def start_environment(cluster: Cluster, instance: str, inherited: Mapping[str, s
 
 
 def ports(cluster: Cluster, host: Host) -> list[tuple[str, int, str, str]]:
-    """What ``host`` will listen on: address ("" for all), port, the cluster file's field, and the variable that moves it."""
+    """Return what ``host`` listens on: address ("" for all), port, field of the cluster file, variable that changes it."""
     ray = cluster.ray
     agent = ray.agent_port + cluster.hosts.index(host)
     agents = [(ip, agent, "ray.agent_port", "MVP_AGENT_PORT") for ip in (host.ip, "127.0.0.1")]
@@ -192,7 +194,7 @@ def ports(cluster: Cluster, host: Host) -> list[tuple[str, int, str, str]]:
 
 
 def check_ports(cluster: Cluster, host: Host) -> None:
-    """Raises Blocked when a port this node needs is taken, or its address is not this host's."""
+    """Check the node's ports. Raises Blocked when one is taken, or the node's address is not this host's."""
     for ip, port, field, variable in ports(cluster, host):
         try:
             if _becomes_free(ip, port):
@@ -209,7 +211,7 @@ def check_ports(cluster: Cluster, host: Host) -> None:
 
 
 def _becomes_free(ip: str, port: int) -> bool:
-    """A process that was killed a moment ago may still be letting go of its port."""
+    """Wait for a port that a process killed a moment ago may still hold; return whether it is free."""
     deadline = time.monotonic() + PORT_WAIT_S
     while not (free := processes.can_listen(ip, port)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -217,12 +219,12 @@ def _becomes_free(ip: str, port: int) -> bool:
 
 
 def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
-    """Start host ``name``'s node. Returns ``started``, ``repaired`` (a dead one's leftovers were ended) or ``already running``.
+    """Start host ``name``'s node; return ``started``, ``repaired`` (ended the rest of a dead node) or ``already running``.
 
     ``early`` returns for the head as soon as workers can join, while its dashboard still comes up.
 
     Raises:
-        Blocked: a port is taken, Ray is not installed, the head is not up, or ``ray start`` failed (with the end of its output).
+        Blocked: a port is taken, Ray is not installed, the head does not answer, or ``ray start`` failed (with its last lines).
         TimedOut: not up within ``ray.start_timeout_s`` seconds.
     """
     host, paths = cluster.host(name), NodePaths(cluster, name)
@@ -235,7 +237,7 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
         if old and old.runs() and _has_raylet(old) and _wait_for_row(cluster, old):
             return "already running"
         if old:
-            _say(f"{name}: its Ray node is dead or half dead: ending what is left of it")
+            _say(f"{name}: its Ray node is not fully alive: ending the rest of it")
             _end(paths, old)
         ray_version = _installed_ray()
         _check_versions(cluster, host, ray_version)
@@ -251,25 +253,29 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
             python_version=platform.python_version(),
             started_at=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
         )
-        paths.write(record)  # before the process exists: a record without a process is cleaned up, the opposite is lost
+        paths.write(
+            record
+        )  # before the process exists: a record without a process is cleaned up, a process without a record is lost
         try:
             _start_and_wait(cluster, host, paths, record, early)
         except BaseException:
             _end(paths, record)
             raise
         if host.role == "head":
-            told = {field: getattr(record, field) for field in ("ip", "instance", "ray_version", "python_version", "started_at")}
-            addresses.publish(cluster, addresses.Head(port=cluster.ray.port, **told))
+            shared = {
+                field: getattr(record, field) for field in ("ip", "instance", "ray_version", "python_version", "started_at")
+            }
+            addresses.publish(cluster, addresses.Head(port=cluster.ray.port, **shared))
     return "repaired" if old else "started"
 
 
 def lost(cluster: Cluster, name: str, *, ask_head: bool) -> str:
-    """Why host ``name``'s node needs a start, or ""; with ``ask_head`` also when the head does not know it (any more)."""
+    """Return why host ``name``'s node needs a start, or ""; with ``ask_head`` also check the head's node table."""
     record = NodePaths(cluster, name).read()
     if not (record and record.runs() and _has_raylet(record)):
         return "its Ray node has died"
     if ask_head and _row(addresses.with_head(cluster), record) is False:
-        return "the head does not count its Ray node among the living"
+        return "the head does not list its Ray node as alive"
     return ""
 
 
@@ -285,7 +291,7 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            cwd=paths.folder,  # a folder without packages: Python's "-m" and Ray's drivers look into it first
+            cwd=paths.folder,  # a folder without packages: Python's "-m" and Ray's drivers import from it first
             env=start_environment(cluster, record.instance, os.environ),
             start_new_session=True,
         )
@@ -303,10 +309,10 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
 
 
 def stay(cluster: Cluster, name: str) -> None:
-    """Until host ``name``'s node, just started, has been stopped. Interrupted, it ends the node.
+    """Wait until host ``name``'s node, just started, is stopped; end the node when interrupted.
 
     Raises:
-        Failed: the node ended by itself (with the end of what ``ray start`` printed).
+        Failed: the node ended by itself (with the end of the output of ``ray start``).
     """
     paths = NodePaths(cluster, name)
     started = paths.read()
@@ -324,10 +330,10 @@ def stay(cluster: Cluster, name: str) -> None:
 
 
 def stop(cluster: Cluster, name: str) -> str:
-    """End host ``name``'s node with everything that runs on it; returns ``stopped`` or ``not running``.
+    """End host ``name``'s node and everything that runs on it; return ``stopped`` or ``not running``.
 
     Raises:
-        Failed: processes of the node outlive SIGKILL (they hang in the kernel).
+        Failed: processes of the node survive SIGKILL (they hang in the kernel).
     """
     cluster.host(name)
     paths = NodePaths(cluster, name)
@@ -342,7 +348,7 @@ def stop(cluster: Cluster, name: str) -> str:
 
 
 def _end(paths: NodePaths, record: Record) -> None:
-    """``ray start`` first, which ends Ray's own processes in order; then whatever else is provably this node's."""
+    """End ``ray start``, which ends Ray's own processes in order, then all other processes with this node's mark."""
     current = paths.read()
     if current and current.instance == record.instance:
         record = current  # with its process id, if it got that far
@@ -352,12 +358,12 @@ def _end(paths: NodePaths, record: Record) -> None:
         return {*processes.holding(INSTANCE, record.instance), *processes.renamed_by_ray(Path(os.path.realpath(paths.temp_dir)))}
 
     if left := processes.end(leftovers, LEFTOVER_WAIT_S):
-        raise Failed(f"these processes do not end: {', '.join(f'{pid} ({processes.command(pid)[:60]})' for pid in left)}")
+        raise Failed(f"these processes survive SIGKILL: {', '.join(f'{pid} ({processes.command(pid)[:60]})' for pid in left)}")
     paths.record.unlink(missing_ok=True)
 
 
 def _ask(cluster: Cluster, question: Callable[[ray_api.RayApi], T]) -> T | None:
-    """The head's answer, or None when it does not answer (yet)."""
+    """Return the head's answer, or None when it does not answer (yet)."""
     if not _answers(cluster.head.ip, cluster.ray.dashboard_port):
         return None
     try:
@@ -367,19 +373,19 @@ def _ask(cluster: Cluster, question: Callable[[ray_api.RayApi], T]) -> T | None:
 
 
 def _has_raylet(record: Record) -> bool:
-    """``ray start --block`` outlives its raylet by a second, the head's node table by more than ten."""
+    """Return whether the raylet runs: ``ray start --block`` outlives it by 1 s, its row in the head's table by over 10 s."""
     ours = processes.holding(INSTANCE, record.instance)
     return any(processes.command(pid).partition(" ")[0].endswith("/raylet") for pid in ours)
 
 
 def _row(cluster: Cluster, record: Record) -> bool | None:
-    """Whether Ray's node table shows this node alive; None when the head cannot be asked."""
+    """Return whether Ray's node table lists this node as alive; None when the head does not answer."""
     rows = _ask(cluster, lambda api: api.state_rows("nodes")[0])
     return None if rows is None else any(row["node_name"] == record.instance and row["state"] == "ALIVE" for row in rows)
 
 
 def _wait_for_row(cluster: Cluster, record: Record) -> bool:
-    """As ``_row``, giving a dashboard that is still starting (or busy) its time: only a silent one counts as dead."""
+    """Return ``_row``, waiting for a dashboard that is still starting or busy; False if it never answers."""
     deadline = time.monotonic() + cluster.ray.start_timeout_s
     while (alive := _row(cluster, record)) is None and record.runs() and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -400,7 +406,7 @@ def _installed_ray() -> str:
 
 
 def _check_versions(cluster: Cluster, host: Host, ray_version: str) -> None:
-    """Ray itself would tell only in the node's log. Raises Blocked where a worker's Ray or Python is not the head's."""
+    """Raise Blocked if a worker's Ray or Python is not the head's; Ray would report that only in the node's log."""
     head = addresses.published(cluster) if host.role == "worker" else None
     for what, here, there in (
         ("Ray", ray_version, head and head.ray_version),
@@ -408,20 +414,20 @@ def _check_versions(cluster: Cluster, host: Host, ray_version: str) -> None:
     ):
         if there and here != there:
             raise Blocked(
-                f"{host.name} has {what} {here}, the head has {what} {there}: in one cluster they must be the same",
+                f"{host.name} has {what} {here}, the head has {what} {there}: they must be the same on all hosts of a cluster",
                 hint=f"one image, or one virtual environment, on all hosts ({sys.executable} here)",
             )
 
 
 def _make_token(cluster: Cluster, host: Host, ray_version: str) -> None:
-    """The cluster's token, made once by the head; the workers find it in the state directory."""
+    """Make the cluster's token on the head, once; check on a worker that the state directory has it."""
     if cluster.ray.auth == "none":
         return
     if not token_auth(ray_version):
         if host.role == "head":
             since = ".".join(map(str, TOKEN_AUTH_SINCE))
             _say(
-                f"Ray {ray_version} has no token authentication (since {since}): whoever reaches {cluster.dashboard} can run code"
+                f"Ray {ray_version} has no token authentication (since {since}): anyone who reaches {cluster.dashboard} can run code"
             )
     elif not cluster.token_file.exists():
         if host.role == "worker":
@@ -430,10 +436,10 @@ def _make_token(cluster: Cluster, host: Host, ray_version: str) -> None:
 
 
 def missing(cluster: Cluster, nodes: list[ray_api.Node]) -> list[str]:
-    """What keeps the cluster from being complete, a phrase each; empty when every host's node is alive with its resources.
+    """Return why the cluster is not complete, as phrases; empty when every host's node is alive with its resources.
 
     Raises:
-        Blocked: a node is alive that does not belong to this cluster.
+        Blocked: a node that does not belong to this cluster is alive.
     """
     alive = [node for node in nodes if node.alive]
     if strangers := sorted({node.ip for node in alive} - {host.ip for host in cluster.hosts}):
@@ -449,9 +455,7 @@ def missing(cluster: Cluster, nodes: list[ray_api.Node]) -> list[str]:
         if not found:
             problems.append(f"{host.name} ({host.ip}) has no Ray node alive")
         elif len(found) > 1:
-            problems.append(
-                f"{host.name} ({host.ip}) is listed {len(found)} times: Ray takes up to a minute to forget a node that died"
-            )
+            problems.append(f"{host.name} ({host.ip}) is listed {len(found)} times: Ray lists a dead node for up to a minute")
         for resource, amount in expected.items():
             if len(found) == 1 and found[0].total(resource) != amount:
                 problems.append(f"{host.name} offers {resource} {found[0].total(resource):g} instead of {amount:g}")
@@ -459,7 +463,7 @@ def missing(cluster: Cluster, nodes: list[ray_api.Node]) -> list[str]:
 
 
 def state(cluster: Cluster) -> Literal["up", "partly up", "down"]:
-    """Asked on the head, without waiting: ``down`` when this cluster's head does not run or does not answer."""
+    """Return the cluster's state without waiting; call it on the head. ``down``: the head does not run or answer."""
     record = NodePaths(cluster, cluster.head.name).read()
     if not (record and record.runs() and _row(cluster, record)):
         return "down"
@@ -471,13 +475,13 @@ def state(cluster: Cluster) -> Literal["up", "partly up", "down"]:
 
 
 def wait(cluster: Cluster) -> None:
-    """Until every host's node is alive with the expected resources, telling what is missing meanwhile.
+    """Wait until every host's node is alive with the expected resources; print what is missing meanwhile.
 
     Raises:
         TimedOut: after ``ray.start_timeout_s`` seconds, naming what is missing.
-        Blocked: as ``missing``.
+        Blocked: see ``missing``.
     """
-    began, told = time.monotonic(), ""
+    began, printed = time.monotonic(), ""
     while True:
         nodes = _ask(cluster, ray_api.RayApi.nodes)
         problems = ["the head's dashboard does not answer yet"] if nodes is None else missing(cluster, nodes)
@@ -487,11 +491,11 @@ def wait(cluster: Cluster) -> None:
         if time.monotonic() - began > cluster.ray.start_timeout_s:
             raise TimedOut(
                 f"cluster '{cluster.name}' is not complete after {cluster.ray.start_timeout_s} s: {what}",
-                hint=f"the nodes' own words: {cluster.state}/*/ray_start.log",
+                hint=f"read the nodes' logs: {cluster.state}/*/ray_start.log",
             )
-        if what != told:
+        if what != printed:
             _say(f"waiting: {what}")
-            told = what
+            printed = what
         time.sleep(0.2)
 
 

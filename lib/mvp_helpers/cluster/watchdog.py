@@ -1,6 +1,6 @@
-"""A process beside a Ray node that starts it again when it has died: its link was cut for too long, or the head came back.
+"""A process that restarts a host's Ray node after it died, because its link was cut for too long or the head was restarted.
 
-One for each host, in a session of its own; ``stop-node`` ends it first.
+Each host has one, in a session of its own; ``stop-node`` ends it first.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from . import ray_node
 from .cluster_file import Cluster
 
 LOOK_S = 2.0
-"""Seconds between two looks at the processes of the node."""
+"""Seconds between two checks of the node's processes."""
 ASK_S = 20.0
-"""Seconds between two questions to the head whether it still knows the node."""
+"""Seconds between two queries whether the head still lists the node as alive."""
 FIRST_WAIT_S = 2.0
 LONGEST_WAIT_S = 60.0
-"""After a start that failed: twice as long after every further one, up to this."""
+"""The wait after a failed start doubles with every further failure, up to this."""
 END_S = 30.0
-"""For a watchdog that is just starting its node: it ends what it has begun."""
+"""Time for a watchdog to end, including a node start it has begun."""
 
 
 def _folder(cluster: Cluster, name: str) -> Path:
@@ -36,7 +36,7 @@ def _folder(cluster: Cluster, name: str) -> Path:
 
 
 def _running(cluster: Cluster, name: str) -> list[int]:
-    """Its pid, when one runs on this host."""
+    """Return the watchdog's pid, or nothing when none runs on this host."""
     with contextlib.suppress(OSError, ValueError):
         pid, started, boot = (_folder(cluster, name) / "watchdog.pid").read_text().split()
         if boot == processes.boot_id() and processes.start_time(int(pid)) == int(started):
@@ -45,7 +45,7 @@ def _running(cluster: Cluster, name: str) -> list[int]:
 
 
 def start(cluster: Cluster, name: str) -> None:
-    """Leave a watchdog behind for host ``name``; where one runs already it stays the only one."""
+    """Start a watchdog for host ``name`` in the background; it exits at once if one runs already."""
     with (_folder(cluster, name) / "watchdog.log").open("a") as log:
         subprocess.Popen(
             [sys.executable, "-m", "mvp_helpers", "watchdog", name],
@@ -59,14 +59,14 @@ def start(cluster: Cluster, name: str) -> None:
 
 
 def stop(cluster: Cluster, name: str) -> None:
-    """End host ``name``'s watchdog, and a start it is at. Raises Failed when it does not end."""
+    """End host ``name``'s watchdog, also during a node start. Raises Failed when it does not end."""
     if left := processes.end(lambda: _running(cluster, name), END_S):
-        raise Failed(f"{name}: its watchdog (pid {left[0]}) does not end")
+        raise Failed(f"{name}: its watchdog (pid {left[0]}) does not end after SIGKILL")
     (_folder(cluster, name) / "watchdog.pid").unlink(missing_ok=True)
 
 
 def watch(cluster: Cluster, name: str) -> None:
-    """Keep host ``name``'s node joined until SIGTERM; returns at once where another watchdog does so. Logs on stdout."""
+    """Keep host ``name``'s node joined until SIGTERM; return at once when another watchdog runs. Logs to stdout."""
     cluster.host(name)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -81,7 +81,7 @@ def watch(cluster: Cluster, name: str) -> None:
         try:
             _keep_joined(cluster, name)
         except KeyboardInterrupt:
-            _log("told to end")
+            _log("interrupted: ending")
 
 
 def _keep_joined(cluster: Cluster, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for a job: one live line on a terminal, one plain line per phase elsewhere; the end comes from the job folder."""
+"""Wait for a job: one live line on a terminal, one plain line per phase elsewhere; the job folder decides the end."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from ..record.job_folder import Result, elapsed_s
 Say = Callable[[str], None]
 
 POLL_S = (0.1, 1.0)
-"""Shortest and longest pause between two looks at the job folder: a twentieth of the time waited, within these."""
+"""Shortest and longest pause between two reads of the job folder; in between, a twentieth of the time waited."""
 ASK_RAY_S = 3.0
 PLAIN_LINE_S = 10.0
 STALL_FACTOR, STALL_S = 5.0, 60.0
 SILENT_S = 60.0
-"""A runner gives a sign of life every 10 s; the rest is what a network file system may keep from us."""
+"""A runner writes at least every 10 s; the rest allows for a network file system that shows it late."""
 
 
 def follow(
     folder: JobFolder, api: RayApi | None, *, timeout_s: float | None = None, pending_timeout_s: float | None = 120.0, say: Say
 ) -> Result:
-    """Wait until the job has ended and return its result, whatever the ending.
+    """Wait until the job has ended and return its result, whether it succeeded or not.
 
     ``timeout_s`` limits the wait, ``pending_timeout_s`` the part of it before the job runs (seconds; None: no limit). Leaving
     early never stops the job.
 
     Raises:
-        TimedOut: a limit passed; says what Ray says about a job that does not start.
+        TimedOut: a limit passed; for a job that does not start the message has Ray's reason.
         BadInput: the job folder is gone.
-        Blocked: nobody can tell whether the job has ended (see ``Watch.look``).
-        KeyboardInterrupt: Ctrl-C, after saying that the job goes on.
+        Blocked: the job's state is unknown (see ``Watch.look``).
+        KeyboardInterrupt: Ctrl-C, after a message that the job continues.
     """
     with Watch(folder, api, say) as watch:
         while not (result := watch.look()).ended:
@@ -53,9 +53,9 @@ def follow(
             if pending_timeout_s is not None and waited > pending_timeout_s and result.state != "RUNNING":
                 raise TimedOut(watch.why_pending(result), hint=watch.ways_on())
             if timeout_s is not None and waited > timeout_s:
-                still = f"job '{folder.submission_id}' goes on ({watch.phase(result)}) after {clock(waited)}"
+                still = f"job '{folder.submission_id}' still runs ({watch.phase(result)}) after {clock(waited)}"
                 raise TimedOut(still, hint=watch.ways_on())
-            # The pause grows with the wait: a short job is noticed at once, a long one costs nothing.
+            # The pause grows with the wait: quick for short jobs, cheap for long ones.
             pause = min(POLL_S[1], max(POLL_S[0], waited / 20))
             time.sleep(pause if timeout_s is None else max(0.0, min(pause, timeout_s - waited + 0.01)))
         watch.sum_up(result)
@@ -67,7 +67,7 @@ def how_to_follow(folder: JobFolder) -> str:
 
 
 def summary(folder: JobFolder, result: Result, steps: metrics.Metrics) -> str:
-    """``SUCCEEDED in 1m12s: 20 steps, reward 0.12 → 0.15; /path``."""
+    """Return ``SUCCEEDED in 1m12s: 20 steps, reward 0.12 → 0.15; /path``."""
     facts = []
     if steps.trained:
         facts.append(f"{len(steps.trained)} steps")
@@ -82,9 +82,9 @@ def summary(folder: JobFolder, result: Result, steps: metrics.Metrics) -> str:
 
 
 class Watch:
-    """Looks at one job again and again, for somebody who waits: phases, progress, stalls, and its end whoever tells it.
+    """Poll one job and report phases, progress, stalls and its end, whether the runner or Ray reports it.
 
-    As a context manager it clears its live line, and after a Ctrl-C says that the job goes on.
+    As a context manager it clears its live line, and after Ctrl-C prints that the job continues.
     """
 
     def __init__(self, folder: JobFolder, api: RayApi | None, say: Say) -> None:
@@ -111,7 +111,7 @@ class Watch:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.line.clear()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            self._say(f"no longer following; the job goes on: {how_to_follow(self.folder)}")
+            self._say(f"no longer following; the job continues: {how_to_follow(self.folder)}")
 
     @property
     def waited_s(self) -> float:
@@ -122,7 +122,7 @@ class Watch:
 
         Raises:
             BadInput: the job folder is gone.
-            Blocked: nobody can tell whether the job has ended: Ray does not answer, the runner gives no sign of life.
+            Blocked: the job's state is unknown: Ray does not answer, and the runner has stopped writing.
         """
         result, now = job_folder.read(self.folder), time.monotonic()
         if not result.ended:
@@ -134,7 +134,7 @@ class Watch:
         return result
 
     def _ask_ray(self, result: Result, now: float) -> Result:
-        """What Ray knows better than the folder, asked in the background: a Ray that hangs must not hold up a log."""
+        """Return ``result`` as corrected by Ray, asked in the background: a Ray that hangs must not delay the log."""
         if self._asking is None:
             if now - self._asked_at >= ASK_RAY_S:
                 self._asking = threading.Thread(target=self._settle, args=(result,), daemon=True)
@@ -151,8 +151,8 @@ class Watch:
             self._runner_sign, self._sign_at = sign, now
         elif now - self._sign_at > SILENT_S:
             raise Blocked(
-                f"nobody can tell what became of job '{self.folder.submission_id}' (last known: {result.state}): "
-                f"{settled.reason}; its runner has given no sign of life for {clock(now - self._sign_at)}",
+                f"the state of job '{self.folder.submission_id}' is unknown (last known: {result.state}): "
+                f"{settled.reason}; its runner has written nothing for {clock(now - self._sign_at)}",
                 hint="./scripts/01_up.sh, then ./scripts/50_status.sh",
             )
         return result
@@ -160,11 +160,11 @@ class Watch:
     def _settle(self, result: Result) -> None:
         try:
             self._settled = reconcile.settle(self.folder, result, self.api)
-        except OSError as error:  # An ending that cannot be written now will be found again.
+        except OSError as error:  # The ending cannot be written now; the next poll tries again.
             self._settled = msgspec.structs.replace(result, reason=str(error))
 
     def sum_up(self, result: Result) -> None:
-        """The last line, for a job that has ended."""
+        """Print the last line, for a job that has ended."""
         self.line.clear()
         self._say(summary(self.folder, result, self.metrics))
 
@@ -200,28 +200,28 @@ class Watch:
             self._say(f"no new step for {clock(silent_s)} (usually {usual:.1f} s): see {self.folder.driver_log}")
         if self.line.live:
             self.line.show(text)
-        # Steps are one phase: a fast trainer must not fill a log file.
+        # All steps are one phase, so that a fast trainer does not fill a log file.
         elif (kind := phase.partition(" ")[0]) != self._said_phase or now - self._said_at >= PLAIN_LINE_S:
             self._said_phase, self._said_at = kind, now
             self._say(text)
 
     def why_pending(self, result: Result) -> str:
-        told = [f"job '{self.folder.submission_id}' has not started after {clock(self.waited_s)}"]
+        reasons = [f"job '{self.folder.submission_id}' has not started after {clock(self.waited_s)}"]
         settled = reconcile.settle(self.folder, result, self.api)
         if settled.reason:
-            told.append(settled.reason)
+            reasons.append(settled.reason)
         if settled.reason.startswith("Ray says RUNNING"):
-            told.append(f"but its runner wrote nothing to {self.folder.path}: is that the same shared root on the worker?")
+            reasons.append(f"but its runner wrote nothing to {self.folder.path}: is that the same shared root on the worker?")
         if missing := unmet_demands(self.api):
-            told.append(f"no free node for {', '.join(missing)}")
-        return "; ".join(told)
+            reasons.append(f"no free node for {', '.join(missing)}")
+        return "; ".join(reasons)
 
     def ways_on(self) -> str:
-        return f"{how_to_follow(self.folder)}; or give it up: ./scripts/52_stop.sh {self.folder.submission_id}"
+        return f"{how_to_follow(self.folder)}; or stop it: ./scripts/52_stop.sh {self.folder.submission_id}"
 
 
 def unmet_demands(api: RayApi | None) -> list[str]:
-    """Resource requests that Ray cannot place, as its status text words them; empty when it has none or does not answer."""
+    """Return the resource requests that Ray cannot place, from its status text; empty for none or without an answer."""
     if api is None:
         return []
     try:
@@ -233,7 +233,7 @@ def unmet_demands(api: RayApi | None) -> list[str]:
 
 
 def _last_change(path: Path) -> tuple[int, float]:
-    """Size and modification time of a file; compared only with each other, as clocks differ."""
+    """Return size and modification time of a file; compare them only with each other, as clocks differ."""
     try:
         facts = path.stat()
     except OSError:
@@ -242,7 +242,7 @@ def _last_change(path: Path) -> tuple[int, float]:
 
 
 class _LiveLine:
-    """One line redrawn in place; does nothing where nobody watches."""
+    """One line redrawn in place on a terminal; ``live`` is False elsewhere."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""A job's log, from its folder: whatever became of Ray, the head or the cluster."""
+"""Show a job's log from its folder, independent of Ray, the head and the cluster."""
 
 from __future__ import annotations
 
@@ -18,29 +18,33 @@ from .follow import Say, Watch
 
 CHUNK = 1 << 16
 ROUND = 1000 * CHUNK
-"""Copied at most before the job is looked at again."""
+"""The most bytes copied before the job is checked again."""
 POLL_S = 0.1
 LINE_START_SEARCH = LONGEST_HELD = 1 << 16
 
 
 def show(folder: JobFolder, since: float | None, say: Say) -> None:
-    """Everything logged so far (after ``since``, Unix time) to stdout. Raises BadInput as ``start_of``."""
+    """Copy the log so far (from ``since``, Unix time) to stdout. Raises BadInput like ``start_of``."""
     log = _Log(folder.driver_log, start_of(folder, since))
     while log.copy():
         pass
     log.finish()
     if not folder.driver_log.exists():
         result = job_folder.read(folder)
-        say(f"job '{folder.submission_id}' has logged nothing: {result.state}" + (f", {result.reason}" if result.reason else ""))
+        say(
+            f"job '{folder.submission_id}' has not logged anything: {result.state}"
+            + (f", {result.reason}" if result.reason else "")
+        )
 
 
 def follow(folder: JobFolder, api: RayApi | None, since: float | None, say: Say) -> Result:
-    """Copy the log to stdout as it grows, with a progress line on a terminal's stderr, until the job has ended; its result.
+    """Copy the log to stdout as it grows, with a progress line on a terminal's stderr, until the job has ended;
+    return its result.
 
     Raises:
-        BadInput: as ``start_of``, or the job folder is gone.
-        Blocked: nobody can tell whether the job has ended (see ``follow.Watch.look``).
-        KeyboardInterrupt: Ctrl-C, after saying that the job goes on.
+        BadInput: see ``start_of``, or the job folder is gone.
+        Blocked: the job's state is unknown (see ``follow.Watch.look``).
+        KeyboardInterrupt: Ctrl-C, after a message that the job continues.
     """
     log = _Log(folder.driver_log, start_of(folder, since))
     with Watch(folder, api, say) as watch:
@@ -57,9 +61,9 @@ def follow(folder: JobFolder, api: RayApi | None, since: float | None, say: Say)
 
 
 def start_of(folder: JobFolder, since: float | None) -> int:
-    """Where in the log to begin: at the start of the line that was being written at ``since`` (Unix time), or at 0.
+    """Return the offset of the line that was being written at ``since`` (Unix time), or 0.
 
-    Raises BadInput when the log exists but nothing recorded its times.
+    Raises BadInput when the log exists but its times were not recorded.
     """
     if since is None or not folder.driver_log.exists():
         return 0
@@ -67,7 +71,7 @@ def start_of(folder: JobFolder, since: float | None) -> int:
         offset = log_times.offset_at(folder.log_times, since)
     except OSError as error:
         raise BadInput(
-            f"nothing recorded when {folder.driver_log} was written ({folder.log_times.name}: {error.strerror})",
+            f"the times of {folder.driver_log} were not recorded ({folder.log_times.name}: {error.strerror})",
             hint=f"./scripts/51_logs.sh {folder.submission_id}",
         ) from None
     with folder.driver_log.open("rb") as stream:
@@ -79,7 +83,7 @@ def start_of(folder: JobFolder, since: float | None) -> int:
 class _Log:
     """Copies a growing file to stdout, byte for byte.
 
-    On a terminal that also shows the live line, the part of a line waits for its end: the live line would be drawn over it.
+    On a terminal that also shows the live line, hold back an unfinished line: the live line would overwrite it.
     """
 
     def __init__(self, path: Path, offset: int) -> None:
@@ -89,9 +93,9 @@ class _Log:
         self._held = b""
 
     def copy(self, before: Callable[[], None] = lambda: None) -> bool:
-        """Copy what is new, ``before`` being called ahead of it; False when there was nothing."""
+        """Copy new bytes, after calling ``before``; return False when there were none."""
         try:
-            # Opened anew at every look: only that asks a network file system how large the file is now.
+            # Reopen the file every time: only that makes a network file system check its size.
             with self._path.open("rb", buffering=0) as stream:
                 stream.seek(self._offset)
                 copied = 0
@@ -114,6 +118,6 @@ class _Log:
         files.write_all(self._out, chunk)
 
     def finish(self) -> None:
-        """Write what was held back."""
+        """Write the unfinished line that was held back."""
         files.write_all(self._out, self._held)
         self._held = b""

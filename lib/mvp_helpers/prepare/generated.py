@@ -1,4 +1,4 @@
-"""The source that needs no network: word problems, a tokenizer trained on them, a tiny Qwen2. Same seed, same bytes."""
+"""Make data and a model without a network: word problems, a tokenizer trained on them, a tiny Qwen2. Same seed, same bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .settings import Generated
 
 MADE_WITH = ("tokenizers", "torch", "transformers", "pyarrow")
 VERSION = 1
-"""Part of every recipe: a change of the templates below makes new data."""
+"""Part of every recipe: increase it with every change of the templates below, so that data are made again."""
 
 _NAMES = ("Tom", "Mia", "Ali", "Lin", "Ana", "Ben", "Eva", "Raj")
 _THINGS = ("apples", "books", "coins", "pens", "cards", "eggs")
@@ -19,7 +19,7 @@ _CHAT_TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-"""One turn depends on no other: turns rendered alone and concatenated are the whole conversation, as verl's SFT data needs."""
+"""Turns are independent: rendered one by one and concatenated they equal the conversation, as verl's SFT data need."""
 
 
 def _buys(name: str, thing: str, a: int, b: int) -> tuple[str, str, int]:
@@ -42,32 +42,32 @@ _TEMPLATES: tuple[Callable[[str, str, int, int], tuple[str, str, int]], ...] = (
 
 
 def problems(count: int, seed: int) -> list[Problem]:
-    """``count`` different problems; the first ones are the same for any larger ``count``. At most 8000 (of 12288 that exist)."""
+    """Return ``count`` different problems, at most 8000 of the 12288 possible; a larger ``count`` only appends."""
     choose = random.Random(seed)
-    found: dict[str, Problem] = {}
-    while len(found) < count:
+    by_question: dict[str, Problem] = {}
+    while len(by_question) < count:
         template = choose.choice(_TEMPLATES)
         thing = choose.choice(_THINGS)
         question, sum_, result = template(choose.choice(_NAMES), thing, choose.randint(2, 9), choose.randint(2, 9))
-        found[question] = Problem(question, f"{sum_} = <<{sum_}={result}>>{result} {thing}.\n#### {result}")
-    return list(found.values())
+        by_question[question] = Problem(question, f"{sum_} = <<{sum_}={result}>>{result} {thing}.\n#### {result}")
+    return list(by_question.values())
 
 
 def splits(settings: Generated) -> tuple[list[Problem], list[Problem]]:
-    """Training problems, and test problems that are not among them."""
+    """Return training problems, and test problems that are not among them."""
     every = problems(settings.train_rows + settings.test_rows, settings.seed)
     return every[: settings.train_rows], every[settings.train_rows :]
 
 
 def write_model(folder: Path, settings: Generated) -> None:
-    """Tokenizer and random weights in ``folder``, loadable with ``from_pretrained``."""
+    """Write a tokenizer and random weights to ``folder``, loadable with ``from_pretrained``."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    # Its own problems, so that the tokenizer does not depend on the number of rows.
+    # Separate problems, so that the tokenizer does not depend on the number of rows.
     corpus = [f"{problem.question} {INSTRUCTION} {problem.answer}" for problem in problems(2000, settings.seed + 1)]
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

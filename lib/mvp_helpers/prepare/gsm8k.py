@@ -1,4 +1,4 @@
-"""GSM8K problems as the parquet files verl reads: one schema for RL, one for SFT, whatever the problems' source."""
+"""Write GSM8K problems as the parquet files verl reads: one schema for RL, one for SFT."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Problem:
 
     @property
     def result(self) -> str:
-        """The number after ``####`` without thousands separators. Raises Failed when the answer has none."""
+        """Return the number after ``####`` without thousands separators. Raises Failed without one."""
         _, mark, number = self.answer.rpartition("####")
         if not mark or not (number := number.strip().replace(",", "")):
             raise Failed(f"an answer has no final number after '####': {self.answer[:80]!r}")
@@ -33,7 +33,7 @@ class Problem:
 
 
 def write_rl(folder: Path, splits: dict[str, Sequence[Problem]]) -> dict[str, int]:
-    """``<split>.parquet`` for PPO and GRPO: data_source, prompt, ability, reward_model, extra_info. Returns rows by file name."""
+    """Write ``<split>.parquet`` for PPO and GRPO: data_source, prompt, ability, reward_model, extra_info. Return rows by file."""
     import pyarrow as pa
 
     text, message = pa.string(), pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
@@ -65,7 +65,7 @@ def write_rl(folder: Path, splits: dict[str, Sequence[Problem]]) -> dict[str, in
 
 
 def write_sft(folder: Path, splits: dict[str, Sequence[Problem]]) -> dict[str, int]:
-    """``<split>.parquet`` for SFT: messages (one user turn, one assistant turn). Returns rows by file name."""
+    """Write ``<split>.parquet`` for SFT: messages (one user turn, one assistant turn). Return rows by file name."""
     import pyarrow as pa
 
     schema = pa.schema([("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())])))])

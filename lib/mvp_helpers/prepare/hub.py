@@ -1,7 +1,7 @@
-"""The source that fetches: a Hugging Face hub, at a pinned commit, into ``${SHARED_ROOT}/hf``.
+"""Fetch data and a model from a Hugging Face hub, at a pinned commit, into ``${SHARED_ROOT}/hf``.
 
-A file that was fetched whole is never fetched again, and a connection that breaks is resumed where it broke. Every file is
-compared with the hash the hub published for it: the hub library checks sizes only, and only while it downloads.
+Complete files are not fetched again, and broken downloads resume where they broke off. Every file is compared with the hash that
+the hub published for it: the hub library checks sizes only, and only during the download.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIMEOUT_S = 20
 
 
 def require_commit(revision: str, field: str) -> None:
-    """Raises BadInput unless ``revision`` is a commit: a branch or tag moves, and a rerun would train on something else."""
+    """Raise BadInput unless ``revision`` is a commit: a branch or tag can move, and a rerun would use other data."""
     if not re.fullmatch(r"[0-9a-f]{40}", revision):
         raise BadInput(
             f"data.hub.{field} must be a commit (40 hex digits), not '{revision}'",
@@ -39,13 +39,13 @@ def require_commit(revision: str, field: str) -> None:
 def fetch(
     repo: str, kind: Literal["model", "dataset"], revision: str, patterns: Sequence[str], cache: Path, say: Callable[[str], None]
 ) -> dict[str, Path]:
-    """Files of ``repo`` that match ``patterns``, by name; each path is the file's place in the cache, never a link.
+    """Fetch the files of ``repo`` that match ``patterns``; return their paths in the cache by name, links resolved.
 
     Raises:
         BadInput: no such repository, revision or file, or no permission.
-        Blocked: the hub cannot be reached, or sends damaged files.
+        Blocked: the hub does not answer, or sends damaged files.
     """
-    # The transfer cache of large files would otherwise lie in the home folder of whichever host prepares.
+    # By default the transfer cache of large files is in the home folder of the preparing host.
     os.environ.setdefault("HF_XET_CACHE", str(cache / "xet"))
     from huggingface_hub import HfApi, snapshot_download
 
@@ -60,7 +60,7 @@ def fetch(
             raise BadInput(
                 f"{repo} at {revision} has no file like {', '.join(patterns)}", hint="check the repository's name and revision"
             )
-        say(f"fetching {repo}: {len(wanted)} files, {sum(file.size or 0 for file in wanted) / 1e6:.1f} MB in all")
+        say(f"fetching {repo}: {len(wanted)} files, {sum(file.size or 0 for file in wanted) / 1e6:.1f} MB in total")
         for attempt in (1, 2):
             snapshot = Path(
                 snapshot_download(
@@ -86,10 +86,10 @@ def fetch(
 
 
 def write_model(folder: Path, fetched: dict[str, Path]) -> None:
-    """A model folder of relative links into the cache: no second copy, valid wherever the shared root is mounted.
+    """Fill a model folder with relative links into the cache, valid wherever the shared root is mounted.
 
     Raises:
-        BadInput: the repository holds no ``*.safetensors`` or no ``config.json``.
+        BadInput: the repository has no ``*.safetensors`` or no ``config.json``.
     """
     if "config.json" not in fetched or not any(name.endswith(".safetensors") for name in fetched):
         raise BadInput(
@@ -103,7 +103,7 @@ def write_model(folder: Path, fetched: dict[str, Path]) -> None:
 
 
 def read_problems(fetched: dict[str, Path], split: str) -> list[Problem]:
-    """GSM8K's problems of ``split``. Raises BadInput when the repository does not hold them in GSM8K's layout."""
+    """Return the problems of ``split``. Raises BadInput when the repository does not have GSM8K's layout."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -118,7 +118,7 @@ def read_problems(fetched: dict[str, Path], split: str) -> list[Problem]:
 
 
 def _is_whole(path: Path, published: RepoSibling) -> bool:
-    """Compare with the hash the hub publishes: SHA-256 for large files, git's blob SHA-1 for small ones."""
+    """Return whether a file has its published hash: SHA-256 for large files, git's blob SHA-1 for small ones."""
     try:
         if published.lfs is not None:
             return bool(files.sha256(path) == published.lfs.sha256)
@@ -130,7 +130,7 @@ def _is_whole(path: Path, published: RepoSibling) -> bool:
 
 @contextlib.contextmanager
 def _explained(repo: str, revision: str) -> Iterator[None]:
-    """One message for the many ways in which a hub can fail; a full or read-only disk stays an OSError."""
+    """Turn the hub library's errors into BadInput or Blocked; a full or read-only disk stays an OSError."""
     import httpx
     from huggingface_hub import errors
 
@@ -143,13 +143,13 @@ def _explained(repo: str, revision: str) -> Iterator[None]:
         errors.HFValidationError,
     ) as error:
         raise BadInput(
-            f"the hub does not give us {repo} at {revision}: {type(error).__name__}",
+            f"the hub refuses {repo} at {revision}: {type(error).__name__}",
             hint="check the name and the commit; a private or gated one needs HF_TOKEN",
         ) from error
     except (httpx.HTTPError, errors.HfHubHTTPError, errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         raise _unreachable(repo, error) from error
     except OSError as error:
-        # The library reports a short download as an OSError without a number; those with one come from the disk.
+        # The library raises OSError without a number for a short download; errors with a number come from the disk.
         if error.errno is None or isinstance(error, ConnectionError):
             raise _unreachable(repo, error) from error
         raise

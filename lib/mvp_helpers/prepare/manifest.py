@@ -1,4 +1,4 @@
-"""Beside every prepared folder: what made it and the hash of every file. It alone decides whether the folder may be used."""
+"""The manifest beside a prepared folder: its recipe and the hash of every file. It decides whether the folder is used."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class FileFacts(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """``<folder>.manifest.json``. ``recipe`` decides the content; ``made_with`` only tells which library versions were at work,
-    because two hosts with different versions would otherwise rebuild each other's data for ever."""
+    """``<folder>.manifest.json``. ``recipe`` decides the content; ``made_with`` only records library versions: compared, they
+    would make two hosts with different versions rebuild each other's data again and again."""
 
     recipe: dict[str, Any]
     files: dict[str, FileFacts]
@@ -34,12 +34,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place(folder: Path) -> Path:
-    """Where the manifest of ``folder`` lies."""
+    """Return the path of the manifest of ``folder``."""
     return folder.with_name(f"{folder.name}.manifest.json")
 
 
 def read(folder: Path) -> Manifest | None:
-    """The manifest of ``folder``; None when it is missing or damaged."""
+    """Return the manifest of ``folder``; None when it is missing or damaged."""
     try:
         return msgspec.json.decode(place(folder).read_bytes(), type=Manifest)
     except (OSError, msgspec.MsgspecError):
@@ -47,7 +47,7 @@ def read(folder: Path) -> Manifest | None:
 
 
 def describe(folder: Path, recipe: dict[str, Any], rows: dict[str, int], libraries: Sequence[str]) -> Manifest:
-    """The manifest of a freshly made ``folder``; reads every file."""
+    """Return the manifest of a newly made ``folder``; reads every file."""
     return Manifest(
         recipe=recipe,
         files={name: FileFacts(size=path.stat().st_size, sha256=files.sha256(path)) for name, path in _files(folder).items()},
@@ -64,7 +64,7 @@ def write(folder: Path, manifest: Manifest) -> None:
 
 
 def problem(folder: Path, recipe: dict[str, Any]) -> str:
-    """Why ``folder`` is not exactly what ``recipe`` made; an empty string when it is. Reads every file."""
+    """Return why ``folder`` is not what ``recipe`` made; an empty string when it is. Reads every file."""
     manifest = read(folder)
     if not folder.is_dir():
         return "missing"
@@ -73,15 +73,15 @@ def problem(folder: Path, recipe: dict[str, Any]) -> str:
     if manifest.recipe != recipe:
         keys = sorted(key for key in manifest.recipe.keys() | recipe.keys() if manifest.recipe.get(key) != recipe.get(key))
         return f"the settings changed: {', '.join(keys)}"
-    found = _files(folder)
-    if strange := sorted(found.keys() ^ manifest.files.keys()):
-        return f"{strange[0]} is {'not in its manifest' if strange[0] in found else 'missing'}"
+    paths = _files(folder)
+    if differing := sorted(paths.keys() ^ manifest.files.keys()):
+        return f"{differing[0]} is {'not in its manifest' if differing[0] in paths else 'missing'}"
     for name, facts in manifest.files.items():
         try:
-            size = found[name].stat().st_size
+            size = paths[name].stat().st_size
             if size != facts.size:
                 return f"{name} has {size} bytes instead of {facts.size}"
-            if files.sha256(found[name]) != facts.sha256:
+            if files.sha256(paths[name]) != facts.sha256:
                 return f"{name} was edited"
         except OSError as error:
             return f"{name} cannot be read: {error.strerror}"
@@ -89,6 +89,6 @@ def problem(folder: Path, recipe: dict[str, Any]) -> str:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Relative name and path of every file, sorted; symlinks to files count as files."""
-    found = (Path(parent) / name for parent, _, names in os.walk(folder) for name in names)
-    return {str(path.relative_to(folder)): path for path in sorted(found)}
+    """Return relative name and path of every file, sorted; symlinks to files count as files."""
+    paths = (Path(parent) / name for parent, _, names in os.walk(folder) for name in names)
+    return {str(path.relative_to(folder)): path for path in sorted(paths)}

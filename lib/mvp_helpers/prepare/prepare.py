@@ -1,4 +1,4 @@
-"""Script 30: GSM8K-schema data for RL and SFT and a model under the shared root, made once, never used when damaged."""
+"""Script 30: prepare GSM8K-schema data for RL and SFT, and a model, under the shared root; replace damaged folders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT_MODEL = "default"
 
 @dataclass(frozen=True)
 class PreparedItem:
-    """One prepared folder. ``made`` is False when it existed whole, else ``reason`` says why it was made; ``rows`` is by file."""
+    """One prepared folder. ``made`` is False when it existed undamaged; otherwise ``reason`` is why. ``rows`` is by file."""
 
     name: str
     path: Path
@@ -43,7 +43,7 @@ class PreparedItem:
 
 @dataclass(frozen=True)
 class _Item:
-    """What is to lie in ``path``: the recipe that decides its content, and how to fill an empty folder (returns rows by file)."""
+    """The wanted content of ``path``: its recipe, and a function that fills an empty folder (returns rows by file)."""
 
     path: Path
     recipe: dict[str, Any]
@@ -54,13 +54,13 @@ class _Item:
 def prepare(settings: DataSettings, shared: SharedRoot, say: Say, *, dry_run: bool = False) -> list[PreparedItem]:
     """Make what is missing or damaged of ``datasets/gsm8k``, ``datasets/gsm8k_sft`` and ``common/models/<name>``.
 
-    ``common/models/default`` then points to that model, so that one JobSpec runs on every cluster. Whole folders are found by
-    their manifests and not touched. With ``dry_run`` nothing is written and ``made`` means "would be".
+    ``common/models/default`` then points to that model, so that one JobSpec runs on every cluster. Folders that match their
+    manifests are not touched. With ``dry_run`` nothing is written and ``made`` means "would be".
 
     Raises:
-        BadInput: hub revisions that are no commits, or a repository that does not exist or holds something else.
-        Blocked: the hub cannot be reached, or the shared root cannot be written.
-        TimedOut: another host prepares for hours.
+        BadInput: a hub revision is not a commit, or the repository does not exist or has another layout.
+        Blocked: the hub does not answer, or the shared root cannot be written.
+        TimedOut: another host has been preparing for hours.
     """
     model, items = (
         _hub_items(settings.hub, shared, say) if settings.source == "hub" else _generated_items(settings.generated, shared)
@@ -73,7 +73,7 @@ def prepare(settings: DataSettings, shared: SharedRoot, say: Say, *, dry_run: bo
         for result in results:
             say(f"would make {result.name}: {result.reason}" if result.made else f"skip: exists {result.name} ({result.size()})")
     else:
-        # One lock for all: hosts that prepare at once make each thing once. Looked at again inside, as its last holder made them.
+        # One lock for all items, checked again inside it: of hosts that prepare at once, one makes each item.
         with locked(shared.root / "common" / ".prepare.lock", "preparing data and model", say):
             results = [_ensure(item, shared, say) for item in items]
     if not dry_run:
@@ -108,7 +108,7 @@ def _hub_items(settings: Hub, shared: SharedRoot, say: Say) -> tuple[str, list[_
 
     def fill_model(folder: Path) -> dict[str, int]:
         found = hub.fetch(settings.model, "model", settings.model_revision, settings.model_files, shared.hf_cache, say)
-        # Links are relative to where the folder will be; the temporary one is its sibling.
+        # Relative links stay valid: the temporary folder is a sibling of the final one.
         hub.write_model(folder, found)
         return {}
 
@@ -149,7 +149,7 @@ def _found(item: _Item, shared: SharedRoot, problem: str) -> PreparedItem:
 
 
 def _ensure(item: _Item, shared: SharedRoot, say: Say) -> PreparedItem:
-    """Make one folder unless it is whole; the lock is held."""
+    """Make one folder unless it is undamaged; call it with the lock held."""
     reason = manifest.problem(item.path, item.recipe)
     found = _found(item, shared, reason)
     if not reason:
@@ -165,7 +165,7 @@ def _ensure(item: _Item, shared: SharedRoot, say: Say) -> PreparedItem:
 
 
 def _make(item: _Item, say: Say) -> manifest.Manifest:
-    """Fill a hidden sibling of the folder, then give it its name: nobody ever sees it half full."""
+    """Fill a hidden sibling of the folder, then rename it: the folder never appears half full."""
     parent, hidden = item.path.parent, f".{item.path.name}.tmp-"
     parent.mkdir(parents=True, exist_ok=True)
     for leftover in parent.glob(f"{hidden}*"):
@@ -185,9 +185,9 @@ def _make(item: _Item, say: Say) -> manifest.Manifest:
 
 
 def _move_aside(path: Path, hidden: str, say: Say) -> None:
-    """What this module made, it may remove; a folder without a manifest is somebody's own work and is kept under another name."""
+    """Remove a folder that this module made; rename one without a manifest, which a user made."""
     if manifest.place(path).exists():
         remove_tree(path.rename(path.with_name(f"{hidden}{uuid.uuid4().hex}")))
     else:
         kept = path.rename(path.with_name(f"{path.name}.replaced-{now().replace(':', '')}"))
-        say(f"kept what lay in {path} as {kept.name}: it was not made here")
+        say(f"renamed {path} to {kept.name}: it was not made by this script")

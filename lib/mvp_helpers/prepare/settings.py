@@ -1,4 +1,4 @@
-"""What script 30 prepares: the ``data`` part of a cluster file."""
+"""Settings of script 30: the ``data`` part of a cluster file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class DataSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which source is used, and the settings of each."""
+    """The source to use, and the settings of each source."""
 
     source: Literal["generated", "hub"] = "generated"
     generated: Generated = Generated()

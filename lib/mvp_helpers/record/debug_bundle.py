@@ -1,7 +1,7 @@
-"""Debug bundles: what Ray said about itself at one moment, in ``<job folder>/debug/<UTC timestamp>-<event>/``.
+"""Debug bundles: snapshots of Ray's state in ``<job folder>/debug/<UTC timestamp>-<event>/``.
 
-Secrets stay out: runtime environments and metadata are dropped from every row, and of other people's jobs only what says
-where and how they ran is kept (their entrypoint and messages are theirs).
+They contain no secrets: runtime environments and metadata are dropped from every row, and of other jobs only where and how they
+ran is kept, not their entrypoints and messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..base.times import now
 from ..cluster.ray_api import RayApi
 
 TIMEOUT_S = 10.0
-"""The longest a bundle waits for Ray: a long job list may come too late without costing the rest."""
+"""The longest wait for Ray. A job list that takes longer is left out; the other items are kept."""
 
 STATE_KINDS = ("nodes", "actors", "placement_groups")
 _SECRET_KEYS = frozenset(
@@ -40,7 +40,7 @@ Content = str | list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class _Answer:
-    """What came of one question; ``total`` is how many rows Ray has, ``content`` how many it sent."""
+    """The answer to one query; ``total`` is the number of rows Ray has, ``content`` the rows it sent."""
 
     content: Content | None = None
     total: int = 0
@@ -59,11 +59,11 @@ class _Answer:
 
 
 def take(folder: JobFolder, api: RayApi, event: str, *, timeout_s: float = TIMEOUT_S) -> Path:
-    """Write one bundle and return its folder, which appears at once and whole.
+    """Write one bundle and return its folder, which appears only when it is complete.
 
-    Holds ``ray_status.txt``, ``jobs.json`` (the list), ``job.json`` (this job alone), ``nodes.json``, ``actors.json`` and
+    Contains ``ray_status.txt``, ``jobs.json`` (the list), ``job.json`` (this job alone), ``nodes.json``, ``actors.json`` and
     ``placement_groups.json`` as far as Ray answered within ``timeout_s`` seconds, and ``bundle.json``: seconds, rows, truncated
-    rows and error of each. An unreachable Ray is recorded there and raises nothing.
+    rows and error of each. An unreachable Ray is recorded there, not raised.
 
     Raises:
         BadInput: ``event`` is not usable in a file name.
@@ -85,11 +85,11 @@ def take(folder: JobFolder, api: RayApi, event: str, *, timeout_s: float = TIMEO
         content, total, error = None, 0, ""
         try:
             content, total = questions[file]()
-        except Exception as failure:  # a bundle records whatever went wrong and goes on
+        except Exception as failure:  # any failure is recorded, and the other items are collected
             error = f"{type(failure).__name__}: {failure}"
         answers[file] = _Answer(content, total, round(time.monotonic() - began, 3), error)
 
-    # Daemons: a call that hangs must not hold up the end of the process.
+    # Daemon threads: a call that hangs must not delay the end of the process.
     threads = [threading.Thread(target=ask, args=(file,), daemon=True) for file in questions]
     for thread in threads:
         thread.start()
@@ -109,7 +109,7 @@ def take(folder: JobFolder, api: RayApi, event: str, *, timeout_s: float = TIMEO
 
 
 def outcome(bundle: Path) -> tuple[dict[str, str], list[str]]:
-    """What a bundle could not collect (item → error), and the items it holds."""
+    """Return the errors of a bundle (item → error), and the items it contains."""
     items = json.loads((bundle / "bundle.json").read_bytes())["items"]
     failed = {name: item["error"] for name, item in items.items() if item["error"]}
     return failed, [name for name, item in items.items() if item["file"]]

@@ -1,7 +1,7 @@
-"""Claiming a job folder, and the truth about a job: ``result.json``.
+"""Claim a job folder; read and write the job's state, ``result.json``.
 
-Writers take turns: the submitter until the job runner starts, the runner until it ends. Whoever finds a job whose runner is gone
-(see ``reconcile.py``) writes the last word.
+One process writes at a time: the submitter until the job runner starts, then the runner until it ends. A reader that finds the
+runner gone (see ``reconcile.py``) writes the final state.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Result(msgspec.Struct, omit_defaults=False, kw_only=True):
 
 
 def elapsed_s(result: Result) -> float | None:
-    """Seconds from the job's start (from its claim when it never started) to its end, or to now."""
+    """Return the seconds from the job's start (or its claim, when it never started) to its end, or to now."""
     begin = result.started_at or result.claimed_at
     end = seconds_of(result.ended_at) if result.ended_at else time.time()
     return max(0.0, end - seconds_of(begin)) if begin else None
@@ -62,14 +62,14 @@ def claim(shared: SharedRoot, result: Result) -> JobFolder:
     """Create the job folder of ``result.submission_id`` with its first ``result.json``.
 
     Raises:
-        BadInput: the id is taken; nothing in the existing folder is touched.
+        BadInput: the id is taken; the existing folder stays unchanged.
         Blocked: the shared root cannot be written (read-only, full, missing).
     """
     folder = shared.job(result.submission_id)
     try:
         for parent in (shared.jobs, shared.job_index, shared.active_jobs):
             parent.mkdir(parents=True, exist_ok=True)
-        # Made whole beside its place, then renamed: whoever sees a job folder sees its result.json, and of two claims one wins.
+        # Fill the folder under a temporary name, then rename it: a visible job folder has its result.json, and one claim wins.
         draft = Path(tempfile.mkdtemp(prefix=f".claim-{result.submission_id}.", dir=shared.jobs))
         try:
             draft.chmod(0o755)
@@ -104,7 +104,7 @@ def _encode(result: Result) -> bytes:
 
 
 def write(folder: JobFolder, result: Result) -> None:
-    """Replace ``result.json`` atomically and keep the list of active jobs in step with it; an ended job's secrets are removed."""
+    """Replace ``result.json`` atomically and update the list of active jobs; remove an ended job's secrets."""
     files.write_bytes(folder.result, _encode(result))
     active = folder.path.parent / ".active" / folder.submission_id
     if result.ended:
@@ -115,7 +115,7 @@ def write(folder: JobFolder, result: Result) -> None:
 
 
 def read(folder: JobFolder) -> Result:
-    """The job's ``result.json``.
+    """Return the job's ``result.json``.
 
     Raises:
         BadInput: no such job, or its ``result.json`` is missing or damaged.
@@ -132,7 +132,7 @@ def read(folder: JobFolder) -> Result:
 
 
 def newest_ids(shared: SharedRoot, limit: int) -> list[str]:
-    """The newest ``limit`` job ids, newest first; costs one directory listing however many jobs there are."""
+    """Return the newest ``limit`` job ids, newest first, from one directory listing."""
     try:
         names = sorted((entry.name for entry in Path(shared.job_index).iterdir()), reverse=True)
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def newest_ids(shared: SharedRoot, limit: int) -> list[str]:
 
 
 def active_ids(shared: SharedRoot) -> list[str]:
-    """Ids of the jobs that have not ended, as far as their folders tell."""
+    """Return the ids of the jobs whose folders record no end."""
     try:
         return sorted(entry.name for entry in shared.active_jobs.iterdir())
     except FileNotFoundError:

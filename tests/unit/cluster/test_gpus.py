@@ -97,9 +97,9 @@ def test_nvidia_smi_that_fails_hangs_or_is_missing_is_said_in_its_own_words(
     (recorded / f"{QUERY}.code").write_text("9")
     assert gpus.look({}).problem.startswith(words)
     monkeypatch.setattr(gpus, "TOOL_TIMEOUT_S", 0.001)
-    assert "no answer within" in gpus.look({}).problem
+    assert "timed out after" in gpus.look({}).problem
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert gpus.look({}).problem == "there is no nvidia-smi on this host"
+    assert gpus.look({}).problem == "nvidia-smi not found on this host"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_good_gpu_hosts_have_no_cross_and_their_links_are_only_to_know(rows: Cal
             "one variable chooses GPUs",
             "ROCR_VISIBLE_DEVICES=0: verl refuses both (Ray gives its workers CUDA_VISIBLE_DEVICES beside it)",
         ),
-        ({"problem": "there is no nvidia-smi on this host"}, "NVIDIA driver", "there is no nvidia-smi on this host"),
+        ({"problem": "nvidia-smi not found on this host"}, "NVIDIA driver", "nvidia-smi not found on this host"),
     ],
 )
 def test_what_is_wrong_with_one_workers_gpus_is_a_cross_with_its_name_and_the_values(

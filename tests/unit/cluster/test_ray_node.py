@@ -102,7 +102,7 @@ def test_a_temp_dir_that_is_somebody_elses_is_not_used(cluster: Cluster, tmp_pat
     paths.folder.mkdir(parents=True)
     paths.temp_dir.mkdir()
     try:
-        with pytest.raises(Blocked, match="is not ours"):
+        with pytest.raises(Blocked, match="belongs to another user"):
             paths.make_temp_dir()
     finally:
         paths.temp_dir.rmdir()

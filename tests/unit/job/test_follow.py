@@ -154,7 +154,7 @@ def test_a_runner_that_writes_elsewhere_is_suspected(folder: JobFolder, ray: Fak
 def test_a_timeout_leaves_the_job_running(folder: JobFolder, ray: FakeRay) -> None:
     set_state(folder, state="RUNNING", steps_total=9)
     add_steps(folder, 4)
-    with pytest.raises(TimedOut, match=r"goes on \(step 4/9\)") as caught:
+    with pytest.raises(TimedOut, match=r"still runs \(step 4/9\)") as caught:
         follow.follow(folder, ray.api(), timeout_s=0.05, say=Said().append)
     assert caught.value.exit_code == 4 and "51_logs.sh a -f" in caught.value.hint
     assert job_folder.read(folder).state == "RUNNING"
@@ -168,7 +168,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_so(folder: JobFolder, ray: FakeR
     said = Said()
     with pytest.raises(KeyboardInterrupt):
         follow.follow(folder, ray.api(), say=said.append)
-    assert said[-1] == "no longer following; the job goes on: ./scripts/51_logs.sh a -f"
+    assert said[-1] == "no longer following; the job continues: ./scripts/51_logs.sh a -f"
 
 
 def test_a_trainer_that_stalls_is_noted_once(folder: JobFolder, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
