@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from toys import ECHO, TRAINER_CONFIG, WORKLOAD, write_model, write_parquet
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.cluster import cluster_file
 from mvp_helpers.cluster.cluster_file import Cluster
+from mvp_helpers.diagnosis import signatures
 from mvp_helpers.plan import snapshot
 from mvp_helpers.record import reconcile
 
@@ -61,6 +63,16 @@ def cluster(shared: SharedRoot) -> Cluster:
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost job's ending is written at once: a test that has no job runner need not wait for one."""
     monkeypatch.setattr(reconcile, "GRACE_S", 0.01)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signatures_read_once() -> Iterator[None]:
+    """``failure_signatures.yaml`` takes 0.1 s to read and check: too long for each of the hundreds of logs in the tests."""
+    read = signatures.load
+    with pytest.MonkeyPatch.context() as patch:
+        shipped = functools.cache(read)
+        patch.setattr(signatures, "load", lambda *file: read(*file) if file else shipped())
+        yield
 
 
 @pytest.fixture

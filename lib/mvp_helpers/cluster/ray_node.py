@@ -427,7 +427,7 @@ def _make_token(cluster: Cluster, host: Host, ray_version: str) -> None:
         if host.role == "head":
             since = ".".join(map(str, TOKEN_AUTH_SINCE))
             _say(
-                f"Ray {ray_version} has no token authentication (since {since}): anyone who reaches {cluster.dashboard} can run code"
+                f"Ray {ray_version} has no token authentication (since {since}): whoever reaches {cluster.dashboard} can run code"
             )
     elif not cluster.token_file.exists():
         if host.role == "worker":
