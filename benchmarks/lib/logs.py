@@ -14,7 +14,7 @@ import msgspec
 
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.cluster.cluster_file import load as load_cluster
-from mvp_helpers.plan import plan
+from mvp_helpers.plan import plan, planning
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
 
@@ -45,11 +45,7 @@ def a_job(root: Path, name: str, argv: list[str]) -> JobFolder:
     spec = f'{{"workload": "bench", "submission_id": "{name}"}}'.encode()
     (root / "bench.yaml").write_text("entry: {command: ['true']}\n")
     os.environ["MVP_WORKLOADS"] = str(root)
-    from mvp_helpers.plan import jobspec
-
-    made = msgspec.structs.replace(
-        plan.make(jobspec.load(spec, "b.json"), local, "b.json"), argv=argv, address="http://127.0.0.1:9"
-    )
+    made = msgspec.structs.replace(planning.make(spec, "b.json", local), argv=argv, address="http://127.0.0.1:9")
     folder.resolved.write_text(plan.to_yaml(made))
     job_folder.write(folder, msgspec.structs.replace(job_folder.read(folder), state="SUBMITTED"))
     return folder

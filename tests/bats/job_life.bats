@@ -196,7 +196,7 @@ sft() { # <id> <last step> [<more JSON> [<more overrides>]]: a real SFT job, sav
   run --separate-stderr sft after 4 ', "resume_from": "before"'
   assert_status 0
   assert_stderr_has 'before: skipped: global_step_3 is not whole: optim_world_size_2_rank_1.pt is cut short or damaged'
-  assert_stderr_has 'after goes on from step 2 of before'
+  assert_stderr_has 'after resumes from step 2 of before'
   run --separate-stderr 54_verify.sh before after
   assert_status 0
   assert_output '*resumed step 2 of before*steps 4 (save_freq 2, last step 4)*steps 3-4, as expected*'

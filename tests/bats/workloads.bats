@@ -43,7 +43,7 @@ reward() { # <job id> <file> <line>...: a GRPO JobSpec whose reward function tha
   trained grpo-kl
   grep -q 'rollout.n=4' "$JOBS/grpo-kl/config/resolved.yaml" || fail 'no groups'
   [[ $(grep -c '"actor/kl_loss"' "$JOBS/grpo-kl/metrics.jsonl") == 2 ]] || fail 'no KL loss'
-  grep -q '^MVP_PRECHECK_REWARD=.*/quarter.py:compute_score gave 0.25 ' "$JOBS/grpo-kl/logs/driver.log" || fail 'not prechecked'
+  grep -q '^MVP_PRECHECK_REWARD=.*/quarter.py:compute_score returned 0.25 ' "$JOBS/grpo-kl/logs/driver.log" || fail 'not prechecked'
   [[ $(grep -c '"critic/score/mean": *0.25,' "$JOBS/grpo-kl/metrics.jsonl") == 2 ]] || fail "$(<"$JOBS/grpo-kl/metrics.jsonl")"
 }
 

@@ -58,7 +58,7 @@ def write_model(folder: Path) -> None:
 
 
 def plan_of(submission_id: str, shared_root: Path = Path("/nowhere"), argv: list[str] | None = None) -> Plan:
-    """A plan of a plain command, as ``plan.make`` would make it."""
+    """A plan of a plain command, as ``planning.make`` would return it."""
     return Plan(
         submission_id=submission_id,
         workload="echo",

@@ -1,4 +1,4 @@
-"""Replaces secret values, in the forms in which programs print them, by ``***``."""
+"""Mask secret values: replace them, in every form in which programs print them, by ``***``."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 SHORTEST = 8
-"""Bytes: masking a shorter value would black out ordinary text, so it is refused instead."""
+"""In bytes. A shorter value is refused: masking it would hide ordinary text."""
 MASKED = b"***"
 
 
 class Mask:
-    """Replaces values, and the forms in which programs usually print them, by ``***``."""
+    """Replaces given values, and the forms in which programs usually print them, by ``***``."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        # The longest first: of two values of which one begins with the other no rest may stay.
+        # The longest first: where one value begins with another, no part of the longer one may remain.
         self._forms = sorted({form for value in values for form in forms(value)}, key=lambda form: (-len(form), form))
 
     def data(self, data: bytes) -> bytes:
+        """Return ``data`` with every value masked."""
         for form in self._forms:
             data = data.replace(form, MASKED)
         return data
 
     def text(self, text: str) -> str:
+        """Return ``text`` with every value masked."""
         return self.data(text.encode(errors="surrogateescape")).decode(errors="surrogateescape") if self._forms else text
 
     def value(self, value: Any) -> Any:
-        """A copy of plain data (dicts, lists, scalars) with every text in it masked."""
+        """Return a copy of plain data (dicts, lists, scalars) with every text in it masked."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
@@ -35,7 +37,7 @@ class Mask:
         return [self.value(item) for item in value] if isinstance(value, list) else value
 
     def stream(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The chunks, masked also where a value begins in one and ends in another; only what may be such a beginning waits."""
+        """Yield the chunks masked, also where a value spans two of them; only a possible beginning of a value is held back."""
         if not self._forms:
             yield from chunks
             return
@@ -50,7 +52,7 @@ class Mask:
             yield self.data(held)
 
     def _safe(self, data: bytes) -> int:
-        """Length of the part of ``data`` that can be masked now: no value begins in it and may end behind it."""
+        """Return how much of ``data`` can be masked now: no value that begins in that part may end after it."""
         cut = len(data)
         for form in self._forms:
             at = data.find(form[:1], max(0, len(data) - len(form) + 1))
@@ -58,7 +60,7 @@ class Mask:
                 at = data.find(form[:1], at + 1)
             if 0 <= at < cut:
                 cut = at
-        # A whole value that lies across that cut must not be torn apart either.
+        # Do not cut through a complete value either.
         moved = cut < len(data)
         while moved:
             moved = False
@@ -69,7 +71,7 @@ class Mask:
 
 
 def forms(value: str) -> set[bytes]:
-    """A value, its lines (Ray prints each with a prefix), and both as JSON, repr() and URLs show them."""
+    """Return a value, its lines (Ray prefixes each one), and both as JSON, repr() and URLs show them; only long enough forms."""
     from urllib.parse import quote
 
     forms = set()

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.errors import BadInput, Blocked
 from ..base.project import PROJECT
-from ..plan import overrides
+from ..trainers import hydra
 from . import wrapper
 from .description import Description
 from .wrapper import Preview
@@ -67,8 +67,7 @@ def check(
     try:
         config = _compose(description, checkout, preview)
     except (BadInput, Blocked) as error:
-        text = error.what.replace("trainer_overrides: ", "")
-        return Checked(preview, {}, [*problems, f"its own Hydra config: {text}"], notes)
+        return Checked(preview, {}, [*problems, f"its own Hydra config: {error.what}"], notes)
     for key, wanted in description.expect.config.items():
         found = select(config, key)
         if found is MISSING:
@@ -82,7 +81,7 @@ def _compose(description: Description, checkout: Path, preview: Preview) -> dict
     one = description.wrapper
     name = preview.option("config-name", one.config_name)
     # The same key given twice, as the wrapper's default and ours: Hydra takes the last.
-    return overrides.compose(checkout / one.config_dir, name, preview.overrides, "", Path("/nonexistent"), remember=False)
+    return hydra.compose(checkout / one.config_dir, name, preview.overrides)
 
 
 def select(config: Mapping[str, Any], key: str) -> Any:

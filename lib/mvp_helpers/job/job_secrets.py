@@ -1,9 +1,9 @@
 """Secrets of a job: values that reach the trainer and its Ray workers, and appear nowhere else.
 
-Whatever Ray is told about a job (argv, ``env_vars``, metadata) its REST answers show to anyone who may ask. So the submitter puts
-the values into a file on the shared root (0600, gone when the job has ended) and tells Ray only where that lies: the job runner
-gives them to the trainer as environment variables, and Ray runs ``setup_worker`` first thing in every worker of the job. What
-these processes print is masked before it is written.
+Ray's REST API shows everything it knows about a job (argv, ``env_vars``, metadata) to everyone with access. So the submitter
+writes the values to a file on the shared root (mode 0600, removed when the job ends) and gives Ray only its path: the job runner
+passes them to the trainer as environment variables, and Ray runs ``setup_worker`` first in every worker of the job. The output of
+these processes is masked before it is written.
 """
 
 from __future__ import annotations
@@ -20,38 +20,46 @@ from ..base import files
 from ..base.errors import BadInput
 from ..base.mask import SHORTEST, Mask, forms
 from ..base.paths import JobFolder, SharedRoot
-from ..plan import jobspec
-from ..plan.plan import SECRETS_FILE, Plan
+from ..plan import jobspec, plan
+from ..plan.environment import SECRETS_FILE
+from ..plan.plan import Plan
 
 
 def collect(the_plan: Plan, offered: Mapping[str, str], spec: bytes = b"") -> dict[str, str]:
-    """The values of the plan's secrets: from ``offered`` (the submitter's environment), or else from ``user/secrets/NAME``.
+    """Return the values of the plan's secrets: from ``offered`` (the submitter's environment), else from ``user/secrets/NAME``.
 
     Raises:
-        BadInput: a secret is nowhere, its file is open to others, its value is empty, too short to be masked, not text, or stands
-            in the plan or in ``spec`` (the JobSpec's bytes). No message holds a value.
+        BadInput: a secret is in neither place, its file is open to others, its value is empty, too short to be masked, not text,
+            or part of the plan or of ``spec`` (the JobSpec's bytes). No message contains a value.
     """
-    folder = SharedRoot(Path(the_plan.shared_root)).user_secrets
-    values = {}
-    for name in the_plan.secrets:
-        value, place = offered.get(name), "the submitter's environment"
-        if value is None:
-            value, place = _read_own(name, folder / name, the_plan.source), str(folder / name)
-        if len(value.encode(errors="surrogateescape")) < SHORTEST or "\0" in value:
-            what = "holds a NUL byte" if "\0" in value else f"has fewer than {SHORTEST} bytes, too few to be masked in a log"
-            raise BadInput(f"{the_plan.source}: secrets: the value of {name} in {place} {what}")
-        values[name] = value
+    values = {name: _value(name, the_plan, offered) for name in the_plan.secrets}
     if values:
-        from ..plan.plan import to_yaml
-
-        told = spec + to_yaml(the_plan).encode(errors="surrogateescape")
-        for name, value in values.items():
-            if any(form in told for form in forms(value)):
-                raise BadInput(
-                    f"{the_plan.source}: the value of secret {name} stands in the JobSpec, the cluster file or the workload",
-                    hint="remove it there: the trainer finds it in its environment (${oc.env:NAME} in a Hydra override)",
-                )
+        _refuse_exposed(values, the_plan, spec)
     return values
+
+
+def _value(name: str, the_plan: Plan, offered: Mapping[str, str]) -> str:
+    value, place = offered.get(name), "the submitter's environment"
+    if value is None:
+        path = SharedRoot(Path(the_plan.shared_root)).user_secrets / name
+        value, place = _read_own(name, path, the_plan.source), str(path)
+    origin = f"{the_plan.source}: secrets: the value of {name} in {place}"
+    if "\0" in value:
+        raise BadInput(f"{origin} contains a NUL byte, which an environment variable cannot contain")
+    if len(value.encode(errors="surrogateescape")) < SHORTEST:
+        raise BadInput(f"{origin} has fewer than {SHORTEST} bytes, too few to be masked in a log")
+    return value
+
+
+def _refuse_exposed(values: Mapping[str, str], the_plan: Plan, spec: bytes) -> None:
+    """Raise BadInput when a value is also part of what everyone may read."""
+    public = spec + plan.to_yaml(the_plan).encode(errors="surrogateescape")
+    for name, value in values.items():
+        if any(form in public for form in forms(value)):
+            raise BadInput(
+                f"{the_plan.source}: the value of secret {name} is in the JobSpec, the cluster file or the workload",
+                hint="remove it there: the trainer finds it in its environment (${oc.env:NAME} in a Hydra override)",
+            )
 
 
 def _read_own(name: str, path: Path, source: str) -> str:
@@ -59,7 +67,7 @@ def _read_own(name: str, path: Path, source: str) -> str:
     try:
         mode = path.stat().st_mode & 0o777
         if mode & 0o077:
-            raise BadInput(f"{path} is open to others (mode {mode:04o}): a secret needs 0600", hint=f"chmod 600 {path}")
+            raise BadInput(f"{path} is open to others (mode {mode:04o}): a secret needs mode 0600", hint=f"chmod 600 {path}")
         text = path.read_text()
     except FileNotFoundError:
         raise BadInput(f"{source}: secret {name} is neither in the environment nor in {path}", hint=hint) from None
@@ -71,7 +79,7 @@ def _read_own(name: str, path: Path, source: str) -> str:
 
 
 def keep(folder: JobFolder, values: Mapping[str, str]) -> None:
-    """Put the values where the job's own processes find them; ``job_folder.write`` removes them with the job's end."""
+    """Write the values to the file that the job's processes read; ``job_folder.write`` removes it when the job ends."""
     if values:
         folder.secrets.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.secrets.parent.chmod(0o700)
@@ -79,7 +87,7 @@ def keep(folder: JobFolder, values: Mapping[str, str]) -> None:
 
 
 def read(path: Path) -> dict[str, str]:
-    """The values kept in ``path``; none when there is no such file. Raises OSError when it cannot be read."""
+    """Return the values in ``path``; none when it does not exist. Raises OSError when it cannot be read."""
     try:
         values: dict[str, str] = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -88,9 +96,9 @@ def read(path: Path) -> dict[str, str]:
 
 
 def pack(data: bytes, source: str) -> bytes:
-    """A JobSpec's bytes behind one line of JSON: those secrets it names that the environment here holds.
+    """Return a JobSpec's bytes after one line of JSON: the secrets it names that are in this environment.
 
-    That is how values reach the head, through stdin. A mistake in the spec is for the head to tell.
+    Values reach the head this way, through stdin. A mistake in the JobSpec is reported on the head.
     """
     names: list[str] = []
     with contextlib.suppress(BadInput):
@@ -99,7 +107,7 @@ def pack(data: bytes, source: str) -> bytes:
 
 
 def unpack(data: bytes, packed: bool) -> tuple[Mapping[str, str], bytes]:
-    """The submitter's environment, as far as it counts, and the JobSpec's bytes."""
+    """Return the submitter's environment, or the secrets that ``pack`` took from it, and the JobSpec's bytes."""
     if not packed:
         return os.environ, data
     line, _, spec = data.partition(b"\n")
@@ -107,7 +115,7 @@ def unpack(data: bytes, packed: bool) -> tuple[Mapping[str, str], bytes]:
 
 
 def mask(folder: JobFolder) -> Mask:
-    """The mask for everything that is written about a job; masks nothing once its values are gone."""
+    """Return the mask for everything that is written about a job; it masks nothing once the values are removed."""
     try:
         return Mask(read(folder.secrets).values())
     except OSError:
@@ -115,9 +123,9 @@ def mask(folder: JobFolder) -> Mask:
 
 
 def setup_worker() -> None:
-    """Ray's ``worker_process_setup_hook``: this Ray worker's environment gets the values, what Python prints is masked.
+    """Add the values to this Ray worker's environment and mask its output (Ray's ``worker_process_setup_hook``).
 
-    A worker that starts while the job ends finds the file gone: nobody needs the values any more.
+    A worker that starts while the job ends finds no file, and needs no values any more.
     """
     values = read(Path(os.environ[SECRETS_FILE]))
     os.environ.update(values)
@@ -132,18 +140,18 @@ def _masking(write: Any, masked: Mask) -> Any:
 
 
 def _mask_errors(masked: Mask) -> None:
-    """What a task raises, Ray writes into its logs and records of its own, which outlive the job: masked when Ray takes it up."""
+    """Mask what a task raises before Ray records it in its own logs, which outlive the job."""
     from ray.exceptions import RayTaskError
 
-    take_up = RayTaskError.__init__
+    record = RayTaskError.__init__
 
-    def take_up_masked(
+    def record_masked(
         self: Any, function_name: str, traceback_str: str, cause: BaseException, *args: Any, **options: Any
     ) -> None:
         error: BaseException | None = cause
         while isinstance(error, BaseException):
             error.args = tuple(masked.value(arg) for arg in error.args)
             error = error.__cause__ or error.__context__
-        take_up(self, function_name, masked.text(traceback_str), cause, *args, **options)
+        record(self, function_name, masked.text(traceback_str), cause, *args, **options)
 
-    RayTaskError.__init__ = take_up_masked
+    RayTaskError.__init__ = record_masked

@@ -1,7 +1,7 @@
-"""Proves, before training, which code a job imports: in the driver and in one real Ray process on every worker.
+"""Prove, before training, which code a job imports: in the driver and in one real Ray process on every worker.
 
-Runs as its own process on the driver's host (``python3 -m mvp_helpers.job.precheck <job folder>``), so that the job runner never
-imports Ray, torch or verl. Writes ``precheck.json``; exit code 0 when all is proven, 3 when not.
+``python3 -m mvp_helpers.job.precheck <job folder>`` is a process of its own on the driver's host, so that the job runner never
+imports Ray, torch or verl. It writes ``precheck.json`` and exits with 0 when everything is proven, else with 3.
 """
 
 from __future__ import annotations
@@ -20,50 +20,51 @@ import msgspec
 
 from ..base import files
 from ..base.paths import JobFolder, SharedRoot
-from ..plan import plan, reward
+from ..plan import plan, reward_trial
 from ..plan.plan import Plan
+from ..plan.reward_trial import Trial
 from . import job_secrets
 
 RAY_TASK_TIMEOUT_S = 180
 
 
 def look(modules: list[str]) -> dict[str, Any]:
-    """What this process imports: each module's file, the snapshot's marker, and where the process runs."""
-    found: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid(), "modules": {}, "errors": {}}
+    """Import ``modules`` in this process; return the file of each, the snapshot's marker, and where the process runs."""
+    seen: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid(), "modules": {}, "errors": {}}
     for name in modules:
         try:
-            found["modules"][name] = os.path.realpath(str(importlib.import_module(name).__file__))
+            seen["modules"][name] = os.path.realpath(str(importlib.import_module(name).__file__))
         except BaseException as error:
-            found["errors"][name] = f"{type(error).__name__}: {error}"
-            found["traceback"] = traceback.format_exc()
+            seen["errors"][name] = f"{type(error).__name__}: {error}"
+            seen["traceback"] = traceback.format_exc()
     try:
-        found["marker"] = importlib.import_module("mvp_marker").MARKER
+        seen["marker"] = importlib.import_module("mvp_marker").MARKER
     except Exception as error:
-        found["marker"] = None
-        found["errors"]["mvp_marker"] = f"{type(error).__name__}: {error}"
-    return found
+        seen["marker"] = None
+        seen["errors"]["mvp_marker"] = f"{type(error).__name__}: {error}"
+    return seen
 
 
 def problems(where: str, seen: dict[str, Any], the_plan: Plan) -> list[str]:
-    """Why ``seen`` does not prove that ``where`` imports the plan's snapshot; empty when it does."""
-    found = [f"{where}: cannot import {name}: {why}" for name, why in seen["errors"].items()]
+    """Return why ``seen`` does not prove that ``where`` imports the plan's snapshot; empty when it does."""
+    messages = [f"{where}: cannot import {name}: {why}" for name, why in seen["errors"].items()]
     root = Path(os.path.realpath(the_plan.code_path or "/"))
     for name, file in seen["modules"].items():
         if not Path(file).is_relative_to(root):
-            found.append(f"{where}: {name} comes from {file}, not from code_path {root}")
+            messages.append(f"{where}: {name} comes from {file}, not from code_path {root}")
     if seen["marker"] is not None and seen["marker"] != the_plan.code_id:
-        found.append(f"{where}: the marker is '{seen['marker']}', not '{the_plan.code_id}'")
-    return found
+        messages.append(f"{where}: the marker is '{seen['marker']}', not '{the_plan.code_id}'")
+    return messages
 
 
 def look_on_workers(
     the_plan: Plan, address: str, look: Callable[[list[str]], dict[str, Any]], modules: list[str]
 ) -> list[dict[str, Any]]:
-    """``look(modules)`` in a Ray task on every worker node of this job's cluster; a node's failure is in its ``errors``."""
+    """Run ``look(modules)`` in a Ray task on every worker of this job's cluster; a worker's failure is in its ``errors``."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    # Always this address: without one Ray joins whatever cluster it finds, or starts its own.
+    # Always with the address: without one Ray joins any cluster that it finds, or starts its own.
     ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     resource = next(iter(the_plan.entrypoint_resources), "")
     workers = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get(resource)]
@@ -86,42 +87,55 @@ def look_on_workers(
 
 
 def main(folder: JobFolder) -> int:
-    """Check, print the two lines people look for, write ``precheck.json``."""
+    """Check the job, print the outcome, write ``precheck.json``; return the exit code."""
     the_plan = plan.read(folder)
     address = os.environ.get("RAY_ADDRESS")
     workers = look_on_workers(the_plan, address, look, the_plan.imports) if address else []
     driver = look(the_plan.imports)
-    found = problems("driver", driver, the_plan)
-    for seen in workers:
-        found += problems(f"Ray worker on {seen['ip']}", seen, the_plan)
-    if not address:
-        found.append("RAY_ADDRESS is not set: this is not a Ray job")
-    elif not workers:
-        found.append(f"no alive Ray node offers {the_plan.entrypoint_resources}")
-    steps = plan.steps_total(the_plan)
-    if steps == 0:
-        found.append(
-            f"{the_plan.data_files['train']} has fewer rows than one batch ({the_plan.train_batch_size}): no step would be made"
-        )
+    steps = the_plan.steps_total()
+    messages = [*_import_problems(the_plan, address, driver, workers), *_data_problems(the_plan, steps)]
     for name in the_plan.imports:
         print(f"MVP_PRECHECK_{name.upper().replace('.', '_')}_FILE={driver['modules'].get(name, 'not importable')}")
     print(f"MVP_PRECHECK_MARKER={driver['marker']}", flush=True)
-    tried = None
-    if the_plan.reward and not driver["errors"]:
-        user_code = SharedRoot(Path(the_plan.shared_root)).user_code
-        tried = reward.try_out(the_plan.reward, the_plan.data_files.get("train"), user_code)
-        if tried.problem:
-            found.append(f"reward function {the_plan.reward.name}: {tried.at}: {tried.problem}")
-        else:
-            gave = "loads, and was not called" if tried.score is None else f"gave {tried.score:g} for a made-up answer"
-            print(f"MVP_PRECHECK_REWARD={the_plan.reward.path}:{the_plan.reward.name} {gave}", flush=True)
-    report = {"ok": not found, "problems": found, "driver": driver, "ray_workers": workers, "steps_total": steps}
-    report["reward"] = tried and msgspec.to_builtins(tried)
-    # An import that fails may quote what it found in its environment.
+    trial = _try_reward(the_plan) if the_plan.reward and not driver["errors"] else None
+    if the_plan.reward and trial and trial.problem:
+        messages.append(f"reward function {the_plan.reward.name}: {trial.at}: {trial.problem}")
+    report = {"ok": not messages, "problems": messages, "driver": driver, "ray_workers": workers, "steps_total": steps}
+    report["reward"] = trial and msgspec.to_builtins(trial)
+    # The message of a failed import may quote values of its environment.
     files.write_json(folder.precheck, job_secrets.mask(folder).value(report))
-    for problem in found:
+    for problem in messages:
         print(f"MVP_PRECHECK_PROBLEM={problem}", flush=True)
-    return 3 if found else 0
+    return 3 if messages else 0
+
+
+def _import_problems(the_plan: Plan, address: str | None, driver: dict[str, Any], workers: list[dict[str, Any]]) -> list[str]:
+    messages = problems("driver", driver, the_plan)
+    for seen in workers:
+        messages += problems(f"Ray worker on {seen['ip']}", seen, the_plan)
+    if not address:
+        messages.append("RAY_ADDRESS is not set: this process is not part of a Ray job")
+    elif not workers:
+        messages.append(f"no Ray node that is alive offers {the_plan.entrypoint_resources}")
+    return messages
+
+
+def _data_problems(the_plan: Plan, steps: int | None) -> list[str]:
+    if steps != 0:
+        return []
+    train_file, batch = the_plan.data_files["train"], the_plan.train_batch_size
+    return [f"{train_file} has fewer rows than one batch ({batch}): training would end without a step"]
+
+
+def _try_reward(the_plan: Plan) -> Trial:
+    """Load the reward function and call it once, in a process of its own; print the outcome when it is good."""
+    assert the_plan.reward
+    user_code = SharedRoot(Path(the_plan.shared_root)).user_code
+    trial = reward_trial.try_out(the_plan.reward, the_plan.data_files.get("train"), user_code)
+    if not trial.problem:
+        outcome = "loads; it was not called" if trial.score is None else f"returned {trial.score:g} for a made-up answer"
+        print(f"MVP_PRECHECK_REWARD={the_plan.reward.path}:{the_plan.reward.name} {outcome}", flush=True)
+    return trial
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where a job came from: ``config/provenance.json``. Facts only; what cannot be told is null."""
+"""Where a job came from: ``config/provenance.json``. Facts only; an unknown fact is null."""
 
 from __future__ import annotations
 
@@ -23,19 +23,10 @@ from ..prepare import manifest
 
 
 def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -> dict[str, Any]:
-    """The provenance of one submission, taken on the head just before ``ray job submit``."""
+    """Collect the provenance of one submission, on the head just before ``ray job submit``."""
     by_ip = {node.ip: node.node_id for node in nodes if node.alive}
-    host = os.environ.get("MVP_HOST")
-    ip = cluster.host(host).ip if host else None
     return {
-        "submitted_from": {
-            "host": host,
-            "ip": ip,
-            "hostname": socket.gethostname(),
-            "node_id": by_ip.get(ip or ""),
-            "pid": os.getpid(),
-            "user": getpass.getuser(),
-        },
+        "submitted_from": _submitted_from(cluster, by_ip),
         "submitted_at": now(),
         "toolkit": {"version": __version__, **_toolkit()},
         "code": _code(plan),
@@ -50,15 +41,24 @@ def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -
     }
 
 
+def _submitted_from(cluster: Cluster, by_ip: dict[str, str]) -> dict[str, Any]:
+    host = os.environ.get("MVP_HOST")
+    ip = cluster.host(host).ip if host else None
+    return {
+        "host": host,
+        "ip": ip,
+        "hostname": socket.gethostname(),
+        "node_id": by_ip.get(ip or ""),
+        "pid": os.getpid(),
+        "user": getpass.getuser(),
+    }
+
+
 def _input(folder: Path) -> dict[str, Any]:
-    """Which data or model it was: the hash of the manifest that script 30 wrote (null for a folder made elsewhere)."""
+    """Identify data or a model by the hash of the manifest that script 30 wrote (null for a folder made elsewhere)."""
     about = manifest.read(folder)
-    known = (
-        {"identity": files.sha256(manifest.place(folder)), "made_at": about.made_at}
-        if about
-        else {"identity": None, "made_at": None}
-    )
-    return {"path": str(folder), **known}
+    identity = files.sha256(manifest.place(folder)) if about else None
+    return {"path": str(folder), "identity": identity, "made_at": about.made_at if about else None}
 
 
 def _toolkit() -> dict[str, Any]:
@@ -69,12 +69,12 @@ def _toolkit() -> dict[str, Any]:
 def _code(plan: Plan) -> dict[str, Any] | None:
     if not plan.code_path:
         return None
-    found = snapshot.load(Path(plan.code_path))
-    return {"code_id": found.code_id, "content": found.content, "path": str(found.path), "source": found.source}
+    code = snapshot.load(Path(plan.code_path))
+    return {"code_id": code.code_id, "content": code.content, "path": str(code.path), "source": code.source}
 
 
 def _resumed_from(plan: Plan) -> dict[str, Any] | None:
-    """The checkpoint this job goes on from, and its lineage: the jobs behind it, oldest first, each with the step it gave."""
+    """Describe the checkpoint that this job resumes, and its lineage: the earlier jobs, oldest first, and their steps."""
     if not plan.resume:
         return None
     own = {"submission_id": plan.resume.submission_id, "step": plan.resume.step}
@@ -87,4 +87,5 @@ def _resumed_from(plan: Plan) -> dict[str, Any] | None:
 
 
 def write(plan: Plan, facts: dict[str, Any]) -> None:
+    """Write ``config/provenance.json``."""
     files.write_json(plan.folder.provenance, facts)

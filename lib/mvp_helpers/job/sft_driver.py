@@ -2,12 +2,12 @@
 
 - it joins the Ray cluster of its job by address, or ends: a bare ``ray.init()`` starts a second cluster where it finds none;
 - its own tensors stay on ``trainer.device`` (cpu: a driver gets no GPU), while the training workers use the cluster's device,
-  ``MVP_WORKERS_DEVICE``. verl has one setting for both. Left alone, verl 0.9.1 turns a configured ``cpu`` into the accelerator
-  that it detects (``utils/device.py``), and the driver dies of it; earlier revisions ask Ray for the resource "cpu", which no
+  ``MVP_WORKERS_DEVICE``. verl has one setting for both: verl 0.9.1 replaces a configured ``cpu`` by the accelerator that it
+  detects (``utils/device.py``), which makes the driver fail; earlier revisions request the resource "cpu" from Ray, which no
   node has;
-- resumed at the end of an epoch it trains the next one, and validation data of less than a batch is no validation.
+- resumed at the end of an epoch it trains the next one, and it skips validation with less data than one batch.
 
-Needs of verl's module: ``main`` that calls ``run_sft(config)``, and ``SFTTrainer`` with ``resume_global_step``,
+It uses from verl's module: ``main`` that calls ``run_sft(config)``, and ``SFTTrainer`` with ``resume_global_step``,
 ``steps_per_epoch``, ``train_dataloader``, ``val_dataloader``, ``test_freq``, and ``device_name``, which only ``fit`` reads.
 """
 
@@ -21,30 +21,32 @@ from typing import Any
 def fit(trainer: Any, config: Any, workers_device: str) -> None:
     """Train with ``trainer.SFTTrainer``: workers on ``workers_device``, the driver's own tensors on ``config.trainer.device``.
 
-    Raises RuntimeError when this verl keeps its device elsewhere.
+    Raises RuntimeError when this version of verl stores its device elsewhere.
     """
     driver_device, config.trainer.device = config.trainer.device, workers_device
     sft = trainer.SFTTrainer(config=config)
     if getattr(sft, "device_name", None) != workers_device:
-        raise RuntimeError("mvp_helpers.job.sft_driver does not fit this verl: SFTTrainer.device_name is not trainer.device")
+        raise RuntimeError(
+            "mvp_helpers.job.sft_driver does not support this version of verl: SFTTrainer.device_name is not trainer.device"
+        )
     sft.device_name = driver_device
     if sft.resume_global_step and sft.resume_global_step % sft.steps_per_epoch == 0:
-        # Resumed at the end of an epoch, the data loader has nothing left: verl would train nothing in the next one.
+        # Resumed at the end of an epoch the data loader is exhausted: verl would train nothing in the next epoch.
         for _ in sft.train_dataloader:
             pass
     validation = getattr(sft, "val_dataloader", None)
     if validation is not None and not len(validation):
-        # verl validates in whole training batches, and would log the mean of none of them: NaN.
-        print("MVP_SFT_DRIVER: no validation: fewer rows for it than data.train_batch_size", flush=True)
+        # verl validates in whole training batches, and would log the mean over zero of them: NaN.
+        print("MVP_SFT_DRIVER: validation skipped: its data has fewer rows than data.train_batch_size", flush=True)
         sft.val_dataloader, sft.test_freq = None, -1
     sft.fit()
 
 
 def main() -> None:
-    """Compose the config as verl does, join the cluster, train. Ends with a message when there is no cluster to join."""
+    """Compose the config as verl does, join the job's cluster, train. Exits with a message when there is no cluster to join."""
     address, workers_device = os.environ.get("RAY_ADDRESS"), os.environ.get("MVP_WORKERS_DEVICE")
     if not address or not workers_device:
-        sys.exit("mvp_helpers.job.sft_driver: RAY_ADDRESS or MVP_WORKERS_DEVICE is not set: this is not a job of the toolkit")
+        sys.exit("mvp_helpers.job.sft_driver: RAY_ADDRESS or MVP_WORKERS_DEVICE is not set: run it as a job of the toolkit")
     import ray
     from verl.trainer import sft_trainer_ray as trainer
 

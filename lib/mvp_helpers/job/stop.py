@@ -15,7 +15,7 @@ from ..base.errors import BadInput, Blocked, Failed, MvpError, TimedOut
 from ..base.paths import JobFolder
 from ..base.times import clock, now
 from ..cluster.ray_api import RayApi
-from ..plan import plan
+from ..plan import environment, plan
 from ..record import debug_bundle, job_folder, reconcile
 from ..record.job_folder import Result
 
@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 POLL_S = 0.2
 NEVER_STARTED_S = 3.0
 """A job that Ray still has not started so long after it was told to stop will not train any more: its folder says STOPPED."""
-MARGIN_S = plan.LAST_WORD_S + 20.0
+MARGIN_S = environment.LAST_WORD_S + 20.0
 """Beyond the trainer's time: for the job runner, then for Ray."""
 LEAVE_S = 5.0
 """How long processes get to go by themselves when their job has ended, and again after SIGTERM."""
@@ -102,7 +102,7 @@ def stop_here(folder: JobFolder, host: str, say: Say) -> None:
     name, word = folder.submission_id, f"run-job {folder.path}"
     if job_folder.read(folder).driver_host not in (None, host):  # hosts can share a machine
         return
-    runners = [pid for pid in processes.holding(plan.JOB_FOLDER, str(folder.path)) if word in processes.command(pid)]
+    runners = [pid for pid in processes.holding(environment.JOB_FOLDER, str(folder.path)) if word in processes.command(pid)]
     if not runners:
         return
     say(f"{host}: the runner of job '{name}' is told to stop; its trainer has {_time_given(folder)} s to finish a checkpoint")
@@ -118,7 +118,7 @@ def stop_here(folder: JobFolder, host: str, say: Say) -> None:
 
 
 def end_leftovers(folder: JobFolder, host: str, say: Say) -> None:
-    """End what is left on this host of a job that has ended: every process that was started with its ``plan.JOB_FOLDER``.
+    """End what is left on this host of a job that has ended: every process that was started with its ``environment.JOB_FOLDER``.
 
     Raises:
         BadInput: the job has not ended.
@@ -129,7 +129,7 @@ def end_leftovers(folder: JobFolder, host: str, say: Say) -> None:
         raise BadInput(f"job '{name}' has not ended", hint=f"./scripts/52_stop.sh {name}")
 
     def left() -> list[int]:
-        return processes.holding(plan.JOB_FOLDER, str(folder.path))
+        return processes.holding(environment.JOB_FOLDER, str(folder.path))
 
     deadline = time.monotonic() + LEAVE_S
     while left() and time.monotonic() < deadline:

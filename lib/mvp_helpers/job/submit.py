@@ -1,6 +1,6 @@
-"""Submits one JobSpec from the head: plan, feasibility, job folder, then ``ray job submit`` or Ray's Python SDK.
+"""Submit one JobSpec from the head: plan, feasibility, job folder, then ``ray job submit`` or Ray's Python SDK.
 
-A failure at any point leaves the truth in the job folder.
+Wherever a submission fails, the job folder says what happened.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..base.times import now
 from ..cluster import ray_api
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import RayApi
-from ..plan import feasibility, jobspec, plan, snapshot
+from ..plan import feasibility, plan, planning, snapshot
 from ..plan.plan import Plan, Via
 from ..record import debug_bundle, job_folder
 from ..record.job_folder import ID_HINT, Result
@@ -33,7 +33,7 @@ from . import job_secrets, provenance, retention
 
 SUBMIT_TIMEOUT_S = 60
 LOOKUP_S = 4.0
-"""How long after an unclear answer Ray is asked whether it has the job all the same."""
+"""After an unclear answer: for how long Ray is asked whether it has the job nevertheless."""
 
 Say = Callable[[str], None]
 
@@ -41,11 +41,11 @@ Say = Callable[[str], None]
 def prepare(
     data: bytes, source: str, cluster: Cluster, environment: Mapping[str, str] = os.environ, *, remember: bool = False
 ) -> tuple[Plan, dict[str, str]]:
-    """The plan for the bytes of a JobSpec, and the values of its secrets, from the submitter's ``environment`` first.
+    """Return the plan for the bytes of a JobSpec, and the values of its secrets, from the submitter's ``environment`` first.
 
-    Raises BadInput (see ``jobspec.load``, ``plan.make`` and ``job_secrets.collect``).
+    Raises BadInput (see ``planning.make`` and ``job_secrets.collect``).
     """
-    the_plan = plan.make(jobspec.load(data, source), cluster, source, remember=remember)
+    the_plan = planning.make(data, source, cluster, remember=remember)
     return the_plan, job_secrets.collect(the_plan, environment, data)
 
 
@@ -61,49 +61,53 @@ def submit(
     """Submit a JobSpec, with its secrets from the submitter's ``environment``; returns when Ray has accepted the job.
 
     Raises:
-        BadInput: the spec, or its id is taken, or it can never fit on the cluster.
-        Blocked: the cluster is not up, has no worker, or Ray refused; the job folder (if claimed) says NOT_SUBMITTED and why.
-        TimedOut: the command gave no answer in 60 s and Ray does not know the job.
+        BadInput: the JobSpec is wrong, its id is taken, or the job can never fit on the cluster.
+        Blocked: the cluster is down, has no worker, or Ray refused; the job folder (if claimed) says NOT_SUBMITTED and why.
+        TimedOut: the command did not answer within 60 s and Ray does not know the job.
     """
     the_plan, secrets = prepare(data, source, cluster, environment, remember=True)
+    api = RayApi(the_plan.address, ray_api.read_token(cluster))
+    facts = _examine(the_plan, cluster, api)
+    with _interruptible():
+        result = Result(submission_id=the_plan.submission_id, workload=the_plan.workload, state="CLAIMED")
+        folder = job_folder.claim(SharedRoot(Path(the_plan.shared_root)), result)
+        try:
+            _write_config(the_plan, data, cluster, via)
+            provenance.write(the_plan, facts)
+            if the_plan.code_path:  # now that the job folder names it, it cannot be removed any more: does it still exist?
+                snapshot.check(Path(the_plan.code_path))
+            job_secrets.keep(folder, secrets)
+            _hand_over(the_plan, cluster, api, via)
+        except BaseException as error:
+            _record_failure(folder, result, error)
+            raise
+        _record_submitted(folder, result)
+    _report(the_plan, say)
+    return the_plan, api
+
+
+def _examine(the_plan: Plan, cluster: Cluster, api: RayApi) -> dict[str, Any]:
+    """Check that the id is free and that the job fits on the live cluster; return the job's provenance."""
     if the_plan.folder.path.exists():
         raise BadInput(f"submission_id '{the_plan.submission_id}' is already used: {the_plan.folder.path}", hint=ID_HINT)
-    api = RayApi(the_plan.address, ray_api.read_token(cluster))
     nodes = api.nodes()
     feasibility.check(the_plan, nodes)
     if api.job(the_plan.submission_id) is not None:
         raise BadInput(f"Ray already has a job '{the_plan.submission_id}'", hint=ID_HINT)
-    facts = provenance.collect(the_plan, cluster, nodes, api.version())
+    return provenance.collect(the_plan, cluster, nodes, api.version())
 
-    result = Result(submission_id=the_plan.submission_id, workload=the_plan.workload, state="CLAIMED")
-    with _interruptible():
-        folder = job_folder.claim(SharedRoot(Path(the_plan.shared_root)), result)
-        try:
-            _write_config(the_plan, data, source, cluster, via)
-            provenance.write(the_plan, facts)
-            if the_plan.code_path:  # named in the job folder it cannot be removed any more: is it still there?
-                snapshot.check(Path(the_plan.code_path))
-            job_secrets.keep(folder, secrets)
-            # Ray's command spends its time importing: the snapshot of the cluster is taken meanwhile, and old records go.
-            beside = threading.Thread(target=_beside_the_command, args=(cluster, api, folder))
-            beside.start()
-            _ask_ray_to_run(the_plan, the_plan.submit_argv(via), cluster, api)
-            beside.join()
-        except BaseException as error:
-            _tell_failure(folder, result, error)
-            raise
-        _hand_over(folder, result)
+
+def _report(the_plan: Plan, say: Say) -> None:
     if resume := the_plan.resume:
         for skipped in resume.skipped:
             say(f"{resume.submission_id}: skipped: {skipped}")
-        say(f"{the_plan.submission_id} goes on from step {resume.step} of {resume.submission_id}")
-    say(f"submitted {the_plan.submission_id}: {folder.path}")
-    return the_plan, api
+        say(f"{the_plan.submission_id} resumes from step {resume.step} of {resume.submission_id}")
+    say(f"submitted {the_plan.submission_id}: {the_plan.folder.path}")
 
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a submission the way Ctrl-C does: with the truth in the job folder."""
+    """Let SIGTERM and SIGHUP end a submission as Ctrl-C does, so that the job folder records it."""
 
     def interrupt(number: int, _frame: Any) -> None:
         raise KeyboardInterrupt(signal.Signals(number).name)
@@ -116,9 +120,9 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _write_config(the_plan: Plan, data: bytes, source: str, cluster: Cluster, via: Via) -> None:
+def _write_config(the_plan: Plan, data: bytes, cluster: Cluster, via: Via) -> None:
     folder = the_plan.folder
-    files.write_bytes(folder.job_spec(".json" if source.endswith(".json") else ".yaml"), data)
+    files.write_bytes(folder.job_spec(".json" if the_plan.source.endswith(".json") else ".yaml"), data)
     files.write_text(folder.resolved, plan.to_yaml(the_plan))
     files.write_json(folder.runtime_env, the_plan.runtime_env())
     needed = ray_api.environment(cluster) | ({"PYTHONPATH": str(PROJECT / "lib")} if via == "sdk" else {})
@@ -126,36 +130,12 @@ def _write_config(the_plan: Plan, data: bytes, source: str, cluster: Cluster, vi
     files.write_text(folder.submit_cmd, "\n".join([*exports, shlex.join(the_plan.submit_argv(via))]) + "\n")
 
 
-def _ask_ray_to_run(the_plan: Plan, argv: list[str], cluster: Cluster, api: RayApi) -> None:
-    """Run the exact command; when its answer is unclear, Ray itself is asked before anything is said."""
-    if not shutil.which(argv[0]):
-        raise Blocked(f"the command '{argv[0]}' is not on the PATH of the head", hint="./scripts/12_install_py_deps.sh")
-    name = " ".join(argv[:3])
-    # RAY_ADDRESS of the caller's shell would win over --address in some versions.
-    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | ray_api.environment(cluster)
-    try:
-        # Its own session: a Ctrl-C on our terminal reaches us alone, and we ask Ray what became of the job.
-        run = subprocess.run(
-            argv,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SUBMIT_TIMEOUT_S,
-            start_new_session=True,
-        )
-    except subprocess.TimeoutExpired:
-        if not _ray_has_it(the_plan, api):
-            raise TimedOut(f"'{name}' gave no answer in {SUBMIT_TIMEOUT_S} s", hint="./scripts/50_status.sh") from None
-        return
-    except KeyboardInterrupt:
-        if _ray_has_it(the_plan, api):
-            raise Accepted(the_plan.submission_id) from None
-        raise
-    if run.returncode and not _ray_has_it(the_plan, api):
-        lines = [line for line in (run.stderr + run.stdout).splitlines() if line.strip()]
-        errors = [line.strip() for line in lines if "Error" in line] or lines
-        raise Blocked(f"'{name}' failed: {errors[-1].strip()[:500] if errors else f'exit code {run.returncode}'}")
+def _hand_over(the_plan: Plan, cluster: Cluster, api: RayApi, via: Via) -> None:
+    """Run Ray's command. It spends its time importing: meanwhile the cluster's state is recorded and old records are removed."""
+    beside = threading.Thread(target=_beside_the_command, args=(cluster, api, the_plan.folder))
+    beside.start()
+    _ask_ray_to_run(the_plan, the_plan.submit_argv(via), cluster, api)
+    beside.join()
 
 
 def _beside_the_command(cluster: Cluster, api: RayApi, folder: JobFolder) -> None:
@@ -166,6 +146,49 @@ def _beside_the_command(cluster: Cluster, api: RayApi, folder: JobFolder) -> Non
 
 class Accepted(KeyboardInterrupt):
     """Interrupted, but Ray has the job."""
+
+
+def _ask_ray_to_run(the_plan: Plan, argv: list[str], cluster: Cluster, api: RayApi) -> None:
+    """Run the exact command. After an unclear answer, ask Ray itself whether it has the job.
+
+    Raises Blocked when Ray refused, TimedOut without an answer, Accepted when interrupted after Ray took the job.
+    """
+    if not shutil.which(argv[0]):
+        raise Blocked(f"the command '{argv[0]}' is not on the PATH of the head", hint="./scripts/12_install_py_deps.sh")
+    name = " ".join(argv[:3])
+    try:
+        run = _run(argv, cluster)
+    except subprocess.TimeoutExpired:
+        if not _ray_has_it(the_plan, api):
+            raise TimedOut(f"'{name}' did not answer within {SUBMIT_TIMEOUT_S} s", hint="./scripts/50_status.sh") from None
+        return
+    except KeyboardInterrupt:
+        if _ray_has_it(the_plan, api):
+            raise Accepted(the_plan.submission_id) from None
+        raise
+    if run.returncode and not _ray_has_it(the_plan, api):
+        raise Blocked(f"'{name}' failed: {_last_error(run)}", hint="./scripts/50_status.sh")
+
+
+def _run(argv: list[str], cluster: Cluster) -> subprocess.CompletedProcess[str]:
+    # RAY_ADDRESS of the caller's shell would win over --address in some versions.
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | ray_api.environment(cluster)
+    return subprocess.run(
+        argv,
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=SUBMIT_TIMEOUT_S,
+        # A session of its own: Ctrl-C on our terminal reaches only us, and we ask Ray whether it has the job.
+        start_new_session=True,
+    )
+
+
+def _last_error(run: subprocess.CompletedProcess[str]) -> str:
+    lines = [line.strip() for line in (run.stderr + run.stdout).splitlines() if line.strip()]
+    errors = [line for line in lines if "Error" in line] or lines
+    return errors[-1][:500] if errors else f"exit code {run.returncode}"
 
 
 def _ray_has_it(the_plan: Plan, api: RayApi) -> bool:
@@ -179,10 +202,10 @@ def _ray_has_it(the_plan: Plan, api: RayApi) -> bool:
         time.sleep(0.5)
 
 
-def _tell_failure(folder: JobFolder, result: Result, error: BaseException) -> None:
-    """The last word of a submission that did not end well."""
+def _record_failure(folder: JobFolder, result: Result, error: BaseException) -> None:
+    """Write the outcome of a submission that failed or was interrupted. Raises Blocked for an error of the file system."""
     if isinstance(error, Accepted):
-        _hand_over(folder, result)
+        _record_submitted(folder, result)
         return
     if isinstance(error, KeyboardInterrupt):
         reason = "interrupted before Ray accepted the job"
@@ -197,8 +220,8 @@ def _tell_failure(folder: JobFolder, result: Result, error: BaseException) -> No
         raise Blocked(f"{reason}: {folder.path}", hint="./scripts/00_prereq_check.sh") from error
 
 
-def _hand_over(folder: JobFolder, result: Result) -> None:
-    """CLAIMED becomes SUBMITTED, unless the job runner was quicker: from its start on, ``result.json`` is the runner's."""
+def _record_submitted(folder: JobFolder, result: Result) -> None:
+    """Change CLAIMED to SUBMITTED, unless the job runner was faster: from its start on, only it writes ``result.json``."""
     if job_folder.read(folder).state == "CLAIMED":
         result.state, result.submitted_at = "SUBMITTED", now()
         job_folder.write(folder, result)

@@ -1,4 +1,4 @@
-"""Can this cluster ever run this plan? Ray would wait in silence for what never comes."""
+"""Check that the cluster can ever run a plan: Ray would wait silently for resources that it will never have."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Mapping, Sequence
 
 from ..base.errors import BadInput, Blocked
 from ..cluster.ray_api import Node
+from ..trainers import verl_config
 from .plan import Plan
 
 
 def check(plan: Plan, nodes: Sequence[Node]) -> None:
-    """Compare what the plan asks for with what the alive nodes offer in total.
+    """Compare what the plan requests with the total resources of the nodes that are alive.
 
     Raises:
-        Blocked: no worker is alive, or the head would take the driver.
-        BadInput: the job asks for more nodes or processes than the cluster has; says what is missing.
+        Blocked: no worker is alive, or the driver could be placed on the head.
+        BadInput: the job needs more nodes or processes than the cluster has room for; names what is missing.
     """
     alive = [node for node in nodes if node.alive]
     fitting = [node for node in alive if not node.is_head and _fits(node, plan.entrypoint_resources)]
     if not fitting:
-        asked = ", ".join(f"{name}={amount:g}" for name, amount in plan.entrypoint_resources.items()) or "nothing"
+        requested = ", ".join(f"{name}={amount:g}" for name, amount in plan.entrypoint_resources.items()) or "nothing"
         workers = sum(not node.is_head for node in alive)
         raise Blocked(
-            f"no worker is alive that can take the driver (it asks for {asked}; {workers} workers and "
+            f"no worker is alive that can run the driver (it requests {requested}; {workers} workers and "
             f"{len(alive) - workers} heads are alive)",
             hint="./scripts/50_status.sh shows the nodes, ./scripts/01_up.sh repairs the cluster",
         )
@@ -31,21 +32,23 @@ def check(plan: Plan, nodes: Sequence[Node]) -> None:
         for node in alive
     ):
         raise Blocked(
-            "the head offers what the driver asks for, so the driver could land on it", hint="start the head without CPUs"
+            "the head has the resources that the driver requests, so Ray could place the driver there",
+            hint="start the head without CPUs: ./scripts/02_down.sh, then ./scripts/01_up.sh",
         )
     if max(node.total("CPU") for node in fitting) < plan.entrypoint_num_cpus:
         raise BadInput(
-            f"the driver asks for {plan.entrypoint_num_cpus:g} CPUs; the largest worker has {_largest(fitting, 'CPU'):g}"
+            f"the driver requests {plan.entrypoint_num_cpus:g} CPUs; the largest worker has {_largest(fitting, 'CPU'):g}",
+            hint="change resources.entrypoint_num_cpus in the JobSpec, or choose a larger cluster",
         )
     per_node = plan.processes_per_node
     needs = {"CPU": per_node * plan.cpus_per_process} | ({"GPU": per_node} if plan.device == "cuda" else {})
     room = sum(min(int(node.total(unit)) // amount for unit, amount in needs.items()) for node in alive if not node.is_head)
     if room < plan.nnodes:
         raise BadInput(
-            f"the job asks for {plan.nnodes} nodes with {per_node} processes each ({_amounts(needs)} on each node); "
+            f"the job needs {plan.nnodes} nodes with {per_node} processes each ({_amounts(needs)} on each node); "
             f"the cluster's {len(fitting)} workers have room for {room} such nodes "
             f"(the largest worker has {_amounts({unit: _largest(fitting, unit) for unit in needs})})",
-            hint="change trainer.nnodes or trainer.n_gpus_per_node in trainer_overrides, or choose a larger cluster",
+            hint=f"trainer_overrides: fewer {verl_config.NNODES} or {verl_config.PROCESSES_PER_NODE}, or choose a larger cluster",
         )
 
 

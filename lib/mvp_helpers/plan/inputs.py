@@ -1,4 +1,4 @@
-"""Is what a JobSpec points to really there, and whole? Reads a few bytes of each file, never the whole of it."""
+"""Check that the paths of a JobSpec exist and that the files behind them are whole, from a few bytes of each."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from ..cluster.cluster_file import SAFE_PATH
 
 
 def resolve(value: str, field: str, shared_root: Path, source: str) -> Path:
-    """The real path behind a JobSpec's path (relative ones are relative to the shared root; links are followed).
+    """Return the real path of a JobSpec's path: relative to the shared root unless absolute, links followed.
 
     Raises:
-        BadInput: it does not exist, lies outside the shared root (workers may not see it), or holds characters that a shell or
-            Hydra would split.
+        BadInput: it does not exist, is outside the shared root (workers may not see it), or contains characters at which a shell
+            or Hydra would split it.
     """
     path = shared_root / value.replace("${SHARED_ROOT}", str(shared_root))
     if not SAFE_PATH.fullmatch(str(path)):
-        raise BadInput(f"{source}: {field} {value!r} holds a character that cannot stand in a Hydra override")
+        raise BadInput(
+            f"{source}: {field} {value!r} contains a character that a Hydra override cannot contain", hint="rename or copy it"
+        )
     if not path.exists():
         raise BadInput(
             f"{source}: {field} does not exist: {path}", hint=MISSING_HINTS.get(field, f"correct {field} in the JobSpec")
@@ -40,7 +42,7 @@ MISSING_HINTS = {
 
 
 def check_parquet(path: Path, field: str, source: str) -> None:
-    """A parquet file begins and ends with its magic and its footer fits in it. Raises BadInput otherwise."""
+    """Raise BadInput unless the file begins and ends with parquet's magic and its footer fits in it."""
     try:
         size = path.stat().st_size
         with path.open("rb") as stream:
@@ -57,38 +59,41 @@ def check_parquet(path: Path, field: str, source: str) -> None:
 
 
 def check_model(folder: Path, source: str) -> None:
-    """Config, tokenizer and every weight file of a Hugging Face model folder are there and as long as they say.
+    """Check that a Hugging Face model folder has config, tokenizer and every weight file, each as long as its header says.
 
     Raises:
         BadInput: names the missing or truncated file.
     """
+    if problem := _model_problem(folder):
+        raise BadInput(f"{source}: model {folder}: {problem}", hint=MISSING_HINTS["model"])
 
-    def wrong(what: str) -> BadInput:
-        return BadInput(f"{source}: model {folder}: {what}", hint=MISSING_HINTS["model"])
 
+def _model_problem(folder: Path) -> str:
+    """Return why a model folder cannot be used, or an empty string."""
     try:
         json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError) as error:
-        raise wrong(f"config.json is missing or damaged ({error})") from None
+        return f"config.json is missing or damaged ({error})"
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
-        raise wrong("no tokenizer")
+        return "no tokenizer"
     shards = [path for path in folder.iterdir() if path.name.endswith((".safetensors", ".bin"))]
     for index in folder.glob("*.index.json"):
         try:
             named = set(json.loads(index.read_bytes())["weight_map"].values())
-        except (OSError, ValueError, KeyError) as error:
-            raise wrong(f"{index.name} is damaged ({error})") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            return f"{index.name} is damaged ({error})"
         if missing := sorted(named - {path.name for path in shards}):
-            raise wrong(f"{missing[0]} is missing")
+            return f"{missing[0]} is missing"
     if not shards:
-        raise wrong("no weights (*.safetensors)")
+        return "no weights (*.safetensors)"
     for shard in shards:
         if shard.suffix == ".safetensors" and (problem := _safetensors_problem(shard)):
-            raise wrong(f"{shard.name} {problem}")
+            return f"{shard.name} {problem}"
+    return ""
 
 
 def _safetensors_problem(path: Path) -> str:
-    """Why a safetensors file is not whole, or an empty string. Layout: 8 bytes length, JSON header, tensor bytes."""
+    """Return why a safetensors file is not whole, or an empty string. Layout: 8 bytes length, JSON header, tensor bytes."""
     try:
         size = path.stat().st_size
         with path.open("rb") as stream:
@@ -97,7 +102,7 @@ def _safetensors_problem(path: Path) -> str:
                 return "is truncated"
             header = json.loads(stream.read(length))
         end = max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"), default=0)
-    except (OSError, ValueError, KeyError, struct.error):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error):
         return "is damaged"
     expected = 8 + length + end
     return "" if size == expected else f"has {size} bytes instead of {expected}"

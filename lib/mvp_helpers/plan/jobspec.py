@@ -1,4 +1,4 @@
-"""The JobSpec: what to train. JSON and YAML alike; templates/jobspec.schema.json is generated from this file."""
+"""The JobSpec: what to train, read from JSON or YAML. templates/jobspec.schema.json is generated from this module."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ Described = msgspec.Meta
 
 
 class RayTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which Ray dashboard takes the submission, as the head sees it."""
+    """The Ray dashboard that receives the submission, as the head reaches it."""
 
     address: (
-        Annotated[str, Described(pattern="^https?://", description="Dashboard address; default: the cluster file's.")] | None
+        Annotated[str, Described(pattern="^https?://", description="Address of the dashboard; default: the cluster file's.")]
+        | None
     ) = None
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the driver asks of Ray; the defaults come from the cluster file and keep it on a worker."""
+    """What the driver requests from Ray; the defaults come from the cluster file and keep it on a worker."""
 
     entrypoint_resources: Annotated[dict[str, int | float], Described(description='Default {"worker_node": 1}.')] | None = None
     entrypoint_num_cpus: Annotated[int | float | None, Described(description="Default 1.")] = None
@@ -45,20 +46,20 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to train. Paths are under the shared root: absolute, ``${SHARED_ROOT}/…``, or relative to it."""
 
-    workload: Annotated[str, Described(description="A file in templates/workloads/: ppo, …")]
-    submission_id: Annotated[str, Described(pattern=ID_PATTERN, description="Default: made from workload and time.")] | None = (
-        None
-    )
-    shared_root: Annotated[str, Described(description="Must be the cluster's; leave it out.")] | None = None
-    code_path: Annotated[str, Described(description="verl code snapshot made by 31_snapshot_verl_code.sh.")] | None = None
+    workload: Annotated[str, Described(description="Name of a file in templates/workloads/: ppo, …")]
+    submission_id: (
+        Annotated[str, Described(pattern=ID_PATTERN, description="Default: made of the workload and the time.")] | None
+    ) = None
+    shared_root: Annotated[str, Described(description="Must equal the cluster's; leave it out.")] | None = None
+    code_path: Annotated[str, Described(description="verl code snapshot that 31_snapshot_verl_code.sh made.")] | None = None
     model: Annotated[str, Described(description="Model folder in Hugging Face format.")] | None = None
-    dataset: Annotated[str, Described(description="Folder with the workload's parquet files.")] | None = None
+    dataset: Annotated[str, Described(description="Folder with the parquet files of the workload.")] | None = None
     reward_fn_path: (
         Annotated[
             str,
             Described(
                 description="Python file with compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs), "
-                "file.py:function, or module:function of a module under ${SHARED_ROOT}/user/code (then on the PYTHONPATH)."
+                "file.py:function, or module:function for a module under ${SHARED_ROOT}/user/code, which is on the PYTHONPATH."
             ),
         ]
         | None
@@ -74,7 +75,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             str,
             Described(
                 pattern=ID_PATTERN,
-                description="A job that has ended: this one goes on from its last whole checkpoint, in a folder of its own.",
+                description="Id of a job that has ended: this job resumes its last whole checkpoint, in a folder of its own.",
             ),
         ]
         | None
@@ -83,18 +84,18 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Annotated[int, Described(ge=3)] | None,
         Described(description="Seconds the trainer gets from SIGTERM to SIGKILL at a stop; default: the cluster file's."),
     ] = None
-    env_vars: Annotated[dict[str, str], Described(description="Environment of the driver and its Ray workers.")] = {}
+    env_vars: Annotated[dict[str, str], Described(description="Environment variables of the driver and its Ray workers.")] = {}
     secrets: Annotated[
         list[str],
         Described(
-            description="Names of environment variables whose values nobody may see: taken from the submitter's environment, or "
-            "from ${SHARED_ROOT}/user/secrets/NAME (mode 0600)."
+            description="Names of environment variables whose values must stay hidden: taken from the submitter's environment "
+            "or from ${SHARED_ROOT}/user/secrets/NAME (mode 0600)."
         ),
     ] = []
 
 
 def load(data: bytes, source: str) -> JobSpec:
-    """A JobSpec from the bytes of ``source`` (its ending says JSON or YAML).
+    """Read a JobSpec from the bytes of ``source``, a file name that ends in .json or .yaml.
 
     Raises:
         BadInput: syntax error with line and column, unknown field, wrong type, bad id, bad environment variable.
@@ -102,16 +103,13 @@ def load(data: bytes, source: str) -> JobSpec:
     if not data.strip():
         raise BadInput(f"{source} is empty", hint="start from templates/ppo.json")
     document = parse(data, source)
-    if isinstance(found := document.get("submission_id"), str) and not re.fullmatch(ID_PATTERN.strip("^$"), found):
+    if isinstance(given := document.get("submission_id"), str) and not re.fullmatch(ID_PATTERN.strip("^$"), given):
         raise BadInput(
-            f"{source}: submission_id {_short(found)} is not usable as a folder and job name",
+            f"{source}: submission_id {_short(given)} is not usable as a folder and job name",
             hint="letters, digits, '.', '_' and '-', starting with a letter or digit, 63 at most",
         )
     spec = convert(document, JobSpec, source)
-    if (spec.resources.entrypoint_num_cpus or 0) < 0 or any(
-        amount < 0 for amount in (spec.resources.entrypoint_resources or {}).values()
-    ):
-        raise BadInput(f"{source}: resources: an amount is negative")
+    _check_resources(spec.resources, source)
     for name, value in spec.env_vars.items():
         _check_env(name, value, source)
     for at, name in enumerate(spec.secrets):
@@ -123,84 +121,46 @@ def _short(value: str) -> str:
     return repr(value if len(value) <= 70 else value[:67] + "…")
 
 
+def _check_resources(resources: Resources, source: str) -> None:
+    amounts = {f"entrypoint_resources.{name}": amount for name, amount in (resources.entrypoint_resources or {}).items()}
+    for name, amount in {"entrypoint_num_cpus": resources.entrypoint_num_cpus or 0, **amounts}.items():
+        if not 0 <= amount < float("inf"):  # YAML has .nan and .inf
+            raise BadInput(f"{source}: resources.{name} is {amount:g}, but an amount must be a number of at least 0")
+
+
 def _check_env(name: str, value: str, source: str) -> None:
     if not ENV_NAME.fullmatch(name):
-        raise BadInput(f"{source}: env_vars: {_short(name)} is not a name for an environment variable")
+        raise BadInput(
+            f"{source}: env_vars: {_short(name)} is not a name for an environment variable", hint="letters, digits and '_'"
+        )
     if name in RESERVED_ENV or name.startswith("MVP_"):
         raise BadInput(f"{source}: env_vars.{name} is set by the toolkit and cannot be changed")
     if LOOKS_SECRET.search(name) and len(value) >= 8:  # shorter: a number or a switch
         raise BadInput(
-            f"{source}: env_vars.{name} looks like a secret, and everyone who may ask Ray about the job sees env_vars",
+            f"{source}: env_vars.{name} looks like a secret, and everyone with access to Ray can read env_vars",
             hint=f'"secrets": ["{name}"] takes the value from your environment',
         )
     if "\0" in value:
-        raise BadInput(f"{source}: env_vars.{name} holds a NUL byte, which no environment variable can hold")
-    if name != "PYTHONPATH" and (found := EXPANDED_BY_RAY.search(value)):
+        raise BadInput(f"{source}: env_vars.{name} contains a NUL byte, which an environment variable cannot contain")
+    if name != "PYTHONPATH" and (variable := EXPANDED_BY_RAY.search(value)):
         raise BadInput(
-            f"{source}: env_vars.{name}: Ray would replace '{found[0]}' by a variable of the worker's own environment",
+            f"{source}: env_vars.{name}: Ray would replace '{variable[0]}' by a variable of the worker's own environment",
             hint="write the value itself",
         )
 
 
 def _check_secret(at: int, name: str, spec: JobSpec, source: str) -> None:
-    if not ENV_NAME.fullmatch(name):  # and is not shown: it may be a value
+    if not ENV_NAME.fullmatch(name):  # not shown: it may be a value
         raise BadInput(f"{source}: secrets[{at}] is not a name for an environment variable", hint="names only, never a value")
     if name in RESERVED_ENV or name.startswith(("MVP_", "RAY_", "PYTHON", "LD_")) or name == "PATH":
         raise BadInput(f"{source}: secrets: {name} changes how the job itself runs and cannot be a secret")
     if name in spec.env_vars:
-        raise BadInput(f"{source}: {name} stands in env_vars and in secrets", hint="leave it in secrets only")
+        raise BadInput(f"{source}: {name} is in env_vars and in secrets", hint="keep it in secrets only")
     if spec.secrets.count(name) > 1:
-        raise BadInput(f"{source}: secrets: {name} stands there twice")
+        raise BadInput(f"{source}: secrets: duplicate name {name}")
 
 
 def schema_json() -> str:
-    """JSON Schema of a JobSpec for editors (templates/jobspec.schema.json)."""
+    """Return the JSON Schema of a JobSpec for editors (templates/jobspec.schema.json)."""
     schema = msgspec.json.schema(JobSpec)
     return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "JobSpec", **schema}, indent=2) + "\n"
-
-
-def override_texts(overrides: dict[str, Any] | list[str], source: str) -> list[str]:
-    """Hydra override texts, one argument each. Strings of a mapping are quoted so that they arrive byte for byte.
-
-    ``${…}`` in a value stays Hydra's interpolation. Raises BadInput for what Hydra cannot take.
-    """
-    if isinstance(overrides, list):
-        for text in overrides:
-            if not re.match(r"^(~[^=]+|\+{0,2}[^=\s]+=)", text):
-                raise BadInput(f"{source}: trainer_overrides: {_short(text)} is not key=value")
-        return list(overrides)
-    try:
-        return [f"{key}={_hydra_value(value)}" for key, value in _flatten(overrides, "", source)]
-    except RecursionError:
-        raise BadInput(f"{source}: trainer_overrides holds itself (a YAML alias)") from None
-
-
-def _flatten(values: dict[str, Any], prefix: str, source: str) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        if not re.fullmatch(r"[^\s=\0]+", key):
-            raise BadInput(f"{source}: trainer_overrides: {_short(key)} is not a config key")
-        path = f"{prefix}{key}"
-        if isinstance(value, dict) and value:
-            found += _flatten(value, f"{path}.", source)
-        else:
-            found.append((path, value))
-    return found
-
-
-def _hydra_value(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return str(value)
-    if isinstance(value, list):
-        return "[" + ",".join(_hydra_value(item) for item in value) + "]"
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_hydra_value(item)}" for key, item in value.items()) + "}"
-    text = str(value)
-    if re.fullmatch(r"[A-Za-z_/][\w/.@+-]*", text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
-        return text
-    # Hydra's quoting: a backslash counts only before a quote (or before the closing quote).
-    return "'" + re.sub(r"(\\*)('|\Z)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), text) + "'"

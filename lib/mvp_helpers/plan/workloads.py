@@ -1,8 +1,10 @@
-"""Workloads are data: ``templates/workloads/<name>.yaml`` says what runs, with which overrides on which device."""
+"""Workloads are data: ``templates/workloads/<name>.yaml`` defines what runs, with which overrides on which device."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +13,24 @@ import msgspec
 from ..base.documents import convert, parse
 from ..base.errors import BadInput, did_you_mean
 from ..base.project import PROJECT
-from . import overrides
+from ..trainers import hydra
+
+PLACEHOLDERS = (
+    "model",
+    "dataset",
+    "job_folder",
+    "checkpoints",
+    "metrics",
+    "nnodes",
+    "processes_per_worker",
+    "worker_resource",
+    "device",
+    "reward_path",
+    "reward_file",
+    "reward_name",
+    "resume_path",
+)
+_PLACEHOLDER = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,17 +41,17 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Hydra(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the code snapshot keeps the config that the overrides change; paths are relative to the snapshot."""
+    """The config that the overrides change; paths are relative to the code snapshot."""
 
     config_dir: str
     config_name: str
 
 
 class BatchRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``product`` of config values must divide by (or be at least) the product of others.
+    """The product of some config values must be divisible by, or be at least, the product of others.
 
-    Names are dotted config keys or ``world_size`` (trainer processes of the job). ``unless`` names a boolean key that lifts it;
-    ``only_if`` the values that keys must have for it to hold.
+    Names are dotted config keys or ``world_size`` (trainer processes of the job). The rule does not apply when the boolean key
+    ``unless`` is true, or when a key of ``only_if`` has another value.
     """
 
     product: Annotated[list[str], msgspec.Meta(min_length=1)]
@@ -48,41 +67,41 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     env_vars: dict[str, str] = {}
     overrides: list[str] = []
     cpus_per_process: int = 1
-    """CPUs that verl asks Ray for with each trainer process, whatever it uses. Too few of them, and Ray waits for ever."""
+    """CPUs that verl requests from Ray for each trainer process, used or not. With fewer, Ray waits for ever."""
 
 
 class CheckpointLayout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a whole checkpoint of this workload holds at least: ``parts``, folders with a shard of every trainer process ("." for
-    itself), and ``files``, other archives of ``torch.save``. See ``checkpoints.py``."""
+    """What a whole checkpoint of this workload contains at least: ``parts``, folders with a shard of every trainer process ("."
+    for the checkpoint itself), and ``files``, other archives of ``torch.save``. See ``checkpoints.py``."""
 
     parts: Annotated[list[str], msgspec.Meta(min_length=1)]
     files: list[str] = []
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One workload file. Values may hold placeholders such as ``{model}``: see ``plan.PLACEHOLDERS``."""
+    """One workload file. Values may contain placeholders such as ``{model}``: see ``PLACEHOLDERS``."""
 
     name: str = ""
     extends: str | None = None
-    """Another workload that this one changes: see ``_extend``."""
+    """The workload that this one changes: see ``_extend``."""
     entry: Entry = Entry()
     hydra: Hydra | None = None
     imports: list[str] = []
     """Modules that must come from ``code_path``, in the driver and in Ray workers."""
     data: dict[str, str] = {}
-    """Files the dataset folder must hold, by split."""
+    """Files that the dataset folder must contain, by split."""
     env_vars: dict[str, str] = {}
     overrides: list[str] = []
     defaults: dict[str, int] = {}
-    """Overrides a JobSpec usually sets itself (``trainer.total_epochs``, ``trainer.save_freq``)."""
+    """Overrides that a JobSpec usually sets itself, such as the number of epochs."""
     forced: list[str] = []
-    """Overrides a JobSpec may not change: they keep the job in its own folder."""
+    """Overrides that a JobSpec may not change: they keep the job in its own folder."""
     resume: list[str] = []
-    """What wins over ``forced`` in a job with ``resume_from``, with ``{resume_path}``; a JobSpec may not change it either."""
+    """Overrides of a job with ``resume_from``, with ``{resume_path}``. They win over ``forced``. A JobSpec may not set them."""
     checkpoint: CheckpointLayout | None = None
     reward: list[list[str]] = []
-    """Overrides that wire ``reward_fn_path``, for one version of verl each: the first whose keys the config has. They hold
-    ``{reward_path}`` (a file, or ``pkg://module``) or ``{reward_file}``, and ``{reward_name}``."""
+    """Overrides that name the function of ``reward_fn_path``, one list per version of verl: the first one is used whose keys the
+    config has. They contain ``{reward_path}`` (a file, or ``pkg://module``) or ``{reward_file}``, and ``{reward_name}``."""
     batch_rules: list[BatchRule] = []
     devices: dict[str, DeviceSettings] = {}
 
@@ -92,31 +111,31 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def folders() -> list[Path]:
-    """Where workload files are looked for: ``MVP_WORKLOADS`` (colon-separated folders of one's own), then the toolkit's."""
+    """Return the folders with workload files: those of ``MVP_WORKLOADS`` (colon-separated), then the toolkit's."""
     own = [Path(part) for part in os.environ.get("MVP_WORKLOADS", "").split(":") if part]
     return [*own, PROJECT / "templates" / "workloads"]
 
 
 def load(name: str) -> Workload:
-    """The workload of that name, with what it extends.
+    """Read the workload of that name, merged with the one it extends.
 
     Raises:
         BadInput: unknown workload (with the nearest known one), or a mistake in its file or in one that it extends.
     """
     workload = _load(name, [])
     if bool(workload.entry.module) == bool(workload.entry.command):
-        raise BadInput(f"workload '{name}': entry needs either a module or a command")
+        raise BadInput(f"workload '{name}': entry needs either a module or a command, not both", hint="entry: {module: …}")
     return msgspec.structs.replace(workload, name=name)
 
 
 def _load(name: str, below: list[str]) -> Workload:
     if name in below:
-        raise BadInput(f"the workload '{name}' extends itself: {' -> '.join([*below, name])}")
+        raise BadInput(f"workload '{name}' extends itself: {' -> '.join([*below, name])}")
     known = {file.stem: file for folder in reversed(folders()) for file in folder.glob("*.yaml")}
     if name not in known:
-        asked = f" (extended by '{below[-1]}')" if below else ""
+        extended = f" (extended by '{below[-1]}')" if below else ""
         raise BadInput(
-            f"unknown workload '{name}'{asked}{did_you_mean(name, known)}", hint=f"workload: {' | '.join(sorted(known))}"
+            f"unknown workload '{name}'{extended}{did_you_mean(name, known)}", hint=f"workload: {' | '.join(sorted(known))}"
         )
     path = known[name]
     own = convert(parse(path.read_bytes(), str(path)), Workload, str(path))
@@ -124,15 +143,15 @@ def _load(name: str, below: list[str]) -> Workload:
 
 
 def _extend(base: Workload, own: Workload) -> Workload:
-    """``base`` with what ``own`` says: override lists merge key by key, mappings name by name, batch rules add up, the rest is
-    replaced where ``own`` gives it. (Settings of a device still win over general ones.)"""
+    """Merge ``own`` into ``base``: override lists by key, mappings by name; batch rules are added; other fields are replaced
+    where ``own`` sets them. (Settings of a device still win over general ones.)"""
     devices = {**base.devices, **own.devices}
     for device in base.devices.keys() & own.devices.keys():
-        one, other = base.devices[device], own.devices[device]
+        theirs, ours = base.devices[device], own.devices[device]
         devices[device] = DeviceSettings(
-            env_vars={**one.env_vars, **other.env_vars},
-            overrides=overrides.merge(one.overrides, other.overrides),
-            cpus_per_process=max(one.cpus_per_process, other.cpus_per_process),
+            env_vars={**theirs.env_vars, **ours.env_vars},
+            overrides=hydra.merge(theirs.overrides, ours.overrides),
+            cpus_per_process=max(theirs.cpus_per_process, ours.cpus_per_process),
         )
     return Workload(
         entry=own.entry if own.entry != Entry() else base.entry,
@@ -140,12 +159,17 @@ def _extend(base: Workload, own: Workload) -> Workload:
         imports=own.imports or base.imports,
         data={**base.data, **own.data},
         env_vars={**base.env_vars, **own.env_vars},
-        overrides=overrides.merge(base.overrides, own.overrides),
+        overrides=hydra.merge(base.overrides, own.overrides),
         defaults={**base.defaults, **own.defaults},
-        forced=overrides.merge(base.forced, own.forced),
-        resume=overrides.merge(base.resume, own.resume),
+        forced=hydra.merge(base.forced, own.forced),
+        resume=hydra.merge(base.resume, own.resume),
         checkpoint=own.checkpoint or base.checkpoint,
         reward=own.reward or base.reward,
         batch_rules=[*base.batch_rules, *own.batch_rules],
         devices=devices,
     )
+
+
+def render(text: str, values: Mapping[str, str]) -> str:
+    """Replace the placeholders in a value of a workload file; other braces stay."""
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], text)

@@ -27,7 +27,7 @@ from ..base.times import now, seconds_of
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_node import INSTANCE, NodePaths
 from ..job import job_secrets
-from ..plan import plan
+from ..plan import environment, plan
 from ..record import job_folder
 from ..record.job_folder import Result
 
@@ -94,7 +94,7 @@ class _Report:
 
     def _own_processes(self) -> list[int]:
         """The job's processes under this host's Ray node: hosts may share a machine."""
-        found = processes.holding(plan.JOB_FOLDER, str(self.folder.path))
+        found = processes.holding(environment.JOB_FOLDER, str(self.folder.path))
         if self.record is None:
             return sorted(found)
         return sorted(set(found) & set(processes.holding(INSTANCE, self.record.instance)))

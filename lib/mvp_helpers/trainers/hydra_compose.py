@@ -1,8 +1,8 @@
-"""Runs as its own process: composes a snapshot's Hydra config with overrides (0.4 s; verl itself is not imported).
+"""Compose a Hydra config with overrides, in a process of its own (0.4 s; the trainer itself is not imported).
 
 stdin: ``{"config_dir", "config_name", "overrides"}``.
 stdout: ``{"config"}``, or ``{"errors": [{"override", "key", "why"}], "keys"}``.
-Source of the messages it understands: hydra-core 1.3, ``hydra/_internal/config_loader_impl.py``.
+The messages it parses are those of hydra-core 1.3, ``hydra/_internal/config_loader_impl.py``.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ import sys
 from typing import Any
 
 
-def _leaf_keys(config: Any, prefix: str = "") -> list[str]:
+def _keys(config: Any, prefix: str = "") -> list[str]:
+    """Return every dotted key of a config, of groups too."""
     keys: list[str] = []
     for key, value in config.items():
         path = f"{prefix}{key}"
         keys.append(path)
         if isinstance(value, dict):
-            keys += _leaf_keys(value, f"{path}.")
+            keys += _keys(value, f"{path}.")
     return keys
 
 
 def main() -> None:
-    """Compose with all overrides; when Hydra refuses one, note it, leave it out and go on, so that all mistakes show at once."""
+    """Compose with all overrides. When Hydra refuses one, record it, drop it and try again, so that all mistakes show at once."""
     from hydra import compose, initialize_config_dir
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    # The trainer's environment is another, and what is in ours (secrets) must not get into a config that is remembered.
+    # The trainer has another environment, and values of this one (secrets) must not get into a config that is recorded.
     OmegaConf.register_new_resolver(
         "oc.env", lambda name, *default: default[0] if default else f"${{oc.env:{name}}}", replace=True
     )
@@ -52,9 +53,9 @@ def main() -> None:
                 message = str(error)
                 named = re.search(r"Could not (?:override|append to config|delete from config)[^']*'([^']+)'", message)
                 key = named[1] if named else ""
-                culprits = [text for text, its_key in good.items() if its_key == key] or _one_by_one(good, request)
+                culprits = [text for text, target in good.items() if target == key] or _one_by_one(good, request)
                 if not culprits:
-                    # Not one override's fault: the config of this snapshot itself does not compose.
+                    # No override is to blame: the config itself does not compose.
                     errors.append({"override": "", "key": "", "why": " ".join(message.split())[:500]})
                     print(json.dumps({"errors": errors, "keys": []}))
                     return
@@ -67,13 +68,13 @@ def main() -> None:
             except OmegaConfBaseException as error:
                 errors.append({"override": text, "key": "", "why": str(error).splitlines()[0]})
     if errors:
-        print(json.dumps({"errors": errors, "keys": _leaf_keys(plain)}))
+        print(json.dumps({"errors": errors, "keys": _keys(plain)}))
         return
     print(json.dumps({"config": _resolved(config)}))
 
 
 def _one_by_one(good: dict[str, str], request: dict[str, Any]) -> list[str]:
-    """Overrides that Hydra refuses each on its own (its message did not name a key we gave)."""
+    """Return the overrides that Hydra refuses on their own (its message named none of our keys)."""
     from hydra import compose
 
     refused = []
@@ -86,18 +87,18 @@ def _one_by_one(good: dict[str, str], request: dict[str, Any]) -> list[str]:
 
 
 def _resolved(config: Any) -> Any:
-    """Plain data with interpolations resolved where they can be (some wait for values only known at run time)."""
+    """Return plain data with interpolations resolved where possible (some need values known only at run time)."""
     from omegaconf import DictConfig, ListConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     if isinstance(config, DictConfig):
-        found: dict[str, Any] = {}
+        plain: dict[str, Any] = {}
         for key in config:
             try:
-                found[str(key)] = _resolved(config[key])
+                plain[str(key)] = _resolved(config[key])
             except OmegaConfBaseException:
-                found[str(key)] = OmegaConf.to_container(config, resolve=False)[key]
-        return found
+                plain[str(key)] = OmegaConf.to_container(config, resolve=False)[key]
+        return plain
     if isinstance(config, ListConfig):
         return OmegaConf.to_container(config, resolve=False)
     return config

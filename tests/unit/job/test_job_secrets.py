@@ -19,8 +19,7 @@ from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.project import PROJECT
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.job import job_secrets
-from mvp_helpers.plan import plan
-from mvp_helpers.plan.jobspec import JobSpec
+from mvp_helpers.plan import plan, planning
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
 
@@ -87,18 +86,18 @@ def test_a_file_that_is_no_text_is_refused(asking: plan.Plan, shared: SharedRoot
 def test_a_value_that_the_spec_itself_holds_is_refused(asking: plan.Plan, replace: Callable[..., Any], place: str) -> None:
     changes = {"argv": {"argv": ["train", f"key={CANARY}"]}, "env_vars": {"env_vars": {"A": CANARY}}}
     spec = json.dumps({"workload": "echo", "trainer_overrides": [f"a={CANARY}"]}).encode() if place == "spec" else b""
-    with pytest.raises(BadInput, match="the value of secret TOKEN stands in the JobSpec") as caught:
+    with pytest.raises(BadInput, match="the value of secret TOKEN is in the JobSpec") as caught:
         job_secrets.collect(replace(asking, **changes.get(place, {})), {"TOKEN": CANARY}, spec)
     assert CANARY not in caught.value.show()
 
 
 def test_what_ray_is_told_names_the_file_and_never_a_value(cluster: Cluster, workloads: Path) -> None:
-    made = plan.make(JobSpec(workload="echo", submission_id="job1", secrets=["TOKEN"]), cluster, "job.json")
+    made = planning.make(b'{"workload": "echo", "submission_id": "job1", "secrets": ["TOKEN"]}', "job.json", cluster)
     told = made.runtime_env()
     assert told["env_vars"]["MVP_SECRETS_FILE"] == f"{cluster.shared_root}/user/secrets/.jobs/job1"
     assert told["worker_process_setup_hook"] == "mvp_helpers.job.job_secrets.setup_worker"
     assert "TOKEN" not in json.dumps(told)
-    without = plan.make(JobSpec(workload="echo"), cluster, "job.json").runtime_env()
+    without = planning.make(b'{"workload": "echo"}', "job.json", cluster).runtime_env()
     assert list(without) == ["env_vars"] and "MVP_SECRETS_FILE" not in without["env_vars"]
 
 

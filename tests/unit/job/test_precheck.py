@@ -11,7 +11,6 @@ import pytest
 from toys import plan_of, write_parquet
 
 from mvp_helpers.job import precheck
-from mvp_helpers.plan import plan
 from mvp_helpers.plan.plan import Plan
 
 
@@ -78,4 +77,4 @@ def test_steps_are_whole_batches_times_epochs_or_the_trainers_own_limit(
 ) -> None:
     write_parquet(tmp_path / "train.parquet", rows=20)
     planned = msgspec.structs.replace(job, data_files={"train": str(tmp_path / "train.parquet")}, **fields)
-    assert plan.steps_total(planned) == steps
+    assert planned.steps_total() == steps

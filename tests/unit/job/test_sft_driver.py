@@ -86,7 +86,7 @@ def test_a_verl_that_keeps_its_device_elsewhere_is_refused_before_it_trains() ->
             del self.device_name
 
     config = SimpleNamespace(trainer=SimpleNamespace(device="cpu"))
-    with pytest.raises(RuntimeError, match="does not fit this verl"):
+    with pytest.raises(RuntimeError, match="does not support this version of verl"):
         sft_driver.fit(SimpleNamespace(SFTTrainer=Other), config, "cuda")
 
 

@@ -19,7 +19,7 @@ from mvp_helpers.base.errors import BadInput, Blocked, Failed, TimedOut
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.times import now
 from mvp_helpers.job import stop
-from mvp_helpers.plan import plan
+from mvp_helpers.plan import environment, plan
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
 
@@ -202,9 +202,9 @@ def started() -> Iterator[Callable[[JobFolder, str], subprocess.Popen[bytes]]]:
     processes = []
 
     def start(folder: JobFolder, code: str) -> subprocess.Popen[bytes]:
-        environment = {"PATH": os.environ["PATH"], plan.JOB_FOLDER: str(folder.path)}
+        variables = {"PATH": os.environ["PATH"], environment.JOB_FOLDER: str(folder.path)}
         code = f"import signal, time; {code}; print(flush=True); time.sleep(60)"
-        process = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE)
+        process = subprocess.Popen([sys.executable, "-c", code], env=variables, stdout=subprocess.PIPE)
         assert process.stdout
         process.stdout.readline()
         processes.append(process)

@@ -15,7 +15,7 @@ from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.job import provenance
-from mvp_helpers.plan import checkpoints, jobspec, plan
+from mvp_helpers.plan import checkpoints, plan, planning
 from mvp_helpers.plan.checkpoints import KINDS, Resume
 from mvp_helpers.plan.workloads import CheckpointLayout, load
 from mvp_helpers.record import job_folder
@@ -155,7 +155,7 @@ SPEC = {"workload": "toy", "code_path": "common/code/verl/current", "model": "co
 
 
 def make(cluster: Cluster, **fields: Any) -> plan.Plan:
-    return plan.make(jobspec.load(json.dumps(SPEC | fields).encode(), "job.json"), cluster, "job.json", remember=False)
+    return planning.make(json.dumps(SPEC | fields).encode(), "job.json", cluster)
 
 
 @pytest.fixture
@@ -221,14 +221,14 @@ REFUSED: list[tuple[Callable[[JobFolder], Any], dict[str, Any], str]] = [
     (lambda f: None, {"resume_from": "frist"}, "job 'frist' does not exist"),
     (lambda f: None, {"resume_from": "../first"}, "resume_from"),
     (running, {}, "job 'first' has not ended (RUNNING)"),
-    (another_workload, {}, "is of workload 'sft', not 'toy'"),
+    (another_workload, {}, "has workload 'sft', not 'toy'"),
     (lambda f: shutil.rmtree(f.checkpoints), {}, "has no whole checkpoint"),
     (
         lambda f: None,
         {"trainer_overrides": {"trainer.nnodes": 1}},
         "written by 2 trainer processes; this job would have 1 (1 nodes",
     ),
-    (lambda f: None, {"trainer_overrides": {"trainer.total_training_steps": 1}}, "train up to step 1"),
+    (lambda f: None, {"trainer_overrides": {"trainer.total_training_steps": 1}}, "this job ends at step 1"),
     (lambda f: f.result.unlink(), {}, "has no result.json"),
 ]
 
@@ -245,7 +245,7 @@ def test_what_cannot_go_on_is_refused_before_submission(
 
 def test_steps_count_from_the_very_first(cluster: Cluster, source: JobFolder, save: Callable[..., Path]) -> None:
     save(source, 2)
-    with pytest.raises(BadInput, match="step 2 of job 'first' is all there is to do") as caught:
+    with pytest.raises(BadInput, match="step 2 of job 'first' leaves nothing to train: this job ends at step 2") as caught:
         make(cluster, resume_from="first")
     assert "count from the very first step" in caught.value.hint
     for more in ({"trainer.total_epochs": 2}, {"trainer.total_training_steps": 3}):
@@ -265,6 +265,6 @@ def test_a_folder_in_which_verl_would_misread_the_step_is_refused(cluster: Clust
 
 
 def test_a_workload_that_cannot_resume_says_so(cluster: Cluster, source: JobFolder) -> None:
-    spec = jobspec.load(b'{"workload": "echo", "resume_from": "first"}', "job.json")
+    spec = b'{"workload": "echo", "resume_from": "first"}'
     with pytest.raises(BadInput, match="workload 'echo' does not say how to resume"):
-        plan.make(spec, cluster, "job.json", remember=False)
+        planning.make(spec, "job.json", cluster)

@@ -46,21 +46,21 @@ def test_gpus_without_the_cpus_that_verl_asks_for_beside_them_are_not_room() -> 
     "nodes", [[], [HEAD], [HEAD, node("w0", alive=False, CPU=8, worker_node=100)], [HEAD, node("w0", CPU=8)]]
 )
 def test_without_a_worker_that_takes_the_driver_it_is_blocked(nodes: list[Node]) -> None:
-    with pytest.raises(Blocked, match="no worker is alive that can take the driver"):
+    with pytest.raises(Blocked, match="no worker is alive that can run the driver"):
         feasibility.check(job(), nodes)
 
 
 def test_a_head_that_could_take_the_driver_blocks() -> None:
-    with pytest.raises(Blocked, match="the head offers"):
+    with pytest.raises(Blocked, match="the head has the resources"):
         feasibility.check(job(), [node("head", head=True, CPU=8, worker_node=1), *WORKERS])
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"nnodes": 3, "processes_per_node": 8}, "asks for 3 nodes with 8 processes each .* have room for 2"),
+        ({"nnodes": 3, "processes_per_node": 8}, "needs 3 nodes with 8 processes each .* have room for 2"),
         ({"nnodes": 1, "processes_per_node": 9}, "the largest worker has 8 CPU"),
-        ({"entrypoint_num_cpus": 9}, "the driver asks for 9 CPUs; the largest worker has 8"),
+        ({"entrypoint_num_cpus": 9}, "the driver requests 9 CPUs; the largest worker has 8"),
         ({"device": "cuda", "nnodes": 1, "processes_per_node": 1}, "have room for 0 such nodes .* 0 GPU"),
         ({"nnodes": 2, "processes_per_node": 1, "cpus_per_process": 10}, r"\(10 CPU on each node\); .* room for 0 such nodes"),
     ],

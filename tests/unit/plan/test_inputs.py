@@ -33,9 +33,9 @@ def test_a_link_is_followed_so_that_the_plan_names_what_it_meant(shared: SharedR
         ("common/models/none", "does not exist"),
         ("/etc", "outside the shared root"),
         ("../src", "outside the shared root"),
-        ("a b", "cannot stand in a Hydra override"),
-        ("$(id)", "cannot stand in a Hydra override"),
-        ("a,b", "cannot stand in a Hydra override"),
+        ("a b", "that a Hydra override cannot contain"),
+        ("$(id)", "that a Hydra override cannot contain"),
+        ("a,b", "that a Hydra override cannot contain"),
     ],
 )
 def test_a_path_workers_could_not_use_is_refused(shared: SharedRoot, value: str, message: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.cluster.cluster_file import GPU_SELECTORS, Cluster
-from mvp_helpers.plan import jobspec, plan
+from mvp_helpers.plan import jobspec, plan, planning, resolve
 from mvp_helpers.plan.plan import Plan
 from mvp_helpers.plan.workloads import load as load_workload
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.usefixtures("workloads")
 
 def make(cluster: Cluster, **fields: Any) -> Plan:
     document = SPEC | {"dataset": "datasets/gsm8k"} | fields
-    spec = jobspec.load(json.dumps({k: v for k, v in document.items() if v is not None}).encode(), "job.json")
-    return plan.make(spec, cluster, "job.json", remember=False)
+    data = json.dumps({name: value for name, value in document.items() if value is not None}).encode()
+    return planning.make(data, "job.json", cluster)
 
 
 def refused(cluster: Cluster, **fields: Any) -> str:
@@ -209,6 +209,6 @@ def test_a_plain_command_needs_neither_code_nor_data(cluster: Cluster) -> None:
 
 
 def test_ids_made_for_one_second_differ_and_are_valid() -> None:
-    ids = {plan.new_id("ppo") for _ in range(50)}
+    ids = {resolve.new_id("ppo") for _ in range(50)}
     assert len(ids) > 45
     jobspec.load(json.dumps({"workload": "ppo", "submission_id": ids.pop()}).encode(), "x.json")

@@ -21,7 +21,7 @@ from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.project import PROJECT
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.job import precheck
-from mvp_helpers.plan import jobspec, plan, reward, reward_trial
+from mvp_helpers.plan import plan, planning, reward, reward_trial
 from mvp_helpers.plan.plan import Plan
 from mvp_helpers.plan.reward import RewardFunction
 
@@ -38,7 +38,7 @@ def code(shared: SharedRoot) -> Path:
 def plan_with(cluster: Cluster, given: str, **fields: Any) -> Plan:
     document = {"workload": "toy", "code_path": "common/code/verl/current", "model": "common/models/tiny"}
     document |= {"dataset": "datasets/gsm8k", "reward_fn_path": given, **fields}
-    return plan.make(jobspec.load(json.dumps(document).encode(), "job.json"), cluster, "job.json", remember=False)
+    return planning.make(json.dumps(document).encode(), "job.json", cluster)
 
 
 def refused(cluster: Cluster, given: str, **fields: Any) -> str:
@@ -81,7 +81,7 @@ def test_a_module_under_user_code_is_wired_as_a_module(cluster: Cluster, code: P
         ("user/code/r.py:", "'' is not a function's name"),
         ("user/code/r.py:a.b", "'a.b' is not a function's name"),
         ("r", "neither a file nor module:function"),
-        ("no.such:f", "there is no module 'no.such': no {code}/no/such.py"),
+        ("no.such:f", "no module 'no.such': {code}/no/such.py does not exist"),
         ("../outside.py", "outside the shared root"),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_place_that_holds_no_function_is_refused(cluster: Cluster, code: Path,
 def test_a_reward_function_twice_or_for_a_workload_without_rewards_is_refused(cluster: Cluster, code: Path) -> None:
     (code / "r.py").write_text(GOOD)
     overrides = {"reward.path": "/x.py"}
-    assert "'reward.path' is what reward_fn_path sets" in refused(cluster, "user/code/r.py", trainer_overrides=overrides)
+    assert "reward_fn_path already sets 'reward.path'" in refused(cluster, "user/code/r.py", trainer_overrides=overrides)
     assert "workload 'echo' takes no reward function" in refused(cluster, "user/code/r.py", workload="echo")
 
 
@@ -220,7 +220,7 @@ CALLED = "    assert (data_source, ground_truth, extra_info['question']) == ('ma
     ],
 )
 def test_a_good_function_is_called_once_on_the_first_row(code: Path, train_file: str, source: str, score: float) -> None:
-    assert reward_trial.examine(function(code, source), train_file, code) == reward.Trial(score=score)
+    assert reward_trial.examine(function(code, source), train_file, code) == reward_trial.Trial(score=score)
 
 
 def test_it_is_called_in_a_thread_as_verl_does(code: Path, train_file: str) -> None:
@@ -240,16 +240,16 @@ def test_it_is_called_in_a_thread_as_verl_does(code: Path, train_file: str) -> N
         ("compute_score = lambda answer: 1.0\n", "TypeError: <lambda>() got an unexpected keyword argument", "r.py:1"),
         ("compute_score = 3\n", "TypeError: 'int' object is not callable", "r.py:1"),
         (GOOD.replace("return", "return undefined +"), "NameError: name 'undefined' is not defined", "r.py:2"),
-        (GOOD.replace("    return 1.0", "    pass"), "returned None (NoneType), which is no number", "r.py:1"),
-        (GOOD.replace("1.0", "'1.0'"), "returned '1.0' (str), which is no number", "r.py:1"),
-        (GOOD.replace("1.0", "[1.0]"), "returned [1.0] (list), which is no number", "r.py:1"),
+        (GOOD.replace("    return 1.0", "    pass"), "returned None (NoneType), which is not a number", "r.py:1"),
+        (GOOD.replace("1.0", "'1.0'"), "returned '1.0' (str), which is not a number", "r.py:1"),
+        (GOOD.replace("1.0", "[1.0]"), "returned [1.0] (list), which is not a number", "r.py:1"),
         (GOOD.replace("1.0", "float('nan')"), "returned nan", "r.py:1"),
         (GOOD.replace("1.0", "{'acc': 1.0}"), "returned a dictionary without 'score': its keys are acc", "r.py:1"),
-        (GOOD.replace("1.0", "{'score': None}"), "returned as 'score' None (NoneType), which is no number", "r.py:1"),
-        (GOOD.replace("return", "yield"), "(generator), which is no number", "r.py:1"),
+        (GOOD.replace("1.0", "{'score': None}"), "returned as 'score' None (NoneType), which is not a number", "r.py:1"),
+        (GOOD.replace("return", "yield"), "(generator), which is not a number", "r.py:1"),
         (
             "async def later(**kw): return 1.0\ndef compute_score(**kw): return later(**kw)\n",
-            "returned a coroutine: verl awaits only what is defined with async def",
+            "returned a coroutine: verl awaits only functions defined with async def",
             "r.py:2",
         ),
     ],
@@ -288,7 +288,7 @@ def test_a_function_whose_call_is_another_managers_is_only_loaded(code: Path, tr
         code, "def compute_score(data_sources, solution_strs, ground_truths, extra_infos): 1 / 0\n", one_by_one=False
     )
     reward.check_source(batch, "job.json")
-    assert reward_trial.examine(batch, train_file, code) == reward.Trial()
+    assert reward_trial.examine(batch, train_file, code) == reward_trial.Trial()
 
 
 def test_data_without_a_ground_truth_is_told(code: Path, tmp_path: Path) -> None:
@@ -312,14 +312,14 @@ def test_a_call_that_hangs_or_crashes_is_told_with_its_line(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{PROJECT}/lib:{code}")
     asked = function(code, GOOD.replace("    return 1.0\n", body))
-    assert reward.try_out(asked, train_file, code, limit_s=1) == reward.Trial(problem=problem, at=f"{code}/r.py:3")
+    assert reward_trial.try_out(asked, train_file, code, limit_s=1) == reward_trial.Trial(problem=problem, at=f"{code}/r.py:3")
 
 
 def test_what_a_function_started_ends_with_its_trial(code: Path, train_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{PROJECT}/lib:{code}")
     start = f"    import subprocess\n    open({str(code / 'pid')!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))\n"
     asked = function(code, GOOD.replace("    return 1.0\n", start + "    return 1.0\n"))
-    assert reward.try_out(asked, train_file, code).score == 1.0
+    assert reward_trial.try_out(asked, train_file, code).score == 1.0
     wait_until(lambda: processes.start_time(int((code / "pid").read_text())) is None)
 
 
@@ -327,8 +327,8 @@ def test_a_trial_ends_with_a_precheck_that_is_killed(code: Path, train_file: str
     monkeypatch.setenv("PYTHONPATH", f"{PROJECT}/lib:{code}")
     pid = code / "pid"
     asked = function(code, f"import os, time\nopen({str(pid)!r}, 'w').write(f'{{os.getpid()}} ')\ntime.sleep(600)\n" + GOOD)
-    call = "from pathlib import Path; from mvp_helpers.plan import reward; "
-    call += f"reward.try_out(reward.{asked!r}, {train_file!r}, Path({str(code)!r}))"
+    call = "from pathlib import Path; from mvp_helpers.plan import reward, reward_trial; "
+    call += f"reward_trial.try_out(reward.{asked!r}, {train_file!r}, Path({str(code)!r}))"
     parent = subprocess.Popen([sys.executable, "-c", call])
     wait_until(lambda: pid.exists() and pid.read_text().endswith(" "))
     parent.kill()

@@ -18,7 +18,7 @@ from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.cluster.ray_node import INSTANCE, NodePaths, Record
-from mvp_helpers.plan import plan
+from mvp_helpers.plan import environment, plan
 from mvp_helpers.proof import archive, host_report
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
@@ -64,7 +64,7 @@ def node(cluster: Cluster) -> NodePaths:
 @pytest.fixture
 def trainer(folder: JobFolder) -> Iterator[subprocess.Popen[bytes]]:
     """A process of the job under that node, and one of the same job under another host's node."""
-    mark = {plan.JOB_FOLDER: str(folder.path), "MY_API_TOKEN": "canary-4711", "HARMLESS": "banana"}
+    mark = {environment.JOB_FOLDER: str(folder.path), "MY_API_TOKEN": "canary-4711", "HARMLESS": "banana"}
     argv = [sys.executable, "-c", "import time\ndef stuck(): time.sleep(60)\nstuck()"]
     running = [subprocess.Popen(argv, env=os.environ | mark | {INSTANCE: instance}) for instance in ("mine", "other")]
     deadline = time.monotonic() + 20

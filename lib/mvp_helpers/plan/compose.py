@@ -1,0 +1,121 @@
+"""Compose what a job runs with: merge the layers of overrides and of environment variables, and resolve the trainer's config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..base.errors import BadInput
+from ..cluster.cluster_file import Cluster
+from ..trainers import hydra, verl_config
+from ..trainers.hydra import select
+from ..trainers.verl_config import Settings
+from . import environment, workloads
+from .jobspec import JobSpec
+from .resolve import Inputs
+from .reward import RewardFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed:
+    """The trainer's overrides and config, and the environment of the job's processes."""
+
+    own: list[str]
+    """The JobSpec's own overrides, as texts."""
+    overrides: list[str]
+    """All overrides, merged: the trainer's arguments."""
+    config: dict[str, Any]
+    """What they compose to; empty for a workload without a Hydra config."""
+    settings: Settings
+    nnodes: int
+    processes_per_node: int
+    reward: RewardFunction | None
+    env_vars: dict[str, str]
+
+
+def compose(spec: JobSpec, cluster: Cluster, inputs: Inputs, source: str, *, remember: bool) -> Composed:
+    """Merge and compose. Later layers win: workload, device, cluster file, defaults, the JobSpec's own, forced ones.
+
+    With ``remember`` an accepted set of overrides is recorded under the shared root.
+
+    Raises:
+        BadInput: overrides that the config does not accept, a value that verl cannot use, or a reward function that this config
+            has no option for.
+        Blocked: the config cannot be composed here.
+    """
+    own = hydra.texts(spec.trainer_overrides, f"{source}: trainer_overrides")
+    wiring: list[str] = []
+    config = _config(cluster, inputs, own, wiring, source, remember=remember)
+    reward = inputs.reward
+    if reward:
+        wiring = _wiring(inputs, config, own, source)
+        config = _config(cluster, inputs, own, wiring, source, remember=remember)
+        reward = _with_call(reward, wiring, config)
+    settings = verl_config.settings(config, f"{source}: trainer_overrides")
+    uses_cluster = inputs.workload.hydra is not None
+    return Composed(
+        own=own,
+        overrides=_merged(cluster, inputs, own, wiring, inputs.placeholders),
+        config=config,
+        settings=settings,
+        nnodes=settings.nnodes or (len(cluster.workers) if uses_cluster else 1),
+        processes_per_node=settings.processes_per_node or (cluster.worker.trainer_processes if uses_cluster else 1),
+        reward=reward,
+        env_vars=environment.variables(spec, cluster, inputs),
+    )
+
+
+def _merged(cluster: Cluster, inputs: Inputs, own: list[str], wiring: list[str], placeholders: dict[str, str]) -> list[str]:
+    workload = inputs.workload
+    defaults = [f"{key}={value}" for key, value in workload.defaults.items()]
+    toolkit = [*workload.overrides, *inputs.device.overrides, *cluster.trainer_overrides, *defaults, *wiring]
+    forced = [*workload.forced, *(workload.resume if inputs.resume else [])]
+    return hydra.merge(
+        [workloads.render(text, placeholders) for text in toolkit],
+        own,  # not rendered: a brace in a user's value is the user's
+        [workloads.render(text, placeholders) for text in forced],
+    )
+
+
+def _config(
+    cluster: Cluster, inputs: Inputs, own: list[str], wiring: list[str], source: str, *, remember: bool
+) -> dict[str, Any]:
+    workload, code = inputs.workload, inputs.code
+    if not workload.hydra or not code:
+        return {}
+    # The folder of the job is replaced by a constant: every job has another one, and no answer would ever be found again.
+    anywhere = inputs.placeholders | dict.fromkeys(("job_folder", "checkpoints", "metrics", "resume_path"), "JOB_FOLDER")
+    return hydra.compose(
+        code.path / workload.hydra.config_dir,
+        workload.hydra.config_name,
+        _merged(cluster, inputs, own, wiring, anywhere),
+        origin=f"{source}: trainer_overrides",
+        memory=hydra.Memory(inputs.shared.override_cache, code.content, record=remember),
+    )
+
+
+def _wiring(inputs: Inputs, config: dict[str, Any], own: list[str], source: str) -> list[str]:
+    """Return the overrides that name the reward function to this version of verl.
+
+    Raises BadInput when its config has no such option, or when the JobSpec's own overrides set it too.
+    """
+    workload = inputs.workload
+    for texts in workload.reward:
+        keys = [hydra.key_of(text) for text in texts]
+        if all(last in (select(config, parent) or {}) for parent, _, last in (key.rpartition(".") for key in keys)):
+            if repeated := {hydra.key_of(text) for text in own}.intersection(keys):
+                raise BadInput(
+                    f"{source}: trainer_overrides: reward_fn_path already sets '{min(repeated)}'", hint="leave one of them out"
+                )
+            return texts
+    reason = "takes no reward function" if not workload.reward else "finds no option for it in the config of this code snapshot"
+    raise BadInput(f"{source}: reward_fn_path: workload '{workload.name}' {reason}", hint="leave reward_fn_path out")
+
+
+def _with_call(reward: RewardFunction, wiring: list[str], config: dict[str, Any]) -> RewardFunction:
+    """Return ``reward`` with what the config says about its calls: further arguments, and which manager makes them."""
+    option = hydra.key_of(wiring[0]).rpartition(".")[0]
+    kwargs = select(config, f"{option}.{verl_config.REWARD_KWARGS}") or {}
+    return msgspec.structs.replace(reward, kwargs=kwargs, one_by_one=verl_config.calls_reward_one_by_one(config))

@@ -1,0 +1,54 @@
+"""The environment variables of a job's processes (``runtime_env.env_vars``), and the names of those that other modules read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..base.project import PROJECT
+from . import workloads
+
+if TYPE_CHECKING:
+    from ..cluster.cluster_file import Cluster
+    from .jobspec import JobSpec
+    from .resolve import Inputs
+
+JOB_FOLDER = "MVP_JOB_FOLDER"
+"""Set in every process of a job, wherever Ray starts it: identifies the processes that belong to the job."""
+SECRETS_FILE = "MVP_SECRETS_FILE"
+"""Path of the file with the values of the job's secrets."""
+LAST_WORD_S = 20
+"""How long the job runner may outlive a trainer that was killed at the end of its stop time: for the last bundle and result."""
+
+
+def variables(spec: JobSpec, cluster: Cluster, inputs: Inputs) -> dict[str, str]:
+    """Merge the environment of the job. Later layers win: workload, device, cluster file, JobSpec.
+
+    PYTHONPATH begins with the code snapshot and has no empty entry.
+    """
+    layers = {**inputs.workload.env_vars, **inputs.device.env_vars, **cluster.env_vars}
+    merged = {key: workloads.render(value, inputs.placeholders) for key, value in layers.items()} | spec.env_vars
+    python_path = _python_path(inputs, merged.pop("PYTHONPATH", ""))
+    return {
+        "PYTHONPATH": ":".join(python_path),
+        # Without it the working directory (or a driver script's folder) precedes PYTHONPATH and can shadow the snapshot.
+        "PYTHONSAFEPATH": "1",
+        "PYTHONUNBUFFERED": "1",
+        **merged,
+        # Ray signals every process below its own. The job runner shields the trainer from SIGINT, so that the runner's SIGTERM is
+        # the only signal it gets: a trainer may take a second one for "exit now, without a checkpoint".
+        "RAY_JOB_STOP_SIGNAL": "SIGINT",
+        "RAY_JOB_STOP_WAIT_TIME_S": str((spec.stop_wait_s or cluster.stop_wait_s) + LAST_WORD_S),
+        JOB_FOLDER: str(inputs.folder.path),
+        **(_for_secrets(inputs) if spec.secrets else {}),
+    }
+
+
+def _python_path(inputs: Inputs, extra: str) -> list[str]:
+    code = [str(inputs.code.path)] if inputs.code else []
+    user_code = [str(inputs.shared.user_code)] if inputs.reward else []
+    return [*code, str(PROJECT / "lib"), *user_code, *(part for part in extra.split(":") if part and "$" not in part)]
+
+
+def _for_secrets(inputs: Inputs) -> dict[str, str]:
+    # Ray's timeline would record the full text of what a task raises.
+    return {SECRETS_FILE: str(inputs.folder.secrets), "RAY_enable_timeline": "0"}

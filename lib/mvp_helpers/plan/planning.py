@@ -1,0 +1,74 @@
+"""From the bytes of a JobSpec to its plan, in five stages: read, resolve, compose, check, plan.
+
+Each stage takes the results of the earlier ones and calls none of them. Nothing is written but, with ``remember``, the record of
+accepted overrides (``hydra.Memory``).
+"""
+
+from __future__ import annotations
+
+from ..cluster.cluster_file import Cluster
+from . import checks, compose, jobspec, resolve, workloads
+from .compose import Composed
+from .jobspec import JobSpec
+from .plan import Plan
+from .resolve import Inputs
+
+
+def make(data: bytes, source: str, cluster: Cluster, *, remember: bool = False) -> Plan:
+    """Plan one submission of the JobSpec ``data`` on ``cluster``; ``source`` names the JobSpec in messages.
+
+    Raises:
+        BadInput: anything wrong with the JobSpec: see ``load``, ``resolve``, ``compose`` and ``check``.
+        Blocked: the config of the code snapshot cannot be composed here.
+    """
+    spec = jobspec.load(data, source)
+    inputs = resolve.resolve(spec, cluster, source)
+    composed = compose.compose(spec, cluster, inputs, source, remember=remember)
+    checks.check(cluster, inputs, composed, source)
+    return _plan(spec, cluster, inputs, composed, source)
+
+
+def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, source: str) -> Plan:
+    settings, asked = composed.settings, spec.resources
+    cpus = asked.entrypoint_num_cpus
+    return Plan(
+        submission_id=inputs.folder.submission_id,
+        workload=inputs.workload.name,
+        source=source,
+        cluster=cluster.name,
+        device=cluster.device,
+        host_driver=cluster.host_driver,
+        shared_root=str(inputs.shared.root),
+        job_folder=str(inputs.folder.path),
+        code_path=str(inputs.code.path) if inputs.code else None,
+        code_id=inputs.code.code_id if inputs.code else None,
+        model=str(inputs.model) if inputs.model else None,
+        dataset=str(inputs.dataset) if inputs.dataset else None,
+        data_files=inputs.data_files,
+        reward=composed.reward,
+        address=spec.ray.address or cluster.dashboard,
+        entrypoint_resources=asked.entrypoint_resources or cluster.entrypoint.resources,
+        entrypoint_num_cpus=cluster.entrypoint.num_cpus if cpus is None else cpus,
+        entrypoint=[cluster.python, "-m", "mvp_helpers", "run-job", str(inputs.folder.path)],
+        nnodes=composed.nnodes,
+        processes_per_node=composed.processes_per_node,
+        cpus_per_process=inputs.device.cpus_per_process,
+        save_freq=settings.save_freq,
+        train_batch_size=settings.train_batch_size,
+        total_epochs=settings.total_epochs,
+        total_training_steps=settings.total_training_steps,
+        argv=_argv(cluster, inputs, composed),
+        imports=inputs.workload.imports,
+        env_vars=composed.env_vars,
+        secrets=spec.secrets,
+        resume=inputs.resume,
+        stop_wait_s=spec.stop_wait_s or cluster.stop_wait_s,
+    )
+
+
+def _argv(cluster: Cluster, inputs: Inputs, composed: Composed) -> list[str]:
+    """Return the trainer's argv: a Python module or a plain command, then the overrides."""
+    entry = inputs.workload.entry
+    if entry.module:
+        return [cluster.python, "-m", entry.module, *composed.overrides]
+    return [workloads.render(text, inputs.placeholders) for text in entry.command] + composed.overrides

@@ -1,0 +1,169 @@
+"""Find everything that a JobSpec names on the shared root, whole and readable: code, model, data, reward function, checkpoint."""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..base.errors import BadInput
+from ..base.paths import JobFolder, SharedRoot
+from ..cluster.cluster_file import Cluster
+from ..record import job_folder
+from ..trainers import verl_config
+from . import checkpoints, inputs, plan, reward, snapshot, workloads
+from .checkpoints import Resume
+from .jobspec import JobSpec
+from .reward import RewardFunction
+from .snapshot import Snapshot
+from .workloads import DeviceSettings, Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What a job works with. None where the JobSpec names nothing; ``placeholders`` are the values for ``workloads.render``."""
+
+    workload: Workload
+    device: DeviceSettings
+    shared: SharedRoot
+    folder: JobFolder
+    """The job's own, which does not exist yet."""
+    code: Snapshot | None
+    model: Path | None
+    dataset: Path | None
+    data_files: dict[str, str]
+    """Path of each file of the dataset, by split."""
+    reward: RewardFunction | None
+    resume: Resume | None
+    placeholders: dict[str, str]
+
+
+def resolve(spec: JobSpec, cluster: Cluster, source: str) -> Inputs:
+    """Find the inputs of ``spec``. Reads a few bytes of each file, writes nothing.
+
+    Raises:
+        BadInput: an unknown workload, one without settings for this device, another shared root, a missing or truncated input, a
+            folder that is not a code snapshot, or a job that cannot be resumed.
+    """
+    workload = workloads.load(spec.workload)
+    _check_shared_root(spec, cluster, source)
+    device = _device(workload, cluster)
+    shared = SharedRoot(Path(cluster.shared_root))
+    folder = shared.job(spec.submission_id or new_id(workload.name))
+    code = _code(spec, workload, shared, source)
+    model, dataset = _folders(spec, workload, shared, source)
+    data_files = {split: str(dataset / name) for split, name in workload.data.items()} if dataset else {}
+    for path in data_files.values():
+        inputs.check_parquet(Path(path), "dataset", source)
+    function = reward.find(spec.reward_fn_path, shared, source) if spec.reward_fn_path else None
+    resume = _resume(spec.resume_from, workload, shared, model, source) if spec.resume_from else None
+    return Inputs(
+        workload=workload,
+        device=device,
+        shared=shared,
+        folder=folder,
+        code=code,
+        model=model,
+        dataset=dataset,
+        data_files=data_files,
+        reward=function,
+        resume=resume,
+        placeholders=_placeholders(cluster, folder, model, dataset, function, resume),
+    )
+
+
+def new_id(workload: str) -> str:
+    """Return an id such as ``ppo-20260131-235959-1a2b``: ids sort by time, and two from the same second differ."""
+    stamp = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%d-%H%M%S")
+    return f"{workload}-{stamp}-{secrets.token_hex(2)}"
+
+
+def _check_shared_root(spec: JobSpec, cluster: Cluster, source: str) -> None:
+    if spec.shared_root and Path(spec.shared_root) != Path(cluster.shared_root):
+        raise BadInput(
+            f"{source}: shared_root is '{spec.shared_root}' but cluster '{cluster.name}' has '{cluster.shared_root}'",
+            hint="leave shared_root out, or choose the cluster with --cluster",
+        )
+
+
+def _device(workload: Workload, cluster: Cluster) -> DeviceSettings:
+    if workload.devices and cluster.device not in workload.devices:
+        raise BadInput(
+            f"workload '{workload.name}' has no settings for device '{cluster.device}' of cluster '{cluster.name}'",
+            hint=f"a cluster with device {' or '.join(workload.devices)}",
+        )
+    return workload.devices.get(cluster.device, DeviceSettings())
+
+
+def _code(spec: JobSpec, workload: Workload, shared: SharedRoot, source: str) -> Snapshot | None:
+    if spec.code_path:
+        return snapshot.check(inputs.resolve(spec.code_path, "code_path", shared.root, source))
+    if workload.needs_code:
+        raise BadInput(f"{source}: workload '{workload.name}' needs code_path", hint="code_path: common/code/verl/current")
+    return None
+
+
+def _folders(spec: JobSpec, workload: Workload, shared: SharedRoot, source: str) -> tuple[Path | None, Path | None]:
+    """Return the model's and the dataset's folder; a workload that uses one of them needs it."""
+    texts = " ".join([*workload.overrides, *workload.entry.command])
+    for field in ("model", "dataset"):
+        if f"{{{field}}}" in texts and not getattr(spec, field):
+            raise BadInput(f"{source}: workload '{workload.name}' needs {field}", hint=inputs.MISSING_HINTS[field])
+    model = inputs.resolve(spec.model, "model", shared.root, source) if spec.model else None
+    dataset = inputs.resolve(spec.dataset, "dataset", shared.root, source) if spec.dataset else None
+    if model:
+        inputs.check_model(model, source)
+    return model, dataset
+
+
+def _resume(resume_from: str, workload: Workload, shared: SharedRoot, model: Path | None, source: str) -> Resume:
+    """Return the newest whole checkpoint of the job to resume. Raises BadInput when that job cannot be resumed."""
+    folder = shared.job(resume_from)
+    origin = f"{source}: resume_from: job '{resume_from}'"
+    if not workload.checkpoint:
+        raise BadInput(f"{source}: resume_from: workload '{workload.name}' does not say how to resume")
+    result, earlier = job_folder.read(folder), plan.read(folder)
+    if not result.ended:
+        raise BadInput(
+            f"{origin} has not ended ({result.state})",
+            hint=f"./scripts/52_stop.sh {resume_from}; if its cluster no longer runs, ./scripts/50_status.sh",
+        )
+    if earlier.workload != workload.name:
+        raise BadInput(
+            f"{origin} has workload '{earlier.workload}', not '{workload.name}'", hint="use its exported weights as model"
+        )
+    if earlier.model != (str(model) if model else None):
+        raise BadInput(f"{origin} trains {earlier.model}, not {model}", hint="name the same model, or leave resume_from out")
+    resume = checkpoints.last_whole(folder, workload.checkpoint)
+    if verl_config.misreads_step(resume.path):
+        raise BadInput(
+            f"{origin}: verl would misread the step in {resume.path}",
+            hint=f"use ids and folders without '{verl_config.STEP_FOLDER}'",
+        )
+    return resume
+
+
+def _placeholders(
+    cluster: Cluster,
+    folder: JobFolder,
+    model: Path | None,
+    dataset: Path | None,
+    function: RewardFunction | None,
+    resume: Resume | None,
+) -> dict[str, str]:
+    return {
+        "model": str(model or ""),
+        "dataset": str(dataset or ""),
+        "job_folder": str(folder.path),
+        "checkpoints": str(folder.checkpoints),
+        "metrics": str(folder.metrics),
+        "nnodes": str(len(cluster.workers)),
+        "processes_per_worker": str(cluster.worker.trainer_processes),
+        "worker_resource": cluster.worker_resource,
+        "device": cluster.device,
+        "reward_path": function.path if function else "",
+        "reward_file": function.file if function else "",
+        "reward_name": function.name if function else "",
+        "resume_path": resume.path if resume else "",
+    }
