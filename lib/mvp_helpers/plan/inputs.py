@@ -22,7 +22,11 @@ def resolve(value: str, field: str, shared_root: Path, source: str) -> Path:
         raise BadInput(
             f"{source}: {field} {value!r} contains a character that a Hydra override cannot contain", hint="rename or copy it"
         )
-    if not path.exists():
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise BadInput(f"{source}: {field}: cannot read {str(path)[:200]}: {error.strerror}") from None
+    if not exists:
         raise BadInput(
             f"{source}: {field} does not exist: {path}", hint=MISSING_HINTS.get(field, f"correct {field} in the JobSpec")
         )

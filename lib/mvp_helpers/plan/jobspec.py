@@ -103,6 +103,8 @@ def load(data: bytes, source: str) -> JobSpec:
     if not data.strip():
         raise BadInput(f"{source} is empty", hint="start from templates/ppo.json")
     document = parse(data, source)
+    if b"\\ud" in data.lower():
+        _check_surrogates(document, source)
     if isinstance(given := document.get("submission_id"), str) and not re.fullmatch(ID_PATTERN.strip("^$"), given):
         raise BadInput(
             f"{source}: submission_id {_short(given)} is not usable as a folder and job name",
@@ -115,6 +117,16 @@ def load(data: bytes, source: str) -> JobSpec:
     for at, name in enumerate(spec.secrets):
         _check_secret(at, name, spec, source)
     return spec
+
+
+def _check_surrogates(document: dict[str, Any], source: str) -> None:
+    """Raise BadInput for half of a surrogate pair (such as ``\\ud800``), which no file, argv or environment can contain."""
+    try:
+        json.dumps(document, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(f"{source}: the escape \\u{ord(error.object[error.start]):04x} is not a character") from None
+    except (ValueError, RecursionError):
+        pass  # a YAML alias that contains itself, which is reported where it is used
 
 
 def _short(value: str) -> str:

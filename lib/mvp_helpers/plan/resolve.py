@@ -82,7 +82,7 @@ def new_id(workload: str) -> str:
 def _check_shared_root(spec: JobSpec, cluster: Cluster, source: str) -> None:
     if spec.shared_root and Path(spec.shared_root) != Path(cluster.shared_root):
         raise BadInput(
-            f"{source}: shared_root is '{spec.shared_root}' but cluster '{cluster.name}' has '{cluster.shared_root}'",
+            f"{source}: shared_root is {spec.shared_root!r} but cluster '{cluster.name}' has '{cluster.shared_root}'",
             hint="leave shared_root out, or choose the cluster with --cluster",
         )
 

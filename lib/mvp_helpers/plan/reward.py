@@ -46,7 +46,7 @@ def find(given: str, shared: SharedRoot, source: str) -> RewardFunction:
     """
     place, colon, name = given.rpartition(":") if ":" in given else (given, "", DEFAULT_NAME)
     if not name.isidentifier():
-        raise BadInput(f"{source}: reward_fn_path {given!r}: '{name}' is not a function's name", hint=_FORMS)
+        raise BadInput(f"{source}: reward_fn_path {given!r}: {name!r} is not a function's name", hint=_FORMS)
     if place.endswith(".py") or "/" in place:
         file = inputs.resolve(place, "reward_fn_path", shared.root, source)
         if file.suffix != ".py" or not file.is_file():

@@ -1,7 +1,7 @@
 """Code snapshots: verl's code under the shared root, made once per content, read-only, chosen per job by PYTHONPATH.
 
-A snapshot ``common/code/verl/<code_id>/`` holds ``verl/``, ``mvp_marker.py`` (``MARKER = "<code_id>"``) and ``mvp_manifest.json``
-(where the code came from, SHA-256, size and time of every file). ``common/code/verl/current`` points to the one asked for last.
+A snapshot ``common/code/verl/<code_id>/`` has ``verl/``, ``mvp_marker.py`` (``MARKER = "<code_id>"``) and ``mvp_manifest.json``
+(where the code came from, SHA-256, size and time of every file). ``common/code/verl/current`` links to the newest request.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ CURRENT = "current"
 _CODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _METADATA = ("pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "requirements.txt", "LICENSE")
 _SCRIPT = "./scripts/31_snapshot_verl_code.sh"
-_RACY_NS = 2_000_000_000  # the coarsest timestamps of a file system in use: two seconds
+_RACY_NS = 2_000_000_000  # the coarsest timestamps of a file system in use are two seconds
 _ABANDONED_S = 86_400
 
 Say = Callable[[str], None]
 Signature = list[int]
-"""Size (bytes), mtime (ns), ctime (ns) and inode of a source file: unchanged means that its content need not be read again."""
+"""Size (bytes), mtime (ns), ctime (ns) and inode of a source file; while they are unchanged its content is not read again."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where verl's code comes from: the installed package (``path`` is None) or a folder that holds ``verl/__init__.py``.
+    """Where verl's code comes from: the installed package (``path`` is None) or a folder with ``verl/__init__.py``.
 
-    A folder that is missing is cloned from ``clone_from``, when that is set.
+    A missing folder is cloned from ``clone_from``, when that is set.
     """
 
     path: Path | None = None
@@ -62,13 +62,13 @@ class Snapshot:
 def snapshot(
     source: Source, shared: SharedRoot, code_id: str | None = None, *, dry_run: bool = False, say: Say = lambda _: None
 ) -> Snapshot:
-    """Make the snapshot of ``source``, or find it made: the same content under the same id is never stored or read twice.
+    """Make the snapshot of ``source``, or find the existing one: the same content is never stored or read twice under one id.
 
-    Without ``code_id`` the id is ``verl-<version>-<8 hex of content>``. With ``dry_run`` nothing is written (``created`` then
-    means "would be"; a checkout that would have to be cloned first has no content yet: an empty string).
+    Without ``code_id`` the id is ``verl-<version>-<8 hex of content>``. With ``dry_run`` nothing is written: ``created`` then
+    means "would be", and ``content`` is empty for a checkout that would have to be cloned first.
 
     Raises:
-        BadInput: no verl in ``source``, an invalid id, a symlink out of the tree, or the id holds other or edited code.
+        BadInput: no verl in ``source``, an invalid id, a symlink out of the tree, or the id exists with other or edited code.
         Blocked: the shared root cannot be written, or upstream cannot be cloned.
     """
     if code_id is not None and (not _CODE_ID.fullmatch(code_id) or code_id == CURRENT):
@@ -101,18 +101,18 @@ def snapshot(
 
 
 def load(path: Path, *, created: bool = False) -> Snapshot:
-    """The snapshot in ``path``, as its manifest describes it. Raises BadInput when there is none or it is damaged."""
+    """Read the snapshot in ``path`` from its manifest. Raises BadInput when there is none or it is damaged."""
     about = read_manifest(path)
     return Snapshot(about["code_id"], path, created, about["content"], about["source"])
 
 
 def check(code_path: Path) -> Snapshot:
-    """The snapshot a job would import; ``path`` is resolved, so ``current`` names a fixed snapshot from then on.
+    """Return the snapshot that a job would import. ``code_path`` is resolved, so that ``current`` becomes a fixed snapshot.
 
-    Reads the marker and the manifest only: cheap enough for every submission.
+    Reads only the marker and the manifest: cheap enough for every submission.
 
     Raises:
-        BadInput: the folder is missing, empty or no snapshot, or its marker, manifest and name disagree.
+        BadInput: the folder is missing, empty or not a snapshot, or its marker, manifest and name disagree.
     """
     real = Path(os.path.realpath(code_path))
     hint = f"{_SCRIPT} makes a snapshot and prints its path"
@@ -124,52 +124,55 @@ def check(code_path: Path) -> Snapshot:
     try:
         marker = (real / MARKER).read_text()
     except OSError:
-        raise BadInput(f"code_path {code_path} has no {MARKER}: it is no code snapshot", hint=hint) from None
-    found = load(real)
-    if marker != _marker(real.name) or found.code_id != real.name or not (real / "verl" / "__init__.py").is_file():
+        raise BadInput(f"code_path {code_path} has no {MARKER}, so it is not a code snapshot", hint=hint) from None
+    made = load(real)
+    if marker != _marker(real.name) or made.code_id != real.name or not (real / "verl" / "__init__.py").is_file():
         raise BadInput(
-            f"code_path {code_path} is not the snapshot it claims to be: {MARKER} reads {marker.strip()!r}, {MANIFEST} "
-            f"'{found.code_id}', the folder's name is '{real.name}'",
-            hint=f"a renamed, copied or edited snapshot proves nothing; {hint}",
+            f"code_path {code_path} is not an unchanged snapshot: {MARKER} says {marker.strip()!r}, {MANIFEST} "
+            f"'{made.code_id}', the folder's name is '{real.name}'",
+            hint=f"a renamed, copied or edited snapshot cannot be used; {hint}",
         )
-    return found
+    return made
 
 
 def damage(path: Path, *, thorough: bool = True) -> list[str]:
-    """Files of the snapshot that are missing, added or changed, sorted; empty when it is as it was made.
+    """Return the files of the snapshot that are missing, added or changed, sorted.
 
-    Without ``thorough``, a file of unchanged size and modification time is taken as unchanged and not read.
+    Without ``thorough``, a file with unchanged size and modification time counts as unchanged and is not read.
     """
     recorded = dict(read_manifest(path)["files"])
-    bad = []
+    damaged = []
     for name, place, info in _walk(path, path):
         if name in (MARKER, MANIFEST):
             continue
         facts = recorded.pop(name, None)
-        same_look = facts is not None and [info.st_size, info.st_mtime_ns] == [facts["size"], facts["mtime_ns"]]
-        if facts is None or not ((same_look and not thorough) or files.sha256(Path(place)) == facts["sha256"]):
-            bad.append(name)
-    return sorted([*bad, *recorded])
+        unchanged = facts is not None and [info.st_size, info.st_mtime_ns] == [facts["size"], facts["mtime_ns"]]
+        if facts is None or not ((unchanged and not thorough) or files.sha256(Path(place)) == facts["sha256"]):
+            damaged.append(name)
+    return sorted([*damaged, *recorded])
 
 
 def _existing(target: Path, wanted: Snapshot, hashes: dict[str, str]) -> Snapshot | None:
-    """The snapshot that already lies in ``target``, None when there is none. Raises BadInput when it is another one."""
+    """Return the snapshot that already exists in ``target``, or None. Raises BadInput when its code differs from ``wanted``."""
     if not os.path.lexists(target):
         return None
-    found = load(target)
+    existing = load(target)
     hint = "choose another CODE_ID, or leave it out to have one derived from the content"
-    if found.content != wanted.content:
+    if existing.content != wanted.content:
         stored = {name: facts["sha256"] for name, facts in read_manifest(target)["files"].items()}
         names = sorted({name for name, _ in stored.items() ^ hashes.items()})
-        what = f"code_id '{wanted.code_id}' already holds different code"
-        raise BadInput(f"{what} ({len(names)} files, such as {(names or ['?'])[0]}): {target}", hint=hint)
-    if bad := damage(target, thorough=False):
-        raise BadInput(f"snapshot {target} was edited after it was made ({len(bad)} files, such as {bad[0]})", hint=hint)
-    return found
+        example = (names or ["?"])[0]
+        raise BadInput(
+            f"code_id '{wanted.code_id}' already contains different code ({len(names)} files, such as {example}): {target}",
+            hint=hint,
+        )
+    if changed := damage(target, thorough=False):
+        raise BadInput(f"snapshot {target} was edited after it was made ({len(changed)} files, such as {changed[0]})", hint=hint)
+    return existing
 
 
 def _create(made: Snapshot, root: Path, source: Source, index: _Index, shared: SharedRoot, say: Say) -> Snapshot | None:
-    """Copy into a hidden folder and rename it to its name. Returns what another process put there first, if one did."""
+    """Copy into a hidden folder, then rename that. Returns the snapshot of another process that was faster, else None."""
     from ..base.shared_storage import remove_tree
     from ..base.times import now
 
@@ -210,22 +213,22 @@ def _create(made: Snapshot, root: Path, source: Source, index: _Index, shared: S
 
 
 def _stored(shared: SharedRoot) -> dict[str, str]:
-    """Path of one stored file for every SHA-256 in the snapshots made so far."""
-    found: dict[str, str] = {}
+    """Return one stored file for every SHA-256 in the existing snapshots."""
+    stored: dict[str, str] = {}
     for manifest in shared.verl_code.glob(f"[!.]*/{MANIFEST}"):
         if manifest.parent.name != CURRENT:
             try:
-                found |= {
+                stored |= {
                     facts["sha256"]: str(manifest.parent / name)
                     for name, facts in read_manifest(manifest.parent)["files"].items()
                 }
             except BadInput:
                 continue
-    return found
+    return stored
 
 
 def _link(stored: str | None, place: Path, digest: str) -> bool:
-    """Hard-link a stored file, after reading it: an edited one is never passed on. False where that is impossible."""
+    """Hard-link a stored file after checking its content. Returns False where that is impossible."""
     if stored is None:
         return False
     try:
@@ -248,7 +251,7 @@ def _copy(origin: Path, place: Path, digest: str) -> None:
 class _Index:
     """Hash of every source file, kept per host and source folder, so that an unchanged file is not read again (as in git).
 
-    A file is taken as unchanged when size, mtime, ctime and inode are: an edit that keeps size and mtime still moves ctime. A
+    A file counts as unchanged when size, mtime, ctime and inode are: an edit that keeps size and mtime still moves ctime. A
     file that changed less than two seconds before it was hashed is read again: a later edit might not move its coarse time.
     """
 
@@ -271,7 +274,7 @@ class _Index:
         return {name: entry[-1] for name, entry in self.files.items()}
 
     def refresh(self, *, package_only: bool) -> str:
-        """Bring ``files`` up to date with the source; returns the digest over all paths and hashes."""
+        """Update ``files`` from the source; return the digest over all paths and hashes."""
         before, now, trusted_before = self.files, time.time_ns(), self.taken_ns - _RACY_NS
         after: dict[str, list[Any]] = {}
         for name, place, info in _source_files(self.root, package_only):
@@ -308,10 +311,10 @@ def _source_files(root: Path, package_only: bool) -> Iterator[tuple[str, str, os
 
 
 def _walk(folder: Path | str, limit: Path, prefix: str = "") -> Iterator[tuple[str, str, os.stat_result]]:
-    """Relative name, path and stat of every file below ``folder``, but bytecode; symlinks are followed inside ``limit`` only.
+    """Yield relative name, path and stat of every file below ``folder`` except bytecode. Symlinks are followed inside ``limit``.
 
     Raises:
-        BadInput: a symlink leads out of ``limit`` or to a folder around itself, or something is neither file nor folder.
+        BadInput: a symlink leads out of ``limit`` or to a folder that contains it, or an entry is neither file nor folder.
     """
     for entry in os.scandir(folder):
         if entry.name in ("__pycache__", ".git"):
@@ -319,17 +322,17 @@ def _walk(folder: Path | str, limit: Path, prefix: str = "") -> Iterator[tuple[s
         if entry.is_symlink():
             real, top = os.path.realpath(entry.path), os.path.realpath(limit)
             if not real.startswith(top + os.sep) or (os.path.realpath(folder) + os.sep).startswith(real + os.sep):
-                raise BadInput(f"symlink {entry.path} leads to {real}: only links to places inside {limit} can be copied")
+                raise BadInput(f"symlink {entry.path} leads to {real}, but only links to places inside {limit} can be copied")
         if entry.is_dir():
             yield from _walk(entry.path, limit, f"{prefix}{entry.name}/")
         elif entry.is_file():
             yield prefix + entry.name, entry.path, entry.stat()
         else:
-            raise BadInput(f"{entry.path} is neither a file nor a folder: it cannot be copied")
+            raise BadInput(f"{entry.path} is neither a file nor a folder and cannot be copied")
 
 
 def _locate(source: Source, dry_run: bool, say: Say) -> Path | None:
-    """The folder that holds ``verl/``; None when it would have to be cloned in a dry run."""
+    """Return the folder that contains ``verl/``; None when a dry run would have to clone it."""
     if source.path is None:
         from importlib.util import find_spec
 
@@ -349,14 +352,14 @@ def _locate(source: Source, dry_run: bool, say: Say) -> Path | None:
         clone(source.clone_from, root, source.clone_timeout_s, say)
     if not (root / "verl" / "__init__.py").is_file():
         raise BadInput(
-            f"{source.path} does not hold verl: no verl/__init__.py in it",
+            f"{source.path} does not contain verl: it has no verl/__init__.py",
             hint="name the folder that contains verl/, such as a checkout",
         )
     return root
 
 
 def _version(root: Path) -> str:
-    """verl's own version file is part of the content, so the derived id depends on nothing else."""
+    """Return verl's version, from a file that is part of the content: the derived id depends on nothing else."""
     try:
         return re.sub(r"[^A-Za-z0-9._]+", "_", (root / "verl" / "version" / "version").read_text().strip())[:32]
     except OSError:
@@ -376,16 +379,17 @@ def _marker(code_id: str) -> str:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """What ``mvp_manifest.json`` of a snapshot says. Raises BadInput when it is missing or damaged."""
+    """Read ``mvp_manifest.json`` of a snapshot. Raises BadInput when it is missing or damaged."""
     try:
         value = json.loads((path / MANIFEST).read_bytes())
         if isinstance(value, dict) and all(key in value for key in ("code_id", "content", "source", "files")):
             return value
-        problem = "it is not a manifest"
+        problem = "not a manifest"
     except FileNotFoundError:
-        problem = "it is missing"
+        problem = "missing"
     except (OSError, ValueError) as error:
         problem = str(error)
     raise BadInput(
-        f"{path} is no whole code snapshot: cannot read {MANIFEST}: {problem}", hint=f"remove that folder and run {_SCRIPT} again"
+        f"{path} is not a complete code snapshot: cannot read {MANIFEST}: {problem}",
+        hint=f"remove that folder and run {_SCRIPT} again",
     )

@@ -1,6 +1,6 @@
-"""The code snapshots of a shared root: which there are, which jobs used them, and removing those that no job names.
+"""The code snapshots of a shared root: list them, with the jobs that used them, and remove the unused ones.
 
-A snapshot belongs to the evidence of every job that ran with it, ended or not: only one that no job folder names is unused.
+A snapshot is evidence of every job that ran with it, ended or not: it is unused only when no job folder names it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from . import snapshot
 Say = Callable[[str], None]
 
 GONE = ".gone-"
-"""Begins the name of a snapshot while it is being removed."""
+"""Prefix of a snapshot's name while it is being removed."""
 SHOWN = 3
+"""Job ids in a row of the table."""
 
 
 @dataclass(frozen=True)
@@ -48,24 +49,24 @@ class _Provenance(msgspec.Struct):
 
 
 def uses(shared: SharedRoot) -> dict[str, list[str]]:
-    """Ids of the jobs that name each ``code_id``, newest first (by the time of their provenance); one small read a job."""
+    """Return the ids of the jobs that name each ``code_id``, newest first (by the time of their provenance)."""
     decoder = msgspec.json.Decoder(_Provenance)
-    found: list[tuple[int, str, str]] = []
+    named: list[tuple[int, str, str]] = []
     with contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(shared.jobs):
-            # A job that is just being claimed has none yet: its submission looks for the snapshot again when it has.
+            # A job that was just claimed has none yet: its submission checks the snapshot again after writing it.
             with contextlib.suppress(OSError, msgspec.MsgspecError):
                 path = JobFolder(Path(entry.path)).provenance
                 if code := decoder.decode(path.read_bytes()).code:
-                    found.append((path.stat().st_mtime_ns, code.code_id, entry.name))
+                    named.append((path.stat().st_mtime_ns, code.code_id, entry.name))
     by_code: dict[str, list[str]] = {}
-    for _, code_id, job in sorted(found, reverse=True):
+    for _, code_id, job in sorted(named, reverse=True):
         by_code.setdefault(code_id, []).append(job)
     return by_code
 
 
 def stored(shared: SharedRoot) -> list[Stored]:
-    """All snapshots, the oldest first; damaged ones too, with what is wrong as their origin."""
+    """Return all snapshots, the oldest first. A damaged one has the error as its origin."""
     used = uses(shared)
     current = _current(shared)
     rows = []
@@ -103,7 +104,7 @@ def _origin(source: dict[str, Any]) -> str:
 
 
 def table(rows: list[Stored], width: int) -> str:
-    """The list for people, lines of at most ``width`` columns."""
+    """Return the list for people, in lines of at most ``width`` columns."""
     cells = [
         [
             row.code_id + (" (current)" if row.current else ""),
@@ -123,11 +124,11 @@ def _jobs(jobs: list[str]) -> str:
 
 
 def prune(shared: SharedRoot, say: Say, *, dry_run: bool = False) -> list[str]:
-    """Remove the snapshots that no job folder names, but not ``current``; returns their ids.
+    """Remove the snapshots that no job folder names, except ``current``; return their ids.
 
-    A submission that chose one meanwhile wins: it names the snapshot in its job folder and looks for it again, and whoever
-    removes sets the snapshot aside first and looks for such a name again. What an interrupted removal set aside is put back or
-    removed.
+    A submission that chose one meanwhile wins: it names the snapshot in its job folder and then checks that it still exists,
+    while the removal renames the snapshot first and then looks for new names. Snapshots that an interrupted removal renamed are
+    restored or removed.
 
     Raises:
         Blocked: the shared root cannot be written.

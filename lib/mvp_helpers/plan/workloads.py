@@ -135,7 +135,7 @@ def _load(name: str, below: list[str]) -> Workload:
     if name not in known:
         extended = f" (extended by '{below[-1]}')" if below else ""
         raise BadInput(
-            f"unknown workload '{name}'{extended}{did_you_mean(name, known)}", hint=f"workload: {' | '.join(sorted(known))}"
+            f"unknown workload {name!r}{extended}{did_you_mean(name, known)}", hint=f"workload: {' | '.join(sorted(known))}"
         )
     path = known[name]
     own = convert(parse(path.read_bytes(), str(path)), Workload, str(path))

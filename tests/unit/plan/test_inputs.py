@@ -33,6 +33,7 @@ def test_a_link_is_followed_so_that_the_plan_names_what_it_meant(shared: SharedR
         ("common/models/none", "does not exist"),
         ("/etc", "outside the shared root"),
         ("../src", "outside the shared root"),
+        ("a/" * 3000, "File name too long"),
         ("a b", "that a Hydra override cannot contain"),
         ("$(id)", "that a Hydra override cannot contain"),
         ("a,b", "that a Hydra override cannot contain"),

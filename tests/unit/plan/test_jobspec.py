@@ -73,6 +73,13 @@ def test_a_wrong_field_is_refused_with_a_clear_message(fields: dict[str, Any], m
     assert message in caught.value.what
 
 
+@pytest.mark.parametrize("data", [b'{"workload": "a", "model": "\\ud800"}', b'{"workload": "a", "env_vars": {"A": "x\\uDFFFy"}}'])
+def test_half_of_a_surrogate_pair_is_refused(data: bytes) -> None:
+    with pytest.raises(BadInput, match=r"job\.json: the escape \\u[0-9a-f]{4} is not a character"):
+        jobspec.load(data, "job.json")
+    assert jobspec.load(b'{"workload": "\\ud83d\\ude00"}', "job.json").workload == "\U0001f600"
+
+
 def test_a_secrets_value_in_place_of_its_name_is_not_repeated() -> None:
     for wrong in ("TOKEN=hf_0123456789", "hf-0123456789"):
         with pytest.raises(BadInput, match=r"secrets\[1\] is not a name") as caught:

@@ -168,7 +168,7 @@ def test_without_hard_links_the_content_is_copied(checkout: Path, shared: Shared
 def test_different_content_under_a_taken_id_is_refused_and_nothing_changes(checkout: Path, shared: SharedRoot) -> None:
     made = take(checkout, shared, "codeA")
     (checkout / "verl" / "__init__.py").write_text("WHO = 'other'\n")
-    with pytest.raises(BadInput, match=r"code_id 'codeA' already holds different code \(1 files, such as verl/__init__.py\)"):
+    with pytest.raises(BadInput, match=r"code_id 'codeA' already contains different code \(1 files, such as verl/__init__.py\)"):
         take(checkout, shared, "codeA")
     assert damage(made.path) == []
 
@@ -343,21 +343,21 @@ def test_check_refuses_a_folder_without_marker(checkout: Path) -> None:
 def test_check_refuses_a_marker_of_another_snapshot(checkout: Path, shared: SharedRoot) -> None:
     made = take(checkout, shared, "codeA")
     writable(made.path / "mvp_marker.py").write_text('MARKER = "codeB"\n')
-    with pytest.raises(BadInput, match="is not the snapshot it claims to be"):
+    with pytest.raises(BadInput, match="is not an unchanged snapshot"):
         check(made.path)
 
 
 def test_check_refuses_a_renamed_snapshot(checkout: Path, shared: SharedRoot) -> None:
     made = take(checkout, shared, "codeA")
     made.path.rename(made.path.with_name("codeC"))
-    with pytest.raises(BadInput, match="is not the snapshot it claims to be"):
+    with pytest.raises(BadInput, match="is not an unchanged snapshot"):
         check(shared.verl_code / "codeC")
 
 
 def test_check_refuses_a_manifest_of_another_snapshot(checkout: Path, shared: SharedRoot) -> None:
     made, other = take(checkout, shared, "codeA"), take(checkout, shared, "codeB")
     writable(made.path / "mvp_manifest.json").write_bytes((other.path / "mvp_manifest.json").read_bytes())
-    with pytest.raises(BadInput, match="is not the snapshot it claims to be"):
+    with pytest.raises(BadInput, match="is not an unchanged snapshot"):
         check(made.path)
 
 
