@@ -297,7 +297,7 @@ def test_data_without_a_ground_truth_is_told(code: Path, tmp_path: Path) -> None
 
     parquet.write_table(pyarrow.table({"data_source": ["x"]}), tmp_path / "bad.parquet")
     told = reward_trial.examine(function(code, GOOD), str(tmp_path / "bad.parquet"), code)
-    assert told.problem == f"cannot be given data_source and reward_model.ground_truth: {tmp_path}/bad.parquet lacks them"
+    assert told.problem == f"cannot be called: {tmp_path}/bad.parquet lacks data_source or reward_model.ground_truth"
 
 
 @pytest.mark.parametrize(
