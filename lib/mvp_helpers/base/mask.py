@@ -37,19 +37,19 @@ class Mask:
         return [self.value(item) for item in value] if isinstance(value, list) else value
 
     def stream(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the chunks masked, also where a value spans two of them; only a possible beginning of a value is held back."""
+        """Yield the chunks masked, also where a value spans two of them; only a possible beginning of a value is kept back."""
         if not self._forms:
             yield from chunks
             return
-        held = b""
+        pending = b""
         for chunk in chunks:
-            data = held + chunk
+            data = pending + chunk
             cut = self._safe(data)
-            held = data[cut:]
+            pending = data[cut:]
             if cut:
                 yield self.data(data[:cut])
-        if held:
-            yield self.data(held)
+        if pending:
+            yield self.data(pending)
 
     def _safe(self, data: bytes) -> int:
         """Return how much of ``data`` can be masked now: no value that begins in that part may end after it."""

@@ -48,7 +48,7 @@ def test_a_value_comes_from_the_submitters_environment_first(asking: plan.Plan, 
     }
 
 
-def test_else_it_comes_from_the_users_file_without_its_last_line_end(asking: plan.Plan, shared: SharedRoot) -> None:
+def test_otherwise_it_comes_from_the_users_file_without_its_last_line_end(asking: plan.Plan, shared: SharedRoot) -> None:
     own_file(shared, "TOKEN", b"two\nlines of it\n")
     assert job_secrets.collect(asking, {}) == {"TOKEN": "two\nlines of it"}
 
@@ -61,7 +61,7 @@ def test_a_file_that_others_can_reach_is_refused(asking: plan.Plan, shared: Shar
     assert caught.value.hint == f"chmod 600 {path}"
 
 
-def test_a_secret_that_is_nowhere_is_named_with_both_places(asking: plan.Plan, shared: SharedRoot) -> None:
+def test_a_missing_secret_is_named_with_both_places(asking: plan.Plan, shared: SharedRoot) -> None:
     with pytest.raises(BadInput) as caught:
         job_secrets.collect(asking, {})
     assert caught.value.what == f"job.json: secret TOKEN is neither in the environment nor in {shared.user_secrets}/TOKEN"
@@ -70,20 +70,20 @@ def test_a_secret_that_is_nowhere_is_named_with_both_places(asking: plan.Plan, s
 @pytest.mark.parametrize(
     ("value", "problem"), [("", "fewer than 8 bytes"), ("sh0rt!!", "fewer than 8 bytes"), ("long-enough\0x", "NUL byte")]
 )
-def test_a_value_that_cannot_be_masked_or_held_is_refused_and_not_shown(asking: plan.Plan, value: str, problem: str) -> None:
+def test_a_value_that_cannot_be_masked_or_stored_is_refused_and_not_shown(asking: plan.Plan, value: str, problem: str) -> None:
     with pytest.raises(BadInput, match=problem) as caught:
         job_secrets.collect(asking, {"TOKEN": value})
     assert not value or value not in caught.value.show()
 
 
-def test_a_file_that_is_no_text_is_refused(asking: plan.Plan, shared: SharedRoot) -> None:
+def test_a_file_that_is_not_text_is_refused(asking: plan.Plan, shared: SharedRoot) -> None:
     own_file(shared, "TOKEN", b"\xff\xfe\xff\xfe\xff\xfe\xff\xfe")
     with pytest.raises(BadInput, match="is not UTF-8 text"):
         job_secrets.collect(asking, {})
 
 
 @pytest.mark.parametrize("place", ["spec", "argv", "env_vars"])
-def test_a_value_that_the_spec_itself_holds_is_refused(asking: plan.Plan, replace: Callable[..., Any], place: str) -> None:
+def test_a_value_that_is_part_of_the_plan_is_refused(asking: plan.Plan, replace: Callable[..., Any], place: str) -> None:
     changes = {"argv": {"argv": ["train", f"key={CANARY}"]}, "env_vars": {"env_vars": {"A": CANARY}}}
     spec = json.dumps({"workload": "echo", "trainer_overrides": [f"a={CANARY}"]}).encode() if place == "spec" else b""
     with pytest.raises(BadInput, match="the value of secret TOKEN is in the JobSpec") as caught:
@@ -91,12 +91,12 @@ def test_a_value_that_the_spec_itself_holds_is_refused(asking: plan.Plan, replac
     assert CANARY not in caught.value.show()
 
 
-def test_what_ray_is_told_names_the_file_and_never_a_value(cluster: Cluster, workloads: Path) -> None:
+def test_what_ray_gets_names_the_file_and_never_a_value(cluster: Cluster, workloads: Path) -> None:
     made = planning.make(b'{"workload": "echo", "submission_id": "job1", "secrets": ["TOKEN"]}', "job.json", cluster)
-    told = made.runtime_env()
-    assert told["env_vars"]["MVP_SECRETS_FILE"] == f"{cluster.shared_root}/user/secrets/.jobs/job1"
-    assert told["worker_process_setup_hook"] == "mvp_helpers.job.job_secrets.setup_worker"
-    assert "TOKEN" not in json.dumps(told)
+    runtime_env = made.runtime_env()
+    assert runtime_env["env_vars"]["MVP_SECRETS_FILE"] == f"{cluster.shared_root}/user/secrets/.jobs/job1"
+    assert runtime_env["worker_process_setup_hook"] == "mvp_helpers.job.job_secrets.setup_worker"
+    assert "TOKEN" not in json.dumps(runtime_env)
     without = planning.make(b'{"workload": "echo"}', "job.json", cluster).runtime_env()
     assert list(without) == ["env_vars"] and "MVP_SECRETS_FILE" not in without["env_vars"]
 
@@ -117,7 +117,7 @@ def test_a_spec_with_a_mistake_reaches_the_head_as_it_is(monkeypatch: pytest.Mon
     assert job_secrets.unpack(broken, False) == (os.environ, broken)
 
 
-def test_kept_values_are_the_owners_alone_and_gone_when_the_job_has_ended(tmp_path: Path) -> None:
+def test_stored_values_are_readable_by_the_owner_only_and_removed_when_the_job_ends(tmp_path: Path) -> None:
     result = Result(submission_id="job1", workload="echo", state="CLAIMED")
     folder = job_folder.claim(SharedRoot(tmp_path), result)
     old = os.umask(0)
@@ -164,11 +164,11 @@ def test_a_stream_is_masked_wherever_its_chunks_end(seed: int) -> None:
     chunks = [text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     masked = b"".join(Mask(values).stream(chunks))
     assert not [value for value in values if value.encode() in masked]
-    # Nothing but values is masked: what is left of the text stands in it in the same order.
+    # Only values are masked: the rest of the text is unchanged, in the same order.
     assert b"\n".join(masked.split()).count(b"and") == text.count(b"and")
 
 
-def test_only_what_may_become_a_value_is_held_back() -> None:
+def test_only_a_possible_beginning_of_a_value_is_kept_back() -> None:
     assert list(Mask(["abcdefgh"]).stream([b"50% done", b" abcd", b"xyz abc", b"defgh!"])) == [
         b"50% done",
         b" ",
@@ -179,7 +179,7 @@ def test_only_what_may_become_a_value_is_held_back() -> None:
     assert list(Mask([]).stream([b"abc", b"def"])) == [b"abc", b"def"]
 
 
-def test_the_trainer_gets_the_values_and_nothing_that_is_kept_shows_them(tmp_path: Path) -> None:
+def test_the_trainer_gets_the_values_and_no_kept_file_shows_them(tmp_path: Path) -> None:
     letters = "import os\nfor letter in os.environ['TOKEN']: print(letter, end='', flush=True)\nprint()\n"
     folder = job(tmp_path, python(letters + "raise ValueError('refused: ' + os.environ['TOKEN'])"), secrets=["TOKEN"])
     job_secrets.keep(folder, {"TOKEN": CANARY})
@@ -192,7 +192,7 @@ def test_the_trainer_gets_the_values_and_nothing_that_is_kept_shows_them(tmp_pat
     assert not [path for path in kept if any(form in path.read_bytes() for form in forms(CANARY))]
 
 
-def test_a_job_whose_values_are_not_there_is_blocked_before_it_trains(tmp_path: Path) -> None:
+def test_a_job_whose_values_are_missing_is_blocked_before_it_trains(tmp_path: Path) -> None:
     folder = job(tmp_path, ["touch", "trained"], secrets=["TOKEN"])
     code, _, result = run(folder)
     assert (code, result.state) == (3, "BLOCKED")

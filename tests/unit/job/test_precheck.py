@@ -26,7 +26,7 @@ def seen(job: Plan, **changes: Any) -> dict[str, Any]:
     return good | changes
 
 
-def test_what_comes_from_the_snapshot_is_proven(job: Plan) -> None:
+def test_modules_from_the_snapshot_are_proven(job: Plan) -> None:
     assert precheck.problems("driver", seen(job), job) == []
 
 

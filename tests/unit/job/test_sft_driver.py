@@ -38,7 +38,7 @@ def test_workers_get_the_clusters_device_and_the_driver_the_configured_one() -> 
 
 
 @pytest.mark.parametrize(("step", "left"), [(0, 4), (3, 1), (4, 4)])
-def test_training_goes_on_after_a_checkpoint_at_the_end_of_an_epoch_too(step: int, left: int) -> None:
+def test_training_continues_after_a_checkpoint_at_the_end_of_an_epoch_too(step: int, left: int) -> None:
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     def loader() -> Any:
@@ -63,7 +63,7 @@ def test_training_goes_on_after_a_checkpoint_at_the_end_of_an_epoch_too(step: in
 
 
 @pytest.mark.parametrize(("batches", "validates", "test_freq"), [(2, True, 5), (0, False, -1)])
-def test_validation_data_of_less_than_a_batch_is_left_out_and_that_is_said(
+def test_validation_with_less_than_a_batch_is_skipped_with_a_message(
     batches: int, validates: bool, test_freq: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Validating(Trainer):
@@ -79,7 +79,7 @@ def test_validation_data_of_less_than_a_batch_is_left_out_and_that_is_said(
     assert ("validation skipped" in capsys.readouterr().out) != validates
 
 
-def test_a_verl_that_keeps_its_device_elsewhere_is_refused_before_it_trains() -> None:
+def test_a_verl_that_stores_its_device_elsewhere_is_refused_before_it_trains() -> None:
     class Other(Trainer):
         def __init__(self, config: Any) -> None:
             super().__init__(config)

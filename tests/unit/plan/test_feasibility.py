@@ -34,7 +34,7 @@ def test_two_nodes_may_share_a_large_worker() -> None:
     feasibility.check(job(nnodes=2, processes_per_node=4), [HEAD, WORKERS[0]])
 
 
-def test_gpus_without_the_cpus_that_verl_asks_for_beside_them_are_not_room() -> None:
+def test_gpus_without_the_cpus_that_verl_requests_with_them_do_not_count() -> None:
     workers = [node("w0", CPU=20, GPU=4, worker_node=100), node("w1", CPU=40, GPU=4, worker_node=100)]
     four_gpus = job(device="cuda", nnodes=1, processes_per_node=4, cpus_per_process=10)
     feasibility.check(four_gpus, [HEAD, *workers])
@@ -65,6 +65,6 @@ def test_a_head_that_could_take_the_driver_blocks() -> None:
         ({"nnodes": 2, "processes_per_node": 1, "cpus_per_process": 10}, r"\(10 CPU on each node\); .* room for 0 such nodes"),
     ],
 )
-def test_what_is_missing_is_said(fields: dict[str, Any], message: str) -> None:
+def test_the_missing_resource_is_named(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         feasibility.check(job(**fields), [HEAD, *WORKERS])

@@ -25,7 +25,7 @@ def test_json_and_yaml_say_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a b", "x" * 64, "x" * 200, "", "-a", ".a", "a\n", "ü", "a$(id)", "a\0"])
-def test_an_id_that_is_no_folder_name_is_refused(name: str) -> None:
+def test_an_id_that_is_not_a_folder_name_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match="not usable as a folder and job name"):
         load(submission_id=name)
 
@@ -106,7 +106,7 @@ def test_an_empty_file_says_where_to_start() -> None:
     assert "templates/ppo.json" in caught.value.hint
 
 
-def test_the_schema_in_the_tree_is_in_step() -> None:
+def test_the_schema_in_the_tree_is_up_to_date() -> None:
     path = Path(PROJECT, "templates", "jobspec.schema.json")
     assert path.read_text() == jobspec.schema_json(), "run: make schema"
 

@@ -37,7 +37,7 @@ def files_under(root: Path) -> list[tuple[str, int]]:
     return sorted((str(path), path.lstat().st_mtime_ns) for path in root.rglob("*"))
 
 
-def test_planning_touches_nothing(cluster: Cluster, shared: SharedRoot) -> None:
+def test_planning_writes_nothing(cluster: Cluster, shared: SharedRoot) -> None:
     before = files_under(shared.root)
     make(cluster)
     assert files_under(shared.root) == before
@@ -57,7 +57,7 @@ def test_what_keeps_a_job_in_its_folder_cannot_be_overridden(cluster: Cluster, o
     assert "cannot be changed" in refused(cluster, trainer_overrides=override)
 
 
-def test_the_current_snapshot_is_pinned_to_what_it_was(cluster: Cluster) -> None:
+def test_the_current_snapshot_is_resolved_to_a_fixed_one(cluster: Cluster) -> None:
     made = make(cluster)
     assert made.code_id == "codeA"
     assert made.code_path and made.code_path.endswith("/codeA")
@@ -178,14 +178,12 @@ devices: {cuda: {env_vars: {OMP_NUM_THREADS: "4"}}}
 """
 
 
-def test_which_gpus_a_process_uses_is_rays_matter_on_a_gpu_cluster(
-    cluster: Cluster, workloads: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_ray_chooses_gpus_on_a_gpu_cluster(cluster: Cluster, workloads: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (workloads / "cuda.yaml").write_text(CUDA)
     plain: dict[str, Any] = {"workload": "cuda", "code_path": None, "model": None, "dataset": None}
     gpu_cluster = msgspec.structs.replace(cluster, device="cuda")
     for name in GPU_SELECTORS:
-        monkeypatch.setenv(name, "3")  # the submitter's own, which is nobody's business
+        monkeypatch.setenv(name, "3")  # the submitter's own, which must have no effect
     made = make(gpu_cluster, **plain)
     assert set(made.env_vars).isdisjoint(GPU_SELECTORS) and "VISIBLE_DEVICES" not in shlex.join(made.submit_argv())
     for name in GPU_SELECTORS:
@@ -208,7 +206,7 @@ def test_a_plain_command_needs_neither_code_nor_data(cluster: Cluster) -> None:
     assert made.code_path is None and made.overrides == []
 
 
-def test_ids_made_for_one_second_differ_and_are_valid() -> None:
+def test_ids_of_the_same_second_differ_and_are_valid() -> None:
     ids = {resolve.new_id("ppo") for _ in range(50)}
     assert len(ids) > 45
     jobspec.load(json.dumps({"workload": "ppo", "submission_id": ids.pop()}).encode(), "x.json")

@@ -47,7 +47,7 @@ def refused(cluster: Cluster, given: str, **fields: Any) -> str:
     return caught.value.what
 
 
-# -- where it lies ---------------------------------------------------------------------------------------------------------------
+# -- where it is found ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("workloads")
@@ -85,14 +85,14 @@ def test_a_module_under_user_code_is_wired_as_a_module(cluster: Cluster, code: P
         ("../outside.py", "outside the shared root"),
     ],
 )
-def test_a_place_that_holds_no_function_is_refused(cluster: Cluster, code: Path, given: str, message: str) -> None:
+def test_a_place_without_a_function_is_refused(cluster: Cluster, code: Path, given: str, message: str) -> None:
     (code / "data.txt").write_text("")
     (code.parent.parent.parent / "outside.py").write_text(GOOD)
     assert message.format(code=code) in refused(cluster, given)
 
 
 @pytest.mark.usefixtures("workloads")
-def test_a_reward_function_twice_or_for_a_workload_without_rewards_is_refused(cluster: Cluster, code: Path) -> None:
+def test_a_second_reward_function_or_one_for_a_workload_without_rewards_is_refused(cluster: Cluster, code: Path) -> None:
     (code / "r.py").write_text(GOOD)
     overrides = {"reward.path": "/x.py"}
     assert "reward_fn_path already sets 'reward.path'" in refused(cluster, "user/code/r.py", trainer_overrides=overrides)
@@ -116,7 +116,7 @@ def test_the_option_that_the_snapshots_config_has_is_used(
 
 
 @pytest.mark.usefixtures("workloads")
-def test_more_arguments_and_another_caller_are_known_from_the_config(cluster: Cluster, code: Path) -> None:
+def test_further_arguments_and_the_caller_come_from_the_config(cluster: Cluster, code: Path) -> None:
     (code / "r.py").write_text("def compute_score(data_source, solution_str, ground_truth, extra_info): return 1.0\n")
     assert plan_with(cluster, "user/code/r.py").reward == RewardFunction(
         path=f"{code}/r.py", file=f"{code}/r.py", name="compute_score"
@@ -127,7 +127,7 @@ def test_more_arguments_and_another_caller_are_known_from_the_config(cluster: Cl
     assert batch is not None and (batch.kwargs, batch.one_by_one) == ({"bonus": 2}, False)
 
 
-# -- what its source tells, without running it -----------------------------------------------------------------------------------
+# -- checks of its source, without running it -------------------------------------------------------------------------------------
 
 
 def function(code: Path, source: str, name: str = "compute_score", **fields: Any) -> RewardFunction:
@@ -154,7 +154,7 @@ def function(code: Path, source: str, name: str = "compute_score", **fields: Any
         ("def compute_score(data_source, solution_str, ground_truth, extra_info, mine=1): pass\n", ""),
         ("def compute_score(*args): pass\n", "unexpected keyword argument"),
         ("def compute_score(**kwargs): pass\n", ""),
-        ("compute_score = lambda: 1\n", ""),  # cannot be told: the trial tells
+        ("compute_score = lambda: 1\n", ""),  # only the trial can show it
         ("from somewhere import *\n", ""),
         ("from somewhere import compute_score\n", ""),
         ("import somewhere as compute_score\n", ""),
@@ -168,7 +168,7 @@ def function(code: Path, source: str, name: str = "compute_score", **fields: Any
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_a_source_is_judged_without_running_it(code: Path, source: str, message: str) -> None:
+def test_a_source_is_checked_without_running_it(code: Path, source: str, message: str) -> None:
     asked = function(code, source)
     if not message:
         reward.check_source(asked, "job.json")
@@ -190,7 +190,7 @@ def test_a_wrong_signature_is_refused_before_anything_is_claimed(cluster: Cluste
     assert not shared.jobs.exists()
 
 
-# -- what a call tells -----------------------------------------------------------------------------------------------------------
+# -- checks by a call ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -225,8 +225,8 @@ def test_a_good_function_is_called_once_on_the_first_row(code: Path, train_file:
 
 def test_it_is_called_in_a_thread_as_verl_does(code: Path, train_file: str) -> None:
     body = "    import signal\n    signal.signal(signal.SIGALRM, signal.SIG_DFL)\n    return 1.0\n"
-    told = reward_trial.examine(function(code, GOOD.replace("    return 1.0\n", body)), train_file, code)
-    assert told.problem.startswith("ValueError: signal only works in main thread") and told.at == f"{code}/r.py:3"
+    trial = reward_trial.examine(function(code, GOOD.replace("    return 1.0\n", body)), train_file, code)
+    assert trial.problem.startswith("ValueError: signal only works in main thread") and trial.at == f"{code}/r.py:3"
 
 
 @pytest.mark.parametrize(
@@ -255,14 +255,14 @@ def test_it_is_called_in_a_thread_as_verl_does(code: Path, train_file: str) -> N
     ],
 )
 @pytest.mark.filterwarnings("ignore:coroutine")
-def test_a_function_that_cannot_be_used_is_told_with_the_users_line(
+def test_a_function_that_cannot_be_used_is_reported_with_the_users_line(
     code: Path, train_file: str, monkeypatch: pytest.MonkeyPatch, source: str, problem: str, line: str
 ) -> None:
     (code / "helper_of_r.py").write_text("x = 0\ny = 1 / x\n")
     (code / "broken_helper_of_r.py").write_text("def f(:\n")
     monkeypatch.syspath_prepend(code)
-    told = reward_trial.examine(function(code, source), train_file, code)
-    assert problem in told.problem and told.at == f"{code}/{line}" and told.score is None
+    trial = reward_trial.examine(function(code, source), train_file, code)
+    assert problem in trial.problem and trial.at == f"{code}/{line}" and trial.score is None
 
 
 def test_a_module_is_loaded_as_one_with_its_neighbours(code: Path, train_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,12 +278,12 @@ def test_a_module_is_loaded_as_one_with_its_neighbours(code: Path, train_file: s
     assert "the module 'json' comes from " in reward_trial.examine(hidden, train_file, code).problem
 
 
-def test_more_arguments_of_the_config_arrive(code: Path, train_file: str) -> None:
+def test_further_arguments_of_the_config_arrive(code: Path, train_file: str) -> None:
     asked = function(code, GOOD.replace("1.0", "kwargs['bonus']"), kwargs={"bonus": 3})
     assert reward_trial.examine(asked, train_file, code).score == 3.0
 
 
-def test_a_function_whose_call_is_another_managers_is_only_loaded(code: Path, train_file: str) -> None:
+def test_a_function_that_its_manager_calls_differently_is_only_loaded(code: Path, train_file: str) -> None:
     batch = function(
         code, "def compute_score(data_sources, solution_strs, ground_truths, extra_infos): 1 / 0\n", one_by_one=False
     )
@@ -291,13 +291,13 @@ def test_a_function_whose_call_is_another_managers_is_only_loaded(code: Path, tr
     assert reward_trial.examine(batch, train_file, code) == reward_trial.Trial()
 
 
-def test_data_without_a_ground_truth_is_told(code: Path, tmp_path: Path) -> None:
+def test_data_without_a_ground_truth_is_reported(code: Path, tmp_path: Path) -> None:
     import pyarrow
     from pyarrow import parquet
 
     parquet.write_table(pyarrow.table({"data_source": ["x"]}), tmp_path / "bad.parquet")
-    told = reward_trial.examine(function(code, GOOD), str(tmp_path / "bad.parquet"), code)
-    assert told.problem == f"cannot be called: {tmp_path}/bad.parquet lacks data_source or reward_model.ground_truth"
+    trial = reward_trial.examine(function(code, GOOD), str(tmp_path / "bad.parquet"), code)
+    assert trial.problem == f"cannot be called: {tmp_path}/bad.parquet lacks data_source or reward_model.ground_truth"
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_data_without_a_ground_truth_is_told(code: Path, tmp_path: Path) -> None
         ("    import os\n    os.abort()\n", "was killed by SIGABRT"),
     ],
 )
-def test_a_call_that_hangs_or_crashes_is_told_with_its_line(
+def test_a_call_that_hangs_or_crashes_is_reported_with_its_line(
     code: Path, train_file: str, monkeypatch: pytest.MonkeyPatch, body: str, problem: str
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{PROJECT}/lib:{code}")
@@ -315,7 +315,9 @@ def test_a_call_that_hangs_or_crashes_is_told_with_its_line(
     assert reward_trial.try_out(asked, train_file, code, limit_s=1) == reward_trial.Trial(problem=problem, at=f"{code}/r.py:3")
 
 
-def test_what_a_function_started_ends_with_its_trial(code: Path, train_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_a_function_starts_end_with_its_trial(
+    code: Path, train_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{PROJECT}/lib:{code}")
     start = f"    import subprocess\n    open({str(code / 'pid')!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))\n"
     asked = function(code, GOOD.replace("    return 1.0\n", start + "    return 1.0\n"))
@@ -339,11 +341,11 @@ def test_a_trial_ends_with_a_precheck_that_is_killed(code: Path, train_file: str
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.05)
 
 
-def test_the_precheck_tells_the_reward_functions_problem(
+def test_the_precheck_reports_the_problem_of_the_reward_function(
     code: Path, train_file: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from toys import plan_of
@@ -390,7 +392,7 @@ def test_the_example_gives_a_point_for_the_right_number_and_nothing_else(answer:
 
 
 @pytest.mark.usefixtures("workloads")
-def test_the_function_that_was_used_is_told_by_its_hash(cluster: Cluster, code: Path) -> None:
+def test_the_provenance_has_the_hash_of_the_reward_function(cluster: Cluster, code: Path) -> None:
     from mvp_helpers.job import provenance
 
     (code / "r.py").write_text(GOOD)

@@ -27,7 +27,7 @@ def shared(tmp_path: Path) -> SharedRoot:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder that holds a small verl, and things that are not part of a snapshot."""
+    """A folder with a small verl, and files that are not part of a snapshot."""
     root = tmp_path / "checkout"
     for name, text in {
         "verl/__init__.py": "WHO = 'checkout'\n",
@@ -58,7 +58,7 @@ def writable(path: Path) -> Path:
     return path
 
 
-def test_a_snapshot_holds_the_package_its_metadata_a_marker_and_a_manifest(checkout: Path, shared: SharedRoot) -> None:
+def test_a_snapshot_contains_the_package_its_metadata_a_marker_and_a_manifest(checkout: Path, shared: SharedRoot) -> None:
     made = take(checkout, shared, "codeA")
     assert made.created and made.path == shared.verl_code / "codeA"
     assert tree(made.path) == [
@@ -191,7 +191,7 @@ def test_damage_names_edited_added_and_missing_files(checkout: Path, shared: Sha
     assert damage(made.path, thorough=False) == ["verl/extra.py", "verl/version/version"]
 
 
-def test_bytecode_that_jobs_leave_in_a_snapshot_is_no_damage(checkout: Path, shared: SharedRoot) -> None:
+def test_bytecode_that_jobs_leave_in_a_snapshot_is_not_damage(checkout: Path, shared: SharedRoot) -> None:
     made = take(checkout, shared)
     (made.path / "verl").chmod(0o755)
     (made.path / "verl" / "__pycache__").mkdir()
@@ -199,7 +199,7 @@ def test_bytecode_that_jobs_leave_in_a_snapshot_is_no_damage(checkout: Path, sha
     assert damage(made.path) == []
 
 
-def test_current_points_to_the_snapshot_asked_for_last(checkout: Path, shared: SharedRoot) -> None:
+def test_current_links_to_the_newest_request(checkout: Path, shared: SharedRoot) -> None:
     take(checkout, shared, "codeA")
     take(checkout, shared, "codeB")
     assert os.readlink(shared.verl_code / "current") == "codeB"
@@ -235,7 +235,7 @@ def test_a_symlink_out_of_the_tree_or_around_itself_is_refused(checkout: Path, s
         take(checkout, shared)
 
 
-def test_something_that_is_no_file_is_refused(checkout: Path, shared: SharedRoot) -> None:
+def test_an_entry_that_is_not_a_file_is_refused(checkout: Path, shared: SharedRoot) -> None:
     os.mkfifo(checkout / "verl" / "pipe")
     with pytest.raises(BadInput, match="pipe is neither a file nor a folder"):
         take(checkout, shared)
@@ -274,7 +274,7 @@ def test_a_source_that_changes_while_it_is_copied_is_not_stored(
     assert not (shared.verl_code / "codeA").exists()
 
 
-def test_what_a_killed_copy_left_is_removed_after_a_day(checkout: Path, shared: SharedRoot) -> None:
+def test_the_remains_of_a_killed_copy_are_removed_after_a_day(checkout: Path, shared: SharedRoot) -> None:
     old, fresh = shared.verl_code / ".new-codeA-old", shared.verl_code / ".new-codeA-fresh"
     for folder in (old, fresh):
         folder.mkdir(parents=True)
@@ -287,7 +287,7 @@ def _race(checkout: Path, root: Path, answers: multiprocessing.Queue[bool]) -> N
     answers.put(take(checkout, SharedRoot(root), "codeA").created)
 
 
-def test_of_two_hosts_that_snapshot_at_once_one_makes_and_the_others_find(checkout: Path, shared: SharedRoot) -> None:
+def test_of_several_hosts_at_once_one_makes_the_snapshot_and_the_others_find_it(checkout: Path, shared: SharedRoot) -> None:
     for number in range(200):
         (checkout / "verl" / f"m{number}.py").write_text(f"x = {number}\n")
     context = multiprocessing.get_context("fork")
@@ -395,14 +395,14 @@ def test_a_checkout_records_commit_origin_and_changed_files(checkout: Path, shar
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
-def test_a_checkout_of_another_user_still_tells_its_commit(checkout: Path, shared: SharedRoot) -> None:
+def test_the_commit_of_another_users_checkout_is_recorded(checkout: Path, shared: SharedRoot) -> None:
     head = commit(checkout)
     for path in (checkout, checkout / ".git"):
         os.chown(path, 12345, 12345)
     assert take(checkout, shared).source["git"]["commit"] == head
 
 
-def test_provenance_that_git_cannot_tell_is_said_to_be_unknown(checkout: Path, shared: SharedRoot) -> None:
+def test_provenance_without_git_is_unknown(checkout: Path, shared: SharedRoot) -> None:
     (checkout / ".git").mkdir()
     assert "not a git repository" in take(checkout, shared).source["git"]["unknown"]
 
@@ -423,7 +423,7 @@ def test_a_clone_that_fails_blocks_with_one_message_and_leaves_nothing(tmp_path:
     assert "secret" not in caught.value.show() and not (tmp_path / "work" / "verl").exists()
 
 
-def test_a_network_that_swallows_packets_is_noticed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_drops_packets_is_noticed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "git").write_text("#!/bin/sh\nsleep 60 & wait\n")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

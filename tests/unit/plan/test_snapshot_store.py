@@ -31,7 +31,7 @@ def job(shared: SharedRoot, name: str, code_id: str | None, state: State = "SUCC
     job_folder.write(folder, Result(submission_id=name, workload="ppo", state=state))
 
 
-def test_the_list_tells_origin_size_and_the_jobs_newest_first(shared: SharedRoot) -> None:
+def test_the_list_shows_origin_size_and_jobs_newest_first(shared: SharedRoot) -> None:
     make(shared, "codeB")
     for at, name in enumerate(["first", "second", "third", "fourth"]):
         job(shared, name, "codeA")
@@ -47,7 +47,7 @@ def test_the_list_tells_origin_size_and_the_jobs_newest_first(shared: SharedRoot
 
 
 @pytest.mark.parametrize("state", ["SUBMITTED", "RUNNING", "SUCCEEDED", "FAILED", "NOT_SUBMITTED"])
-def test_a_snapshot_that_a_job_names_stays_whatever_became_of_the_job(shared: SharedRoot, state: State) -> None:
+def test_a_snapshot_that_a_job_names_stays_whatever_the_state_of_the_job(shared: SharedRoot, state: State) -> None:
     make(shared, "unused")
     make(shared, "latest")
     job(shared, "job1", "codeA", state)
@@ -59,7 +59,7 @@ def test_a_snapshot_that_a_job_names_stays_whatever_became_of_the_job(shared: Sh
     assert snapshot_store.prune(shared, quiet) == []
 
 
-def test_the_current_snapshot_stays_though_no_job_names_it(shared: SharedRoot) -> None:
+def test_the_current_snapshot_stays_even_when_no_job_names_it(shared: SharedRoot) -> None:
     make(shared, "codeB")
     assert snapshot_store.prune(shared, quiet) == ["codeA"]
     assert snapshot.check(shared.verl_code / "current").code_id == "codeB"
@@ -75,7 +75,7 @@ def test_files_that_a_removed_snapshot_shared_with_another_stay_whole(shared: Sh
 def test_a_job_that_chooses_a_snapshot_while_it_is_removed_keeps_it(shared: SharedRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     make(shared, "codeB")
     looked = snapshot_store.uses
-    told: list[str] = []
+    messages: list[str] = []
 
     def chosen_in_between(shared: SharedRoot) -> dict[str, list[str]]:
         seen = looked(shared)
@@ -84,12 +84,12 @@ def test_a_job_that_chooses_a_snapshot_while_it_is_removed_keeps_it(shared: Shar
         return seen
 
     monkeypatch.setattr(snapshot_store, "uses", chosen_in_between)
-    assert snapshot_store.prune(shared, told.append) == []
-    assert told == ["kept codeA: job late has just chosen it"]
+    assert snapshot_store.prune(shared, messages.append) == []
+    assert messages == ["kept codeA: job late has just chosen it"]
     assert snapshot.check(shared.verl_code / "codeA").code_id == "codeA"
 
 
-def test_what_an_interrupted_removal_set_aside_is_removed_or_put_back(shared: SharedRoot) -> None:
+def test_snapshots_of_an_interrupted_removal_are_removed_or_restored(shared: SharedRoot) -> None:
     make(shared, "used")
     make(shared, "codeC")
     job(shared, "job1", "used")
@@ -99,7 +99,7 @@ def test_what_an_interrupted_removal_set_aside_is_removed_or_put_back(shared: Sh
     assert sorted(path.name for path in shared.verl_code.glob("*") if path.name != ".sources") == ["codeC", "current", "used"]
 
 
-def test_a_damaged_snapshot_is_listed_with_what_is_wrong(shared: SharedRoot) -> None:
+def test_a_damaged_snapshot_is_listed_with_the_error(shared: SharedRoot) -> None:
     manifest = shared.verl_code / "codeA" / "mvp_manifest.json"
     manifest.chmod(0o644)
     manifest.write_text("{")

@@ -71,7 +71,7 @@ devices:
 """
 
 
-def test_a_workload_that_extends_another_says_only_what_differs(workloads: Path) -> None:
+def test_a_workload_that_extends_another_contains_only_the_differences(workloads: Path) -> None:
     (workloads / "base.yaml").write_text(BASE)
     (workloads / "own.yaml").write_text(OWN)
     own, base = load("own"), load("base")
@@ -105,7 +105,7 @@ def test_a_workload_can_extend_one_that_extends(workloads: Path) -> None:
         ("extends: echo\nentry: {module: a, command: [b]}\n", "needs either a module or a command"),
     ],
 )
-def test_what_cannot_be_extended_is_named(workloads: Path, text: str, message: str) -> None:
+def test_a_workload_that_cannot_be_extended_is_named(workloads: Path, text: str, message: str) -> None:
     (workloads / "self.yaml").write_text(text)
     with pytest.raises(BadInput) as caught:
         load("self")
@@ -113,7 +113,7 @@ def test_what_cannot_be_extended_is_named(workloads: Path, text: str, message: s
 
 
 @pytest.mark.parametrize("spec", ["ppo", "grpo", "sft"])
-def test_a_yaml_jobspec_says_what_its_json_twin_says(spec: str) -> None:
+def test_a_yaml_jobspec_equals_its_json_twin(spec: str) -> None:
     json_file, yaml_file = (PROJECT / "templates" / f"{spec}{ending}" for ending in (".json", ".yaml"))
     assert documents.parse(yaml_file.read_bytes(), yaml_file.name) == documents.parse(json_file.read_bytes(), json_file.name)
 

@@ -59,20 +59,20 @@ def test_the_composed_config_comes_back_with_interpolations_resolved(config_dir:
     assert config["trainer"]["total_epochs"] == config["x"] == 3
 
 
-def test_what_the_environment_here_holds_gets_into_no_config(config_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_this_environment_are_in_no_config(config_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY", "s3cr3t")
     config = compose(config_dir, "+x=${oc.env:CANARY}", "+y=${oc.env:CANARY,5}", "+z='pre-${oc.env:NOT_SET_HERE}'")
     assert (config["x"], config["y"], config["z"]) == ("${oc.env:CANARY}", 5, "pre-${oc.env:NOT_SET_HERE}")
     assert all("s3cr3t" not in file.read_text() for file in (config_dir.parent / "cache").iterdir())
 
 
-def test_an_accepted_set_is_recorded_and_asked_only_once(config_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accepted_set_is_recorded_and_composed_only_once(config_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = compose(config_dir, "trainer.total_epochs=3")
     monkeypatch.setattr(subprocess, "run", lambda *_a, **_k: pytest.fail("Hydra was asked again"))
     assert compose(config_dir, "trainer.total_epochs=3") == first
 
 
-def test_another_set_or_another_snapshot_is_asked_anew(config_dir: Path) -> None:
+def test_another_set_or_another_snapshot_is_composed_again(config_dir: Path) -> None:
     compose(config_dir, "trainer.total_epochs=3")
     assert compose(config_dir, "trainer.total_epochs=4")["trainer"]["total_epochs"] == 4
     (config_dir / "toy.yaml").write_text("trainer: {other: 1}\n")
@@ -87,7 +87,7 @@ def test_a_refused_set_and_a_dry_run_leave_nothing_behind(config_dir: Path) -> N
     assert not (config_dir.parent / "cache").exists()
 
 
-def test_a_damaged_record_is_asked_anew(config_dir: Path) -> None:
+def test_a_damaged_record_is_ignored(config_dir: Path) -> None:
     first = compose(config_dir, "trainer.total_epochs=3")
     (recorded,) = (config_dir.parent / "cache").iterdir()
     recorded.write_text("{")
@@ -116,7 +116,7 @@ def test_a_snapshot_without_the_config_is_named(config_dir: Path) -> None:
         ([["a=1"], ["b=x=y"]], ["a=1", "b=x=y"]),
     ],
 )
-def test_of_two_layers_the_later_wins_and_an_addition_stays_one(layers: list[list[str]], merged: list[str]) -> None:
+def test_the_later_of_two_layers_wins_and_an_addition_stays_one(layers: list[list[str]], merged: list[str]) -> None:
     assert hydra.merge(*layers) == merged
 
 
