@@ -47,7 +47,7 @@ def refused(cluster: Cluster, given: str, **fields: Any) -> str:
     return caught.value.what
 
 
-# -- where it is found ------------------------------------------------------------------------------------------------------------
+# -- where it is found -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("workloads")
@@ -127,7 +127,7 @@ def test_further_arguments_and_the_caller_come_from_the_config(cluster: Cluster,
     assert batch is not None and (batch.kwargs, batch.one_by_one) == ({"bonus": 2}, False)
 
 
-# -- checks of its source, without running it -------------------------------------------------------------------------------------
+# -- checks of its source, without running it ------------------------------------------------------------------------------------
 
 
 def function(code: Path, source: str, name: str = "compute_score", **fields: Any) -> RewardFunction:
