@@ -16,9 +16,10 @@ from ..base.paths import JobFolder, SharedRoot
 from ..base.project import PROJECT
 from ..cluster.cluster_file import GPU_SELECTORS, Cluster
 from ..record import job_folder
-from . import checkpoints, inputs, overrides, snapshot, workloads
+from ..trainers import verl_checkpoints as checkpoints
+from ..trainers.checkpoint import Resume
+from . import inputs, overrides, snapshot, workloads
 from . import reward as reward_function
-from .checkpoints import Resume
 from .jobspec import JobSpec, override_texts
 from .reward import RewardFunction
 from .workloads import Workload

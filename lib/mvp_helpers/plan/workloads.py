@@ -11,6 +11,7 @@ import msgspec
 from ..base.documents import convert, parse
 from ..base.errors import BadInput, did_you_mean
 from ..base.project import PROJECT
+from ..trainers.checkpoint import CheckpointLayout
 from . import overrides
 
 
@@ -49,14 +50,6 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     overrides: list[str] = []
     cpus_per_process: int = 1
     """CPUs that verl asks Ray for with each trainer process, whatever it uses. Too few of them, and Ray waits for ever."""
-
-
-class CheckpointLayout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a whole checkpoint of this workload holds at least: ``parts``, folders with a shard of every trainer process ("." for
-    itself), and ``files``, other archives of ``torch.save``. See ``checkpoints.py``."""
-
-    parts: Annotated[list[str], msgspec.Meta(min_length=1)]
-    files: list[str] = []
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,11 +18,12 @@ from mvp_helpers import cli
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.times import moment_of, now
 from mvp_helpers.cluster.cluster_file import load as load_cluster
-from mvp_helpers.plan import checkpoints, plan
+from mvp_helpers.plan import plan
 from mvp_helpers.plan.plan import Plan
 from mvp_helpers.proof import verify
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
+from mvp_helpers.trainers.checkpoint import Resume
 
 STEPS, SAVE_FREQ = 25, 10
 JOB_ID = "03000000"
@@ -222,7 +223,7 @@ def goes_on(folder: JobFolder) -> None:
     change_plan(
         folder,
         argv=["python3", "-m", "verl.trainer.main_ppo", f"trainer.default_local_dir={folder.checkpoints}", *overrides],
-        resume=checkpoints.Resume(**resume),
+        resume=Resume(**resume),
     )
     change_json(folder.provenance, "resumed_from", value={**resume, "lineage": [{"submission_id": "first", "step": 10}]})
 
