@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..base import files
 from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder, SharedRoot
 from ..base.terminal import columns, cut
 from ..base.times import clock
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import Node, RayApi
-from ..record import job_folder, metrics, reconcile
+from ..record import error_lines, job_folder, metrics, reconcile
 from ..record.job_folder import Result, elapsed_s
 
 LOG_TAIL_BYTES = 65_536
 THREADS = 16
-ERROR_LINE = re.compile(r"^(?:\(.*?\) *)?((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*)", re.MULTILINE)
 
 
 def collect(cluster: Cluster, api: RayApi, limit: int) -> dict[str, Any]:
@@ -85,8 +85,7 @@ def _last_error(folder: JobFolder, result: Result) -> str:
         return ""
     if result.ended and result.reason:
         return result.reason.strip().splitlines()[-1]
-    found = ERROR_LINE.findall(metrics.tail_text(folder.driver_log, LOG_TAIL_BYTES))
-    return found[-1].strip() if found else ""
+    return error_lines.last(files.tail(folder.driver_log, LOG_TAIL_BYTES))
 
 
 def _cluster(cluster: Cluster, api: RayApi) -> dict[str, Any]:
