@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mvp_helpers.base import verdict
 from mvp_helpers.cluster import prereq
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.cluster.prereq import GIB, Facts
@@ -30,7 +31,7 @@ def failed(
 ) -> list[str]:
     names = [fact.name for fact in facts]
     second = [Facts(name=name, sees=(sees or {}).get(name, names)) for name in names]
-    return [check.what for check in prereq.decide(cluster, facts, second, tools) if not check.ok]
+    return [check.name for check in prereq.decide(cluster, facts, second, tools) if check.verdict == "Blocked"]
 
 
 def all_hosts() -> list[Facts]:
@@ -82,7 +83,7 @@ def test_a_missing_tool_is_named(cluster: Cluster) -> None:
 def test_the_table_says_what_to_do_for_each_cross(cluster: Cluster) -> None:
     facts = [host("head", disk_free=0), *all_hosts()[1:]]
     second = [Facts(name=fact.name, sees=[other.name for other in facts]) for fact in facts]
-    lines = prereq.table(prereq.decide(cluster, facts, second, TOOLS)).splitlines()
+    lines = verdict.table(prereq.decide(cluster, facts, second, TOOLS), 200).splitlines()
     at = next(index for index, line in enumerate(lines) if line.startswith("✗"))
     assert "free disk" in lines[at] and "→ free some disk space" in lines[at + 1]
     assert sum(line.startswith("✗") for line in lines) == 1

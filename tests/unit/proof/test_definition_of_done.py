@@ -16,9 +16,8 @@ from mvp_helpers.proof.verify import Report
 def report(name: str, **changed: str) -> Report:
     """A job of the workload that its name begins with; every check passes but those named (``_`` for a space)."""
     verdicts = {check: "Pass" for check in verify.CHECKS} | {check.replace("_", " "): to for check, to in changed.items()}
-    checks = [
-        Check(check, verdict, f"evidence of {check}", [Evidence("a.json", 3, check)]) for check, verdict in verdicts.items()
-    ]  # type: ignore[arg-type]
+    lines = [Evidence("result.json", 3, "x")]
+    checks = [Check(check, verdict, f"evidence of {check}", lines) for check, verdict in verdicts.items()]  # type: ignore[arg-type]
     return Report(JobFolder(Path("/jobs") / name), name.partition("-")[0], checks)
 
 
@@ -40,6 +39,11 @@ def test_all_pass_when_every_check_of_every_job_does() -> None:
     assert set(verdicts(*jobs).values()) == {"Pass"}
     assert reason("5.1.2", *jobs) == "sft-1 and 3 more: evidence of driver on a worker"
     assert reason("5.2.1", *jobs) == "grpo-1: evidence of running; evidence of succeeded; evidence of metrics"
+
+
+def test_the_evidence_of_a_line_names_the_job_it_is_from() -> None:
+    [line] = [check for check in definition_of_done.judge([report("ppo-1"), report("ppo-2")]) if check.name.startswith("5.1.2")]
+    assert line.evidence == [Evidence("/jobs/ppo-2/result.json", 3, "x")]
 
 
 def test_one_job_that_fails_a_check_fails_its_lines_and_no_others() -> None:
