@@ -53,13 +53,10 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def tail(path: Path, size: int) -> bytes:
-    """Return the last ``size`` bytes of a file; empty when it cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, stream.seek(0, os.SEEK_END) - size))
-            return stream.read(size)
-    except OSError:
-        return b""
+    """Return the last ``size`` bytes of a file. Raises OSError."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - size))
+        return stream.read(size)
 
 
 def sha256(path: Path) -> str:

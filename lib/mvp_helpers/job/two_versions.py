@@ -16,7 +16,7 @@ from typing import Any
 
 from ..base import files
 from ..base.errors import TimedOut
-from ..base.paths import JobFolder, SharedRoot
+from ..base.paths import JobFolder
 from ..base.times import now
 from ..plan import plan
 from ..record import job_folder
@@ -59,7 +59,7 @@ def main(folder: JobFolder) -> int:
 
 def _wait_for_other(folder: JobFolder, code_id: str | None, ready: Callable[[dict[str, Any]], bool]) -> JobFolder:
     """Return the folder of an active job of another version, as soon as its evidence is ``ready``."""
-    shared, deadline = SharedRoot(folder.path.parents[1]), time.monotonic() + COMPANY_S
+    shared, deadline = folder.shared, time.monotonic() + COMPANY_S
     while time.monotonic() < deadline:
         for name in job_folder.active_ids(shared):
             try:

@@ -27,7 +27,7 @@ def own_folder(job: Job, _: Sequence[Job]) -> str:
         same(job.plan.job_folder, job.folder.path),
         f"resolved.yaml: job_folder {job.plan.job_folder}, but this is {job.folder.path}",
     )
-    index = job.folder.path.parent / ".index"
+    index = job.folder.shared.job_index
     claims = sorted(path.name for path in index.glob(f"*_{name}")) if index.is_dir() else []
     claims = [claim for claim in claims if claim.partition("_")[2] == name]
     need(len(claims) == 1, f"jobs/.index: {len(claims)} claims of this id: {', '.join(claims)}")
@@ -78,7 +78,7 @@ def nothing_resumed(job: Job, _: Sequence[Job]) -> str:
         need(not named, f"provenance.json: resumed_from {named}, but the plan resumes nothing")
         return f"nothing resumed: {shown}"
     path, source = str(job.given.get("trainer.resume_from_path")), f"step {resume.step} of {resume.submission_id}"
-    wanted = job.folder.path.parent / resume.submission_id / "checkpoints" / f"global_step_{resume.step}"
+    wanted = job.folder.shared.job(resume.submission_id).checkpoints / f"global_step_{resume.step}"
     need(same(path, wanted), f"resolved.yaml: trainer.resume_from_path={path}, but resume names {source}")
     recorded = named and f"step {named['step']} of {named['submission_id']}"
     job.cite(job.folder.provenance, '"resumed_from"')

@@ -91,7 +91,11 @@ def read(path: Path) -> Metrics:
 def tail(path: Path, size: int = 65_536) -> tuple[int, dict[str, Any]]:
     """Return the last step and its metrics from the last ``size`` bytes; (0, {}) when there is none."""
     steps: dict[int, dict[str, Any]] = {}
-    for line in files.tail(path, size).splitlines():
+    try:
+        end = files.tail(path, size)
+    except OSError:
+        return 0, {}
+    for line in end.splitlines():
         with contextlib.suppress(ValueError):
             step, data = record(line)
             steps.setdefault(step, {}).update(data)
