@@ -38,13 +38,14 @@ def save_megatron(checkpoints: Path, step: int, parts: tuple[str, ...] = ("actor
         for name in ("optimizer", "extra"):
             place = path / part / name / "dist_ckpt"
             place.mkdir(parents=True)
-            (place / ".metadata").write_bytes(b"\x80\x04.")
+            (place / ".metadata").write_bytes(b"\x80\x04X\x0c\x00\x00\x00__0_0.distcp.")
             (place / "metadata.json").write_text('{"sharded_backend": "torch_dist", "sharded_backend_version": 1}')
             archive(place / "common.pt")
             archive(place / "__0_0.distcp")
         safetensors(path / part / "model" / "huggingface")
         (path / part / "transformer_config.json").write_text("{}")
-        contents = {"model": {"path": "model/huggingface"}, "optimizer": {"path": "optimizer/dist_ckpt"}}
+        paths = ("model/huggingface", "optimizer/dist_ckpt", "extra/dist_ckpt", "transformer_config.json")
+        contents = {path: {"path": path} for path in paths}
         manifest = {"schema_version": 2, "global_step": step, "world_size": size, "contents": contents}
         (path / part / "ckpt_contents.json").write_text(json.dumps(manifest))
     archive(path / "data.pt")

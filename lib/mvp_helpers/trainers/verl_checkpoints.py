@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import struct
 import zipfile
@@ -207,10 +208,28 @@ def _megatron(folder: Path, shown: str, *, v2: bool) -> int:
         if not (folder / entry["path"]).exists():
             raise _Broken(f"{shown}{entry['path']} is missing")
     for place in folder.rglob("dist_ckpt"):
-        # Megatron's and PyTorch's own descriptions of the shards; both are written after the shards.
-        if not any((place / name).is_file() for name in ("metadata.json", ".metadata")):
-            raise _Broken(f"{shown}{place.relative_to(folder)} has no metadata")
+        _dist_ckpt(place, f"{shown}{place.relative_to(folder)}")
+    for place in folder.rglob("huggingface"):
+        _json(place / "config.json", f"{shown}{place.relative_to(folder)}/config.json")
     return int(manifest.get("world_size") or 0)
+
+
+def _dist_ckpt(folder: Path, shown: str) -> None:
+    """Raise ``_Broken`` if shards or their descriptions are missing; PyTorch's and Megatron's are written after the shards."""
+    pickled, settings = folder / ".metadata", folder / "metadata.json"
+    if not pickled.is_file() and not settings.is_file():
+        raise _Broken(f"{shown} has no metadata")
+    if settings.is_file() and _json(settings, f"{shown}/metadata.json").get("sharded_backend") != "torch_dist":
+        return
+    try:
+        description = pickled.read_bytes()
+    except FileNotFoundError:
+        raise _Broken(f"{shown}/.metadata is missing") from None
+    if not description.endswith(pickle.STOP):
+        raise _cut(pickled, f"{shown}/.metadata")
+    for name in {match.decode() for match in re.findall(rb"__\d+_\d+\.distcp", description)}:  # never unpickled: it runs code
+        if not (folder / name).is_file():
+            raise _Broken(f"{shown}/{name} is missing")
 
 
 def _content(file: Path, shown: str) -> None:
