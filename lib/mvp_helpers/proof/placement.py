@@ -13,9 +13,9 @@ from .evidence import Job, Skip, fail, inside, need, short
 def running(job: Job, _: Sequence[Job]) -> str:
     """Ray saw the job run."""
     statuses = sorted({str(row.get("status")) for row in job.ray_records})
-    for name in ("job.json", "jobs.json"):
-        for file in job.in_bundles(name)[-1:]:
-            job.cite(file, "status")
+    for file in (job.in_bundles("job.json") or job.in_bundles("jobs.json"))[::-1]:
+        if not job.cited:
+            job.cite(file, '"status"', '"RUNNING"')
     need("RUNNING" in statuses, f"debug/*/job.json: Ray never said RUNNING ({', '.join(statuses) or 'no record of this job'})")
     job.cite(job.folder.result, '"started_at"')
     return f"debug/*/job.json: Ray said RUNNING; result.json: started_at {job.result.started_at}"
