@@ -138,7 +138,7 @@ def test_infiniband_ports_are_counted_and_what_is_down_is_named(tmp_path: Path) 
     assert gpus.fabric(tmp_path / "infiniband", tmp_path / "none").endswith("nothing here can use them")
 
 
-def test_good_gpu_hosts_have_no_cross_and_their_links_are_only_to_know(rows: Callable[..., list[Check]]) -> None:
+def test_good_gpu_hosts_block_nothing_and_their_links_are_only_reported(rows: Callable[..., list[Check]]) -> None:
     other = [Gpu(str(at), f"GPU-{at}bbbbbbb", "NVIDIA H200", "143771 MiB") for at in range(4)]
     checks = rows(four(links="NV18 between all GPUs", fabric="8 × 400 Gb/sec"), four(gpus=other))
     assert crosses(checks) == {}
