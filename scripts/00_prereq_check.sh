@@ -5,12 +5,13 @@
 #
 # usage: ./scripts/00_prereq_check.sh [--json] [--nccl [--timeout S]] [--cluster NAME|FILE] [--dry-run]
 #
-# A table on stdout: ✓, ✗ with what to do, and · for what is only to know. Exit code 0 without ✗, 3 otherwise.
+# A table on stdout: Pass, Blocked with what to do, and Skipped for facts that nothing is decided by. Exit code 3 when a check is
+# Blocked, else 0.
 #
-#   --json        the same as JSON
+#   --json        the checks as JSON (docs/checks.md)
 #   --nccl        also add up a tensor between all workers (an all-reduce: NCCL, one process a GPU; without GPUs gloo, one a
-#                 worker), and tell algorithm and bus bandwidth (algorithm × 2(n-1)/n). Needs no Ray, and up to 1 GB of each GPU
-#   --timeout S   with --nccl: give up after so many seconds (default 120)
+#                 worker), and report algorithm and bus bandwidth (algorithm × 2(n-1)/n). Needs no Ray, and up to 1 GB of each GPU
+#   --timeout S   with --nccl: give up after S seconds (default 120)
 #
 # examples:
 #   ./scripts/00_prereq_check.sh
@@ -21,7 +22,7 @@ load_cluster --unlocated
 
 timeout=$(value_of --timeout)
 token=$EPOCHSECONDS-$$
-# A host that does not answer is missing from the facts, and so a ✗ in the table.
+# A host that does not answer is missing from the facts, and so Blocked in the table.
 host_facts() { run helper_on "$1" host-facts "$1" --canary "$token" || true; }
 host_canaries() { run helper_on "$1" host-facts "$1" --canary "$token" --read || true; }
 all_reduce() { run helper_on "$1" all-reduce "$1" --port "$port" ${timeout:+--timeout "$timeout"} || true; }

@@ -33,7 +33,7 @@ all_reduce_pids() { # what runs of it on this test's cluster, which stands in th
 @test "the workers add up a tensor between them, and its bandwidths are a row of the table and figures in --json" {
   run --separate-stderr 00_prereq_check.sh --nccl
   assert_status 0
-  assert_output '*✓ all-reduce between the workers *16 MiB over n = 2 processes (gloo): algorithm *.* GB/s, bus *.* GB/s (algorithm × 2(n-1)/n)'
+  assert_output '*✓ Pass     all-reduce between the workers *16 MiB over n = 2 processes (gloo): algorithm *.* GB/s, bus *.* GB/s (algorithm × 2(n-1)/n)'
   00_prereq_check.sh --nccl --json | python -c '
 import json, sys
 rows = json.load(sys.stdin)
@@ -50,7 +50,7 @@ assert not any("sizes" in row for row in rows[:-1])'
   on_worker_1 unshare --net
   run --separate-stderr 00_prereq_check.sh --nccl --timeout 24
   assert_status 3
-  assert_output '*✗ all-reduce between the workers *worker-0: worker-1 did not join at 127.0.71.11:* in time; worker-1: cannot reach worker-0 at 127.0.71.11:*: Network is unreachable*'
+  assert_output '*✗ Blocked  all-reduce between the workers *worker-0: worker-1 did not join at 127.0.71.11:* in time; worker-1: cannot reach worker-0 at 127.0.71.11:*: Network is unreachable*'
   assert_output '*→ let the workers reach each other*'
   [[ -z $(all_reduce_pids) ]] || fail "left running: $(all_reduce_pids)"
 }
@@ -89,15 +89,15 @@ PY
   assert_status 3
   local host
   for host in worker-0 worker-1; do
-    assert_output "*✓ $host: NVIDIA driver  *570.124.06
-✓ $host: GPUs (2 wanted)  *4 × NVIDIA H200, 143771 MiB
-✗ $host: one variable chooses GPUs *CUDA_VISIBLE_DEVICES=1,2 and ROCR_VISIBLE_DEVICES=0: verl refuses both
+    assert_output "*✓ Pass     $host: NVIDIA driver  *570.124.06
+✓ Pass     $host: GPUs (2 wanted)  *4 × NVIDIA H200, 143771 MiB
+✗ Blocked  $host: one variable chooses GPUs *CUDA_VISIBLE_DEVICES=1,2 and ROCR_VISIBLE_DEVICES=0: verl refuses both
 *→ unset ROCR_VISIBLE_DEVICES where $host is started*
-✓ $host: visible GPUs *2 of 4 by CUDA_VISIBLE_DEVICES=1,2
-*· $host: NVLink  *NV18 between all GPUs, 26.562 GB/s a link
-· $host: InfiniBand *"
+✓ Pass     $host: visible GPUs *2 of 4 by CUDA_VISIBLE_DEVICES=1,2
+*– Skipped  $host: NVLink  *NV18 between all GPUs, 26.562 GB/s a link
+– Skipped  $host: InfiniBand *"
   done
   # Two workers of one machine with the same choice: Ray would give both the same GPUs.
-  assert_output '*✗ no GPU belongs to two workers *worker-0 and worker-1 share GPU-7be4402d*'
+  assert_output '*✗ Blocked  no GPU belongs to two workers *worker-0 and worker-1 share GPU-7be4402d*'
   [[ $output != *'head: GPU'* && $output != *'head: NV'* ]] || fail 'the head needs no GPU'
 }

@@ -172,7 +172,7 @@ CASES
   assert_stderr_has 'cannot write the job folder'
   run --separate-stderr 00_prereq_check.sh --cluster "$FOLDER/readonly.yaml"
   assert_status 3
-  assert_output '*✗ head: shared root can be written*'
+  assert_output '*✗ Blocked  head: shared root can be written*'
 }
 
 @test "without a cluster the spec's own mistakes come first, then that it is not up" {

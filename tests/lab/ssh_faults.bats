@@ -63,7 +63,7 @@ nothing_runs() {
   run --separate-stderr in_lab 00_prereq_check.sh
   cp "$LAB_DIR/bashrc" "$LAB_DIR/worker-1/run/root/.bashrc"
   assert_status 3
-  [[ $output == *'✗ clocks agree'*'within 30'[0-9]' s'* || $output == *'✗ clocks agree'*'within 299 s'* ]] || fail 'the clocks are not told'
+  [[ $output == *'✗ Blocked  clocks agree'*'within 30'[0-9]' s'* || $output == *'✗ Blocked  clocks agree'*'within 299 s'* ]] || fail 'the clocks are not told'
 }
 
 @test "another Ray on one host is refused with both versions, by 00 and by up" {
@@ -73,7 +73,7 @@ nothing_runs() {
   on_host worker-1 mount --bind /run/METADATA "$metadata"
   run --separate-stderr in_lab 00_prereq_check.sh
   assert_status 3
-  [[ $output == *"✗ same Ray on all hosts"*"$ours on head, worker-0; 2.9.0 on worker-1"* ]] || fail '00 does not tell both'
+  [[ $output == *"✗ Blocked  same Ray on all hosts"*"$ours on head, worker-0; 2.9.0 on worker-1"* ]] || fail '00 does not tell both'
   run --separate-stderr in_lab 01_up.sh
   assert_status 3
   assert_stderr_has "worker-1 has Ray 2.9.0, the head has Ray $ours: they must be the same on all hosts of a cluster"

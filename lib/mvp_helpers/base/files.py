@@ -52,6 +52,13 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
+def tail(path: Path, size: int) -> bytes:
+    """Return the last ``size`` bytes of a file. Raises OSError."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - size))
+        return stream.read(size)
+
+
 def sha256(path: Path) -> str:
     """Return the hex digest of a file's content, read in 1 MiB pieces."""
     digest = hashlib.sha256()

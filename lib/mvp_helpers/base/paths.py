@@ -75,9 +75,13 @@ class JobFolder:
         return self.path.name
 
     @property
+    def shared(self) -> SharedRoot:
+        return SharedRoot(self.path.parents[1])
+
+    @property
     def secrets(self) -> Path:
         """The values of the job's secrets while it runs; outside the job folder, because people share job folders."""
-        return SharedRoot(self.path.parents[1]).user_secrets / ".jobs" / self.submission_id
+        return self.shared.user_secrets / ".jobs" / self.submission_id
 
     @property
     def config(self) -> Path:

@@ -8,7 +8,6 @@ else is touched. Nothing here imports Ray, which would take 0.4 s per call.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import fcntl
 import hashlib
 import http.client
@@ -28,7 +27,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from ..base import files, processes
+from ..base import files, processes, times
 from ..base.errors import Blocked, Failed, MvpError, TimedOut
 from . import addresses, ray_api
 from .cluster_file import Cluster, Host
@@ -251,7 +250,7 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
             ip=host.ip,
             ray_version=ray_version,
             python_version=platform.python_version(),
-            started_at=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+            started_at=times.now(),
         )
         paths.write(
             record

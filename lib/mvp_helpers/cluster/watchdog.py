@@ -6,7 +6,6 @@ Each host has one, in a session of its own; ``stop-node`` ends it first.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import fcntl
 import os
 import signal
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from ..base import files, processes
 from ..base.errors import Failed, MvpError
+from ..base.times import now
 from . import ray_node
 from .cluster_file import Cluster
 
@@ -103,4 +103,4 @@ def _keep_joined(cluster: Cluster, name: str) -> None:
 
 
 def _log(text: str) -> None:
-    print(f"{dt.datetime.now(dt.timezone.utc).isoformat(timespec='seconds')} {text}", flush=True)
+    print(f"{now()} {text}", flush=True)

@@ -1,8 +1,8 @@
-"""Removes records of ended jobs from Ray (``ray.keep_job_records: false``), so that a head that lives long does not slow down.
+"""Remove records of ended jobs from Ray (``ray.keep_job_records: false``), so that a head does not slow down over months.
 
-Ray lists, and keeps in memory, every job it ever ran. Ours are told by their folders, so a record goes when the folder says how
-the job ended and holds a debug bundle of that end. Nothing is noted anywhere: what is still on Ray's list is what is left to do,
-and a removal that was lost, or a setting that was changed late, is made up for at the next look.
+Ray keeps every job that it ran in memory and in its list. The job folders have the same facts, so a record is removed when the
+folder says how the job ended and contains a debug bundle of that end. No state is kept: what is still on Ray's list is left to
+do, so a lost removal, or a setting that was changed late, is caught up at the next call.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..record import debug_bundle, job_folder, reconcile
 from ..record.job_folder import Result
 
 AT_ONCE = 50
-"""Removals in one call (some 20 ms each): thousands of old records must not hold up a person."""
+"""Removals in one call (about 20 ms each): nobody should wait for thousands of old records."""
 
 
 def sweep(cluster: Cluster, api: RayApi) -> list[str]:
-    """Remove the records that may go, and return their ids. What fails raises nothing: the next call tries again."""
+    """Remove the records that are not needed and return their ids. A failure raises nothing: the next call tries again."""
     removed: list[str] = []
     if cluster.ray.keep_job_records:
         return removed
@@ -40,7 +40,7 @@ def sweep(cluster: Cluster, api: RayApi) -> list[str]:
 
 
 def _evidence_is_whole(folder: JobFolder, api: RayApi) -> bool:
-    """Whether Ray's record tells nothing that the folder lacks; what it lacks is written now. Raises BadInput: not our job."""
+    """Return whether the folder has all that Ray's record has, after writing what it lacks. Raises BadInput for another's job."""
     result: Result = job_folder.read(folder)
     if reconcile.submitted_to(folder) != api.address:
         return False
@@ -48,6 +48,6 @@ def _evidence_is_whole(folder: JobFolder, api: RayApi) -> bool:
     if not result.ended:
         return False
     event = result.state.lower()
-    if not any(folder.debug.glob(f"*-{event}")):  # the runner was gone before it could
+    if not any(folder.debug.glob(f"*-{event}")):  # the runner ended before it could write one
         debug_bundle.take(folder, api, event)
     return True

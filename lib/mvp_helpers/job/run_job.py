@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -27,7 +26,7 @@ from ..base.times import now
 from ..cluster import ray_api
 from ..plan import plan
 from ..plan.plan import Plan
-from ..record import debug_bundle, job_folder, log_times, metrics
+from ..record import debug_bundle, error_lines, job_folder, log_times, metrics
 from ..record.job_folder import Result
 from . import job_secrets
 
@@ -38,8 +37,6 @@ PIPE_BYTES = 1 << 20
 """How much a trainer can print before it waits for us; the most that Linux grants to anybody."""
 PIECE_BYTES = 1 << 16
 """Read at once: memory of this size is used again; larger pieces get new pages each time, at three times the cost of copying."""
-ERROR_WORDS = (b"Error", b"Exception")
-ERROR_LINE = re.compile(r"^(?:\(.*?\) *)?((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
 
 
 class Runner:
@@ -166,16 +163,8 @@ class Runner:
                     files.write_all(sink(), chunk)
             lines, newline, rest = (tail + chunk).rpartition(b"\n")
             tail = rest[-4096:]
-            # Whole chunks are looked through first: taking a fast log apart costs more than copying it.
-            if newline and any(word in lines for word in ERROR_WORDS):
-                self._note_error(lines)
-
-    def _note_error(self, lines: bytes) -> None:
-        for line in reversed(lines.split(b"\n")):
-            likely = any(word in line for word in ERROR_WORDS)
-            if likely and (match := ERROR_LINE.match(line.decode(errors="replace").strip())):
-                self.last_error_line = match[1][:500]
-                return
+            if newline:
+                self.last_error_line = error_lines.last(lines) or self.last_error_line
 
     def _on_stop(self, number: int, _frame: Any) -> None:
         if self.stop_requested_at is None:

@@ -1,7 +1,7 @@
-"""One screen: the cluster as Ray sees it, and the newest jobs as their folders tell.
+"""Script 50, one screen: the cluster as Ray sees it, and the newest jobs as their folders record them.
 
-However many jobs there are, only the newest and the active ones are opened, and Ray is asked only about those that have not
-ended, one id each, all at once.
+Only the folders of the newest and of active jobs are opened, however many there are, and Ray is asked only about jobs that have
+not ended: one request each, all at once.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..base import files
 from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder, SharedRoot
 from ..base.terminal import columns, cut
 from ..base.times import clock
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import Node, RayApi
-from ..record import job_folder, metrics, reconcile
+from ..record import error_lines, job_folder, metrics, reconcile
 from ..record.job_folder import Result, elapsed_s
 
 LOG_TAIL_BYTES = 65_536
 THREADS = 16
-ERROR_LINE = re.compile(r"^(?:\(.*?\) *)?((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*)", re.MULTILINE)
 
 
 def collect(cluster: Cluster, api: RayApi, limit: int) -> dict[str, Any]:
-    """``{"cluster": {...}, "jobs": [...]}``: plain values, as printed by ``--json``.
+    """Return ``{"cluster": {...}, "jobs": [...]}``: plain values, as printed by ``--json``.
 
-    ``limit`` is the number of newest jobs; active ones come in addition. Never raises for a Ray that does not answer:
+    ``limit`` is the number of newest jobs; active ones are added. A Ray that does not answer raises nothing:
     ``cluster.up`` is False then and ``cluster.problem`` says why.
     """
     shared = SharedRoot(Path(cluster.shared_root))
@@ -44,7 +44,7 @@ def collect(cluster: Cluster, api: RayApi, limit: int) -> dict[str, Any]:
 
 
 def job_row(folder: JobFolder, api: RayApi | None) -> dict[str, Any] | None:
-    """One job for the screen; None when the folder is gone (an index may lag behind)."""
+    """Return one job for the screen; None when the folder is gone (the index can lag behind)."""
     try:
         result = job_folder.read(folder)
     except BadInput as error:
@@ -85,8 +85,10 @@ def _last_error(folder: JobFolder, result: Result) -> str:
         return ""
     if result.ended and result.reason:
         return result.reason.strip().splitlines()[-1]
-    found = ERROR_LINE.findall(metrics.tail_text(folder.driver_log, LOG_TAIL_BYTES))
-    return found[-1].strip() if found else ""
+    try:
+        return error_lines.last(files.tail(folder.driver_log, LOG_TAIL_BYTES))
+    except OSError:
+        return ""
 
 
 def _cluster(cluster: Cluster, api: RayApi) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def _cluster(cluster: Cluster, api: RayApi) -> dict[str, Any]:
 
 
 def _hosts(cluster: Cluster, nodes: Sequence[Node], answered: bool) -> list[dict[str, Any]]:
-    """A row for each host of the cluster file, and for each alive node that is none of them."""
+    """Return a row for each host of the cluster file, and for each alive node that is not in it."""
     alive = {node.ip: node for node in nodes if node.alive}
     dead = {node.ip for node in nodes if not node.alive}
     rows = []
@@ -141,12 +143,12 @@ def _host(name: str, role: str, ip: str, state: str, node: Node | None) -> dict[
 
 
 def _usage(text: str) -> dict[str, str]:
-    """``{"CPU": "3.0/16.0"}`` from the text of ``ray status``."""
+    """Return ``{"CPU": "3.0/16.0"}`` from the text of ``ray status``."""
     return {name: used for used, name in re.findall(r"^ *([\d.]+/[\d.]+) (CPU|GPU)\b", text, re.MULTILINE)}
 
 
 def _at_once(calls: Iterable[Callable[[], Any]]) -> list[Any]:
-    """Results of all calls, in order, made concurrently; the first exception is raised when all have ended."""
+    """Make all calls concurrently; return their results in order, or raise the first exception when all have ended."""
     waiting = collections.deque(enumerate(calls))
     results: list[Any] = [None] * len(waiting)
 
@@ -169,13 +171,13 @@ def _at_once(calls: Iterable[Callable[[], Any]]) -> list[Any]:
     return results
 
 
-def screen(found: dict[str, Any], width: int, colour: bool) -> str:
-    """What ``collect`` found, as text in lines of at most ``width`` columns."""
-    cluster, jobs = found["cluster"], found["jobs"]
+def screen(state: dict[str, Any], width: int, colour: bool) -> str:
+    """Return what ``collect`` returned as text, in lines of at most ``width`` columns."""
+    cluster, jobs = state["cluster"], state["jobs"]
     versions = ", ".join(f"{name} {version}" for name, version in sorted(cluster["versions"].items()))
     usage = "".join(f", {name} {used} used" for name, used in cluster["usage"].items())
-    what = f"up, {versions}{usage}" if cluster["up"] else f"not up: {cluster['problem']}"
-    lines = [cut(f"cluster {cluster['name']}  {cluster['address']}  {what}", width)]
+    summary = f"up, {versions}{usage}" if cluster["up"] else f"not up: {cluster['problem']}"
+    lines = [cut(f"cluster {cluster['name']}  {cluster['address']}  {summary}", width)]
     hosts = [[h["name"], h["role"], h["ip"], h["state"], _number(h["cpu"]), _number(h["gpu"])] for h in cluster["hosts"]]
     lines += columns(["HOST", "ROLE", "ADDRESS", "STATE", "CPU", "GPU"], hosts, width, colour)
     lines.append("")

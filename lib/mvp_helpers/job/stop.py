@@ -14,7 +14,7 @@ from ..base import processes
 from ..base.errors import BadInput, Blocked, Failed, MvpError, TimedOut
 from ..base.paths import JobFolder
 from ..base.times import clock, now
-from ..cluster.ray_api import RayApi
+from ..cluster.ray_api import ENDED, RayApi
 from ..plan import environment, plan
 from ..record import debug_bundle, job_folder, reconcile
 from ..record.job_folder import Result
@@ -28,7 +28,6 @@ MARGIN_S = environment.LAST_WORD_S + 20.0
 """Beyond the trainer's time: for the job runner, then for Ray."""
 LEAVE_S = 5.0
 """How long processes get to go by themselves when their job has ended, and again after SIGTERM."""
-RAY_ENDED = frozenset({"STOPPED", "FAILED", "SUCCEEDED"})
 
 
 def stop(folders: Sequence[JobFolder], api: RayApi, say: Say) -> list[Result]:
@@ -79,7 +78,7 @@ def _until_ended(folder: JobFolder, api: RayApi, asked_at: float) -> Result:
             status = (api.job(folder.submission_id) or {}).get("status")
         if result.ended and status != "RUNNING":
             return result
-        if status in RAY_ENDED or status is None:
+        if status in ENDED or status is None:
             result = reconcile.settle(folder, result, api)
         elif status == "PENDING" and waited > NEVER_STARTED_S and result.state in ("CLAIMED", "SUBMITTED"):
             # Ray stops it as soon as its turn comes, and the job runner takes no folder that says STOPPED.

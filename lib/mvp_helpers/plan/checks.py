@@ -8,9 +8,9 @@ from typing import Any
 from ..base.errors import BadInput
 from ..cluster.cluster_file import GPU_SELECTORS, Cluster
 from ..trainers import hydra, verl_config
+from ..trainers.checkpoint import Resume
 from ..trainers.hydra import select
 from . import reward
-from .checkpoints import Resume
 from .compose import Composed
 from .resolve import Inputs
 from .workloads import BatchRule, Workload

@@ -11,7 +11,7 @@ import msgspec
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
 from ..trainers import verl_config
-from .checkpoints import Resume
+from ..trainers.checkpoint import Resume
 from .reward import RewardFunction
 
 SETUP_HOOK = "mvp_helpers.job.job_secrets.setup_worker"

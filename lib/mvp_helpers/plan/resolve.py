@@ -11,9 +11,9 @@ from ..base.errors import BadInput
 from ..base.paths import JobFolder, SharedRoot
 from ..cluster.cluster_file import Cluster
 from ..record import job_folder
-from ..trainers import verl_config
-from . import checkpoints, inputs, plan, reward, snapshot, workloads
-from .checkpoints import Resume
+from ..trainers import verl_checkpoints, verl_config
+from ..trainers.checkpoint import Resume
+from . import inputs, plan, reward, snapshot, workloads
 from .jobspec import JobSpec
 from .reward import RewardFunction
 from .snapshot import Snapshot
@@ -135,7 +135,7 @@ def _resume(resume_from: str, workload: Workload, shared: SharedRoot, model: Pat
         )
     if earlier.model != (str(model) if model else None):
         raise BadInput(f"{origin} trains {earlier.model}, not {model}", hint="name the same model, or leave resume_from out")
-    resume = checkpoints.last_whole(folder, workload.checkpoint)
+    resume = verl_checkpoints.last_whole(folder, workload.checkpoint)
     if verl_config.misreads_step(resume.path):
         raise BadInput(
             f"{origin}: verl would misread the step in {resume.path}",

@@ -14,6 +14,7 @@ from ..base.documents import convert, parse
 from ..base.errors import BadInput, did_you_mean
 from ..base.project import PROJECT
 from ..trainers import hydra
+from ..trainers.checkpoint import CheckpointLayout
 
 PLACEHOLDERS = (
     "model",
@@ -68,14 +69,6 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     overrides: list[str] = []
     cpus_per_process: int = 1
     """CPUs that verl requests from Ray for each trainer process, used or not. With fewer, Ray waits for ever."""
-
-
-class CheckpointLayout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a whole checkpoint of this workload contains at least: ``parts``, folders with a shard of every trainer process ("."
-    for the checkpoint itself), and ``files``, other archives of ``torch.save``. See ``checkpoints.py``."""
-
-    parts: Annotated[list[str], msgspec.Meta(min_length=1)]
-    files: list[str] = []
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,23 +20,23 @@ from ..record import debug_bundle, job_folder
 from .host_report import tail
 
 MOST = 64 << 20
-"""Bytes in the archive before compression: what comes first is in it whole, what no longer fits is named."""
+"""Bytes in the archive before compression: files are added in order of importance; one that does not fit is named instead."""
 LOG_TAIL = 8 << 20
 METRICS_TAIL = 1 << 20
 EARLIER_BUNDLES = 10
 
 
 def pack(cluster: Cluster, folder: JobFolder, bundle: Path) -> tuple[Path, list[str]]:
-    """Write ``<bundle>.tar.zst`` and return it, with what is missing in it, a phrase each.
+    """Write ``<bundle>.tar.zst`` and return its path, and a phrase for each thing that is missing in it.
 
     Raises:
-        BadInput: ``bundle`` is no bundle of that job.
+        BadInput: ``bundle`` is not a debug bundle of that job.
         OSError: the job folder cannot be written.
     """
     from backports.zstd import tarfile
 
     if bundle.parent != folder.debug or not (bundle / "bundle.json").is_file():
-        raise BadInput(f"{bundle} is no debug bundle of job '{folder.submission_id}'")
+        raise BadInput(f"{bundle} is not a debug bundle of job '{folder.submission_id}'")
     missing = _missing(cluster, bundle)
     mask = job_secrets.mask(folder)
     archive, budget = bundle.with_name(f"{bundle.name}.tar.zst"), MOST
@@ -56,8 +56,8 @@ def pack(cluster: Cluster, folder: JobFolder, bundle: Path) -> tuple[Path, list[
                     continue
                 budget -= len(data)
                 add(name, data)
-            add("missing.txt", "".join(f"{what}\n" for what in missing or ["nothing"]).encode())
-        temporary.chmod(0o600)  # whom it is shown to is the owner's to decide
+            add("missing.txt", "".join(f"{phrase}\n" for phrase in missing or ["nothing"]).encode())
+        temporary.chmod(0o600)  # the owner decides who may read it
         return temporary.rename(archive), missing
     finally:
         temporary.unlink(missing_ok=True)
@@ -68,17 +68,16 @@ def _missing(cluster: Cluster, bundle: Path) -> list[str]:
     missing = [f"Ray: {item}: {error}" for item, error in failed.items()]
     for host in cluster.hosts:
         try:
-            told = json.loads((bundle / "hosts" / host.name / "report.json").read_bytes())["missing"]
+            problems = json.loads((bundle / "hosts" / host.name / "report.json").read_bytes())["missing"]
         except (OSError, ValueError, KeyError):
-            told = ["no report from this host"]
-        missing += [f"{host.name}: {what}" for what in told]
+            problems = ["no report from this host"]
+        missing += [f"{host.name}: {problem}" for problem in problems]
     return missing
 
 
 def _contents(folder: JobFolder, bundle: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and content of what goes into the archive, the most telling first."""
-    with_explanation = _explanation(folder)
-    yield "explanation.json", with_explanation
+    """Yield name and content of each file for the archive, the most important first."""
+    yield "explanation.json", _explanation(folder)
     for path in (folder.result, folder.precheck, *sorted(folder.config.glob("*"))):
         if path.is_file():
             yield str(path.relative_to(folder.path)), tail(path, LOG_TAIL)

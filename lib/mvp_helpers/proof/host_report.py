@@ -1,7 +1,7 @@
-"""What one host knows about a job, for a debug bundle on demand: memory, disks, GPUs, processes and their environment, the ends
-of the job's Ray logs, and on request where its Python processes are.
+"""One host's report on a job, for a debug bundle on demand: memory, disks, GPUs, processes and their environment, the ends of
+the job's Ray logs, and on request the stacks of its Python processes.
 
-Runs on every host; whatever cannot be had is named in ``report.json``, and the rest goes on.
+Runs on every host. A part that fails is named in ``report.json`` and costs only itself.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from ..record import job_folder
 from ..record.job_folder import Result
 
 TAIL = 256 << 10
-"""Bytes of a log's end that are kept; of Ray's C++ logs a quarter."""
+"""Bytes kept of the end of a log; a quarter of that for Ray's C++ logs."""
 MOST = 16 << 20
-"""Bytes of Ray logs kept for one host; the newest win."""
+"""Bytes of Ray logs kept for one host, the newest first."""
 TOOL_TIMEOUT_S = 20
 MOST_DUMPS = 16
 NODE_LOGS = (
@@ -47,21 +47,21 @@ NODE_LOGS = (
     "monitor.log",
 )
 NOT_PERMITTED = (
-    "py-spy may not look into processes on this host: run it as root, allow it (sysctl kernel.yama.ptrace_scope=0), or give the "
-    "container the capability (docker: cap_add: [SYS_PTRACE])"
+    "py-spy is not permitted to read processes on this host: run it as root, allow it (sysctl kernel.yama.ptrace_scope=0), or "
+    "give the container the capability (docker: cap_add: [SYS_PTRACE])"
 )
 
 
 def take(cluster: Cluster, name: str, folder: JobFolder, bundle: Path, *, py_spy: bool = False) -> list[str]:
-    """Write ``<bundle>/hosts/<name>/`` and return what could not be had, a phrase each.
+    """Write ``<bundle>/hosts/<name>/`` and return a phrase for each thing that is missing in it.
 
     Raises:
-        BadInput: the cluster has no such host, or ``bundle`` is no bundle of that job.
+        BadInput: the cluster has no such host, or ``bundle`` is not a debug bundle of that job.
         OSError: the job folder cannot be written from here.
     """
     cluster.host(name)
     if bundle.parent != folder.debug or not bundle.is_dir():
-        raise BadInput(f"{bundle} is no debug bundle of job '{folder.submission_id}'")
+        raise BadInput(f"{bundle} is not a debug bundle of job '{folder.submission_id}'")
     report = _Report(NodePaths(cluster, name), folder, bundle)
     parts: dict[str, Callable[[], None]] = {
         "host.json": lambda: report.host(cluster),
@@ -72,11 +72,11 @@ def take(cluster: Cluster, name: str, folder: JobFolder, bundle: Path, *, py_spy
         "ray-logs": report.ray_logs,
         **({"py-spy": report.py_spy} if py_spy else {}),
     }
-    for what, part in parts.items():
+    for name_of_part, part in parts.items():
         try:
             part()
-        except Exception as failure:  # a report records whatever went wrong and goes on
-            report.missing.append(f"{what}: {failure}")
+        except Exception as failure:  # whatever it is: the report records it and continues
+            report.missing.append(f"{name_of_part}: {failure}")
     files.write_json(report.place / "report.json", {"host": name, "taken_at": now(), "missing": report.missing})
     return report.missing
 
@@ -93,11 +93,11 @@ class _Report:
         self.pids = self._own_processes()
 
     def _own_processes(self) -> list[int]:
-        """The job's processes under this host's Ray node: hosts may share a machine."""
-        found = processes.holding(environment.JOB_FOLDER, str(self.folder.path))
+        """Return the job's processes under this host's Ray node; hosts can share a machine."""
+        pids = processes.holding(environment.JOB_FOLDER, str(self.folder.path))
         if self.record is None:
-            return sorted(found)
-        return sorted(set(found) & set(processes.holding(INSTANCE, self.record.instance)))
+            return sorted(pids)
+        return sorted(set(pids) & set(processes.holding(INSTANCE, self.record.instance)))
 
     def _write(self, name: str, data: bytes | str) -> None:
         raw = data.encode(errors="surrogateescape") if isinstance(data, str) else data
@@ -109,10 +109,10 @@ class _Report:
         kib = dict(re.findall(r"(\w+):\s+(\d+) kB", Path("/proc/meminfo").read_text()))
         places = {"shared root": Path(cluster.shared_root), "Ray's files": self.node.temp_dir, "/dev/shm": Path("/dev/shm")}
         disks = {}
-        for what, path in places.items():
+        for name, path in places.items():
             with contextlib.suppress(OSError):
                 usage = shutil.disk_usage(path)
-                disks[what] = {"path": str(path), "total_bytes": usage.total, "free_bytes": usage.free}
+                disks[name] = {"path": str(path), "total_bytes": usage.total, "free_bytes": usage.free}
         facts = {
             "hostname": platform.node(),
             "kernel": platform.release(),
@@ -127,7 +127,7 @@ class _Report:
         if self.record is None:
             self.missing.append("no Ray node was started here, or it was stopped")
         elif not self.record.runs():
-            self.missing.append("its Ray node does not run any more")
+            self.missing.append("its Ray node is not running any more")
 
     def gpus(self) -> None:
         if not shutil.which("nvidia-smi"):
@@ -135,11 +135,11 @@ class _Report:
         self._write("gpus.txt", _output(["nvidia-smi"]))
 
     def kernel(self) -> None:
-        """What the kernel killed or broke; mostly only root may ask."""
+        """Write the kernel's messages about killed processes and GPU errors; mostly only root may read them."""
         if not shutil.which("dmesg"):
             return self._write("kernel.txt", "no dmesg on this host\n")
-        told = [line for line in _output(["dmesg"]).splitlines() if re.search(r"(?i)killed process|oom|segfault|NVRM|Xid", line)]
-        self._write("kernel.txt", "\n".join(told[-200:]) + "\n")
+        lines = [line for line in _output(["dmesg"]).splitlines() if re.search(r"(?i)killed process|oom|segfault|NVRM|Xid", line)]
+        self._write("kernel.txt", "\n".join(lines[-200:]) + "\n")
 
     def processes(self) -> None:
         page = os.sysconf("SC_PAGE_SIZE")
@@ -155,7 +155,7 @@ class _Report:
             self.missing.append("no process of the job runs here")
 
     def environment(self) -> None:
-        """Of the trainer, or of another process of the job, as it was started; else of this report itself."""
+        """Write the environment of the trainer, of another process of the job, or else of this report itself."""
         pid = self.result.trainer_pid if self.result.trainer_pid in self.pids else next(iter(self.pids), None)
         whose, variables = "of this report: no process of the job runs here", dict(os.environ)
         if pid:
@@ -184,20 +184,20 @@ class _Report:
             self.missing.append("no Ray log of the job here")
 
     def _job_logs(self) -> list[Path]:
-        """The job's own logs first, then the node's; of each the newest first."""
+        """Return the job's own logs, then the node's; each newest first."""
         began = seconds_of(self.result.started_at or self.result.claimed_at) if self.result.claimed_at else 0.0
         own: list[Path] = []
         node: list[Path] = []
         known = self._ray_job_ids()
         for session in self.node.sessions():
-            found = list((session / "logs").glob("*"))
-            mine = [path for path in found if self._of_job(path, known) and path.stat().st_mtime >= began - 5]
+            logs = list((session / "logs").glob("*"))
+            mine = [path for path in logs if self._of_job(path, known) and path.stat().st_mtime >= began - 5]
             workers = {path.name.split("-")[1] for path in mine if path.name.startswith("worker-")}
-            cores = [path for path in found if path.name.startswith("python-core-worker-")]
+            cores = [path for path in logs if path.name.startswith("python-core-worker-")]
             mine += [path for path in cores if path.stem.split("-")[3].partition("_")[0] in workers]
             if mine or not own:
                 own += mine
-                node += [path for path in found if path.name in NODE_LOGS and path.stat().st_mtime >= began - 5]
+                node += [path for path in logs if path.name in NODE_LOGS and path.stat().st_mtime >= began - 5]
         return [path for path in _newest_first(own) + _newest_first(node) if path.is_file() and path.stat().st_size]
 
     def _of_job(self, path: Path, known: set[str]) -> bool:
@@ -207,15 +207,15 @@ class _Report:
         return match is not None and (not known or (match[1] or match[2]) in known)
 
     def _ray_job_ids(self) -> set[str]:
-        """Ray's own ids of the job, from any of its bundles; empty when no bundle tells."""
-        found = set()
+        """Return Ray's own ids of the job from its bundles; empty when none has one."""
+        ids = set()
         for file in self.folder.debug.glob("*/job.json"):
             with contextlib.suppress(OSError, ValueError):
-                found |= {str(row["job_id"]) for row in json.loads(file.read_bytes()) if row.get("job_id")}
-        return found
+                ids |= {str(row["job_id"]) for row in json.loads(file.read_bytes()) if row.get("job_id")}
+        return ids
 
     def py_spy(self) -> None:
-        """Where each Python process of the job is, all at about one moment."""
+        """Write the stacks of each Python process of the job, all at about the same moment."""
         tool = shutil.which("py-spy", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
         if not tool:
             raise FileNotFoundError("no py-spy on this host (./scripts/12_install_py_deps.sh)")
@@ -224,23 +224,20 @@ class _Report:
             self.missing.append(f"py-spy: only {MOST_DUMPS} of {len(pids)} processes")
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             dumps = dict(zip(pids, pool.map(lambda pid: _dump(tool, pid), pids[:MOST_DUMPS]), strict=False))
-        for pid, (good, told) in dumps.items():
-            self._write(f"py-spy/{pid}.txt", told)
-            if not good and "ermission" in told:
+        for pid, (good, output) in dumps.items():
+            self._write(f"py-spy/{pid}.txt", output)
+            if not good and "ermission" in output:
                 self.missing.append(f"py-spy: {NOT_PERMITTED}")
                 break
             if not good:
-                self.missing.append(f"py-spy: pid {pid}: {told.strip().splitlines()[0] if told.strip() else 'no answer'}")
+                self.missing.append(f"py-spy: pid {pid}: {output.strip().splitlines()[0] if output.strip() else 'no answer'}")
         if not dumps:
             self.missing.append("py-spy: no Python process of the job runs here")
 
 
 def tail(path: Path, limit: int) -> bytes:
-    """The last ``limit`` bytes of a file, from the beginning of a line, with a note of what was left out."""
-    with path.open("rb") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, size - limit))
-        data = stream.read(limit)
+    """Return the last ``limit`` bytes of a file, from the beginning of a line, after a note of how much was left out."""
+    size, data = path.stat().st_size, files.tail(path, limit)
     if size <= limit:
         return data
     whole = data.partition(b"\n")[2] or data

@@ -106,7 +106,7 @@ def _encode(result: Result) -> bytes:
 def write(folder: JobFolder, result: Result) -> None:
     """Replace ``result.json`` atomically and update the list of active jobs; remove an ended job's secrets."""
     files.write_bytes(folder.result, _encode(result))
-    active = folder.path.parent / ".active" / folder.submission_id
+    active = folder.shared.active_jobs / folder.submission_id
     if result.ended:
         folder.secrets.unlink(missing_ok=True)
         active.unlink(missing_ok=True)

@@ -1,7 +1,6 @@
-"""A job folder that says less than the truth: the submitter or the job runner is gone, so whoever looks asks Ray and writes the
-last word.
+"""Complete a job folder whose submitter or job runner is gone: whoever reads it asks Ray, and writes the ending that is missing.
 
-Only endings are written. While a job goes on its own processes write, and a reader's note stays in the reader's memory.
+Only endings are written. While a job runs, its own processes write; a note about it is only returned.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from . import job_folder, metrics
 from .job_folder import Result, State
 
 LOST_CLAIM_S = 60.0
-"""A claim of this age is not submitted any more, unless its submitter is known to live."""
+"""A claim that is older will not be submitted any more, unless its submitter is known to be alive."""
 ORPHAN_CLAIM_S = 15.0
-"""The same when the submitter is known to be gone: its `ray job submit` may outlive it for a moment."""
+"""The same when the submitter is known to be gone: its `ray job submit` can outlive it for a moment."""
 GRACE_S = 1.0
-"""Before an ending is written: the job runner may be about to write one of its own, which says more than Ray can."""
+"""Wait before an ending is written: the job runner may be about to write it itself, in more detail than Ray has."""
 REASON_LENGTH = 1_000
 UNKNOWN = "as the job folder says"
-"""How the note begins when Ray cannot be asked."""
+"""Beginning of the note when Ray cannot be asked."""
 
 Submitter = Literal["alive", "gone", "unknown"]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What Ray says about one id. ``status`` is None when Ray answers but does not know the id."""
+    """Ray's answer about one id. ``status`` is None when Ray answers but does not know the id."""
 
     answered: bool
     status: str | None = None
@@ -47,43 +46,43 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What to do: write ``ending`` with ``reason``; or, when it is None, show ``reason`` as a note beside the state."""
+class Decision:
+    """Write ``ending`` with ``reason``; when ``ending`` is None, show ``reason`` as a note beside the state."""
 
     ending: State | None
     reason: str = ""
 
 
-def decide(state: State, seen: Seen, submitter: Submitter, claimed_age_s: float) -> Verdict:
-    """The decision for a job whose folder says ``state``; pure."""
+def decide(state: State, seen: Seen, submitter: Submitter, claimed_age_s: float) -> Decision:
+    """Return the decision for a job whose folder says ``state``."""
     if state in job_folder.TERMINAL:
-        return Verdict(None)
+        return Decision(None)
     if not seen.answered:
-        return Verdict(None, f"{UNKNOWN}; {seen.message}")
+        return Decision(None, f"{UNKNOWN}; {seen.message}")
     if seen.status is None:
         if state != "CLAIMED":
-            return Verdict("FAILED", "the Ray cluster that ran it is gone")
+            return Decision("FAILED", "the Ray cluster that ran it is gone")
         if submitter != "alive" and claimed_age_s > (ORPHAN_CLAIM_S if submitter == "gone" else LOST_CLAIM_S):
-            return Verdict("NOT_SUBMITTED", "the submitter ended before Ray accepted the job")
-        return Verdict(None, "being submitted")
+            return Decision("NOT_SUBMITTED", "the submitter ended before Ray accepted the job")
+        return Decision(None, "being submitted")
     message = _short(seen.message)
     if seen.status == "STOPPED":
-        return Verdict("STOPPED", message or "stopped")
+        return Decision("STOPPED", message or "stopped")
     if seen.status == "FAILED":
-        return Verdict("FAILED", message or "Ray says FAILED and gives no reason")
+        return Decision("FAILED", message or "Ray says FAILED and gives no reason")
     if seen.status == "SUCCEEDED":
-        # Success is the runner's to claim, with its evidence: an entrypoint that ended well without a result is none.
-        return Verdict("FAILED", "Ray says SUCCEEDED but the job runner left no result")
+        # Only the runner can record success, with its evidence; an entrypoint that ended well without a result is a failure.
+        return Decision("FAILED", "Ray says SUCCEEDED but the job runner left no result")
     if seen.status == "RUNNING":
-        return Verdict(None, "" if state == "RUNNING" else "Ray says RUNNING")
-    return Verdict(None, f"Ray says {seen.status}" + (f": {message}" if message else ""))
+        return Decision(None, "" if state == "RUNNING" else "Ray says RUNNING")
+    return Decision(None, f"Ray says {seen.status}" + (f": {message}" if message else ""))
 
 
 def settle(folder: JobFolder, result: Result, api: RayApi | None) -> Result:
-    """``result`` as far as it can be known: an ending that the folder lacks is written to it.
+    """Return ``result``, completed by Ray's answer; write an ending that the folder lacks.
 
-    A job that goes on comes back with a note in ``reason`` (not written). Costs one REST call, and ``GRACE_S`` seconds only
-    before an ending is written. Never raises for a Ray that does not answer.
+    The result of a job that is still running gets a note in ``reason``, which is not written. This costs one REST call, and
+    ``GRACE_S`` seconds before an ending is written. A Ray that does not answer raises nothing.
     """
     if result.ended:
         return result
@@ -95,28 +94,28 @@ def settle(folder: JobFolder, result: Result, api: RayApi | None) -> Result:
             record = api.job(folder.submission_id) or {}
             seen = Seen(True, record.get("status"), record.get("message") or "")
             if not record and (address := submitted_to(folder)) not in ("", api.address):
-                # Clusters can share a root: this Ray's not knowing the job says nothing about another's.
+                # Clusters can share a root: only the Ray that the job was submitted to can know it.
                 seen = Seen(False, message=f"it was submitted to another Ray, at {address}")
         except (MvpError, OSError) as error:
             seen = Seen(False, message=str(error))
-    verdict = decide(result.state, seen, _submitter(folder), _age_s(result.claimed_at))
-    if verdict.ending is None:
-        return msgspec.structs.replace(result, reason=verdict.reason or result.reason)
+    decision = decide(result.state, seen, _submitter(folder), _age_s(result.claimed_at))
+    if decision.ending is None:
+        return msgspec.structs.replace(result, reason=decision.reason or result.reason)
     try:
         before = job_folder.read(folder)
         time.sleep(GRACE_S)
         current = job_folder.read(folder)
     except BadInput:
-        return result  # the folder was removed meanwhile: there is nothing to write to
+        return result  # the folder was removed meanwhile
     if current.ended or current != before:
         return current
-    ended = _ended(folder, current, verdict, record)
+    ended = _ended(folder, current, decision, record)
     job_folder.write(folder, ended)
     return ended
 
 
 def submitted_to(folder: JobFolder) -> str:
-    """The dashboard address in ``submit_cmd.txt``; empty when that was never written."""
+    """Return the dashboard address in ``submit_cmd.txt``; empty when that was never written."""
     try:
         words = shlex.split(folder.submit_cmd.read_text())
         return words[words.index("--address") + 1].rstrip("/")
@@ -124,13 +123,13 @@ def submitted_to(folder: JobFolder) -> str:
         return ""
 
 
-def _ended(folder: JobFolder, result: Result, verdict: Verdict, record: dict[str, Any]) -> Result:
+def _ended(folder: JobFolder, result: Result, decision: Decision, record: dict[str, Any]) -> Result:
     step, data = metrics.tail(folder.metrics)
     end_ms = record.get("end_time")
     return msgspec.structs.replace(
         result,
-        state=verdict.ending,
-        reason=verdict.reason,
+        state=decision.ending,
+        reason=decision.reason,
         exit_code=record.get("driver_exit_code"),
         ended_at=moment_of(end_ms / 1000) if end_ms else now(),
         driver_node_id=result.driver_node_id or record.get("driver_node_id"),
@@ -140,7 +139,7 @@ def _ended(folder: JobFolder, result: Result, verdict: Verdict, record: dict[str
 
 
 def _submitter(folder: JobFolder) -> Submitter:
-    """Whether the process that claimed the folder lives; only its own host can tell."""
+    """Return whether the process that claimed the folder is alive, as far as this host can know."""
     try:
         source = json.loads(folder.provenance.read_bytes())["submitted_from"]
         if source["hostname"] != socket.gethostname():
@@ -160,9 +159,9 @@ def _age_s(claimed_at: str) -> float:
 
 
 def _short(message: str) -> str:
-    """One line: of the log that Ray appends to a failed entrypoint's message, only the end (the rest is in logs/driver.log)."""
-    what, appended, log = message.partition(", last available logs")
+    """Return one line; of the log that Ray appends to a failed entrypoint's message only the end (all is in logs/driver.log)."""
+    text, appended, log = message.partition(", last available logs")
     if appended:
-        what += ": " + log.strip().rpartition("\n")[2]
-    what = " ".join(what.split())
-    return what if len(what) <= REASON_LENGTH else f"…{what[-REASON_LENGTH:]}"
+        text += ": " + log.strip().rpartition("\n")[2]
+    text = " ".join(text.split())
+    return text if len(text) <= REASON_LENGTH else f"…{text[-REASON_LENGTH:]}"

@@ -18,6 +18,9 @@ def _verify(args: argparse.Namespace) -> int:
     import json
     import shutil
 
+    import msgspec
+
+    from ..base import verdict
     from ..cluster import ray_api
     from ..proof import definition_of_done, verify
     from ..record import job_folder, reconcile
@@ -35,25 +38,26 @@ def _verify(args: argparse.Namespace) -> int:
     if args.json:
         found = {"passed": passed, "jobs": [report.to_builtins() for report in reports]}
         if lines:
-            found["definition_of_done"] = [line.to_builtins() for line in lines]
+            found["definition_of_done"] = msgspec.to_builtins(lines)
         print(json.dumps(found))
     else:
         width = shutil.get_terminal_size((160, 24)).columns
         print("\n".join(verify.table(report, width) for report in reports))
         print(verify.counts(reports))
         if lines:
-            print(verify.rows("Definition of Done", lines, width))
+            print(verdict.table(lines, width, "Definition of Done"))
     return 0 if passed else 1
 
 
 def _verify_versions(args: argparse.Namespace) -> int:
     import shutil
 
-    from ..proof import verify, versions
+    from ..proof import two_versions, verify
+    from ..proof.evidence import Job
     from ..record import job_folder
 
     folders = [job(submission_id)[1] for submission_id in args.ids]
-    reports = versions.verdict([verify.Job(folder, job_folder.read(folder)) for folder in folders])
+    reports = two_versions.verdict([Job(folder, job_folder.read(folder)) for folder in folders])
     width = shutil.get_terminal_size((160, 24)).columns
     print("\n".join(verify.table(report, width) for report in reports))
     print(verify.counts(reports))

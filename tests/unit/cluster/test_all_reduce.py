@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from mvp_helpers.base import processes
+from mvp_helpers.base.verdict import Check
 from mvp_helpers.cluster import all_reduce, prereq
 from mvp_helpers.cluster.all_reduce import MIB, Outcome
 from mvp_helpers.cluster.cluster_file import Cluster
@@ -74,7 +75,7 @@ def test_a_worker_that_finds_nobody_names_whom_it_sought_and_where(cluster: Clus
 
 def test_the_row_names_every_worker_that_failed_or_did_not_answer(cluster: Cluster) -> None:
     row = prereq.all_reduce_check(cluster, [Outcome(name="worker-0", problem="no way")])
-    assert (row.ok, row.found) == (False, "worker-0: no way; worker-1: no answer")
+    assert (row.verdict, row.reason) == ("Blocked", "worker-0: no way; worker-1: no answer")
 
 
 def test_the_row_shows_the_largest_size_and_holds_all(cluster: Cluster) -> None:
@@ -82,12 +83,12 @@ def test_the_row_shows_the_largest_size_and_holds_all(cluster: Cluster) -> None:
     both = [Outcome(name=name, backend="nccl", processes=8) for name in ("worker-0", "worker-1")]
     both[0].sizes = sizes
     row = prereq.all_reduce_check(cluster, both)
-    assert row.ok and row.sizes == sizes
-    assert row.found == ("256 MiB over n = 8 processes (nccl): algorithm 26.84 GB/s, bus 46.98 GB/s (algorithm × 2(n-1)/n)")
-    assert "sizes" not in msgspec.to_builtins(prereq.Check(what="x", ok=True, found=""))
+    assert isinstance(row, prereq.Measured) and row.verdict == "Pass" and row.sizes == sizes
+    assert row.reason == ("256 MiB over n = 8 processes (nccl): algorithm 26.84 GB/s, bus 46.98 GB/s (algorithm × 2(n-1)/n)")
+    assert "sizes" not in msgspec.to_builtins(Check("x", "Pass"))
 
 
 def test_one_process_has_nobody_to_add_up_with(cluster: Cluster, replace: Callable[..., Cluster]) -> None:
     alone = replace(cluster, hosts=cluster.hosts[:2])
     row = prereq.all_reduce_check(alone, [Outcome(name="worker-0", processes=1, sizes=[all_reduce.bandwidth(1, 1.0, 1)])])
-    assert row.ok and row.info
+    assert row.verdict == "Skipped" and row.reason

@@ -1,9 +1,10 @@
-"""Script 00's decision: each thing that can be wrong on a host turns exactly its own row into a ✗."""
+"""Script 00's decision: each thing that can be wrong on a host makes exactly its own check Blocked."""
 
 from __future__ import annotations
 
 import pytest
 
+from mvp_helpers.base import verdict
 from mvp_helpers.cluster import prereq
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.cluster.prereq import GIB, Facts
@@ -30,14 +31,14 @@ def failed(
 ) -> list[str]:
     names = [fact.name for fact in facts]
     second = [Facts(name=name, sees=(sees or {}).get(name, names)) for name in names]
-    return [check.what for check in prereq.decide(cluster, facts, second, tools) if not check.ok]
+    return [check.name for check in prereq.decide(cluster, facts, second, tools) if check.verdict == "Blocked"]
 
 
 def all_hosts() -> list[Facts]:
     return [host("head"), host("worker-0"), host("worker-1")]
 
 
-def test_a_good_cluster_has_no_cross(cluster: Cluster) -> None:
+def test_no_check_of_a_good_cluster_is_blocked(cluster: Cluster) -> None:
     assert failed(cluster, all_hosts()) == []
 
 
@@ -56,11 +57,11 @@ def test_a_good_cluster_has_no_cross(cluster: Cluster) -> None:
         ({"clock": 2000.0}, ["clocks agree"]),
     ],
 )
-def test_one_wrong_thing_is_one_cross(cluster: Cluster, change: dict[str, object], rows: list[str]) -> None:
+def test_one_wrong_thing_is_one_blocked_check(cluster: Cluster, change: dict[str, object], rows: list[str]) -> None:
     assert failed(cluster, [host("head"), host("worker-0"), host("worker-1", **change)]) == rows
 
 
-def test_missing_verl_is_the_heads_matter(cluster: Cluster) -> None:
+def test_missing_verl_blocks_only_the_head(cluster: Cluster) -> None:
     facts = [host("head", code_problem="the package verl is not installed"), *all_hosts()[1:]]
     assert failed(cluster, facts) == ["head: verl code"]
 
@@ -79,16 +80,16 @@ def test_a_missing_tool_is_named(cluster: Cluster) -> None:
     assert failed(cluster, all_hosts(), tools=TOOLS | {"git": ""}) == ["git here"]
 
 
-def test_the_table_says_what_to_do_for_each_cross(cluster: Cluster) -> None:
+def test_the_table_says_what_to_do_for_each_blocked_check(cluster: Cluster) -> None:
     facts = [host("head", disk_free=0), *all_hosts()[1:]]
     second = [Facts(name=fact.name, sees=[other.name for other in facts]) for fact in facts]
-    lines = prereq.table(prereq.decide(cluster, facts, second, TOOLS)).splitlines()
+    lines = verdict.table(prereq.decide(cluster, facts, second, TOOLS), 200).splitlines()
     at = next(index for index, line in enumerate(lines) if line.startswith("✗"))
     assert "free disk" in lines[at] and "→ free some disk space" in lines[at + 1]
     assert sum(line.startswith("✗") for line in lines) == 1
 
 
-def test_a_real_host_tells_its_facts_and_sees_its_canary(cluster: Cluster) -> None:
+def test_a_real_host_reports_its_facts_and_sees_its_canary(cluster: Cluster) -> None:
     facts = prereq.host_facts(cluster, "head", "t")
     assert facts.shared_root_problem == "" and facts.memory_total > GIB and facts.python.startswith("3.")
     assert prereq.canaries(cluster, "head", "t").sees == ["head"]

@@ -8,14 +8,16 @@ import pytest
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder
+from mvp_helpers.base.verdict import Check, Evidence
 from mvp_helpers.proof import definition_of_done, verify
-from mvp_helpers.proof.verify import Check, Report
+from mvp_helpers.proof.verify import Report
 
 
 def report(name: str, **changed: str) -> Report:
     """A job of the workload that its name begins with; every check passes but those named (``_`` for a space)."""
     verdicts = {check: "Pass" for check in verify.CHECKS} | {check.replace("_", " "): to for check, to in changed.items()}
-    checks = [Check(check, verdict, f"evidence of {check}") for check, verdict in verdicts.items()]  # type: ignore[arg-type]
+    lines = [Evidence("result.json", 3, "x")]
+    checks = [Check(check, verdict, f"evidence of {check}", lines) for check, verdict in verdicts.items()]  # type: ignore[arg-type]
     return Report(JobFolder(Path("/jobs") / name), name.partition("-")[0], checks)
 
 
@@ -23,8 +25,8 @@ def verdicts(*reports: Report) -> dict[str, str]:
     return {line.name.partition(" ")[0]: line.verdict for line in definition_of_done.judge(reports)}
 
 
-def evidence(line: str, *reports: Report) -> str:
-    return next(check.evidence for check in definition_of_done.judge(reports) if check.name.startswith(line))
+def reason(line: str, *reports: Report) -> str:
+    return next(check.reason for check in definition_of_done.judge(reports) if check.name.startswith(line))
 
 
 def test_every_line_of_the_plan_is_there_once_and_names_checks_that_exist() -> None:
@@ -35,14 +37,19 @@ def test_every_line_of_the_plan_is_there_once_and_names_checks_that_exist() -> N
 def test_all_pass_when_every_check_of_every_job_does() -> None:
     jobs = [report("ppo-1"), report("ppo-2"), report("grpo-1"), report("sft-1")]
     assert set(verdicts(*jobs).values()) == {"Pass"}
-    assert evidence("5.1.2", *jobs) == "sft-1 and 3 more: evidence of driver on a worker"
-    assert evidence("5.2.1", *jobs) == "grpo-1: evidence of running; evidence of succeeded; evidence of metrics"
+    assert reason("5.1.2", *jobs) == "sft-1 and 3 more: evidence of driver on a worker"
+    assert reason("5.2.1", *jobs) == "grpo-1: evidence of running; evidence of succeeded; evidence of metrics"
+
+
+def test_the_evidence_of_a_line_names_the_job_it_is_from() -> None:
+    [line] = [check for check in definition_of_done.judge([report("ppo-1"), report("ppo-2")]) if check.name.startswith("5.1.2")]
+    assert line.evidence == [Evidence("/jobs/ppo-2/result.json", 3, "x")]
 
 
 def test_one_job_that_fails_a_check_fails_its_lines_and_no_others() -> None:
     found = verdicts(report("ppo-1"), report("grpo-1", checkpoints="Fail"), report("sft-1"))
     assert {line for line, verdict in found.items() if verdict == "Fail"} == {"5.1.5", "5.2.2"}
-    assert evidence("5.1.5", report("ppo-1"), report("grpo-1", checkpoints="Fail")) == (
+    assert reason("5.1.5", report("ppo-1"), report("grpo-1", checkpoints="Fail")) == (
         "grpo-1: checkpoints: evidence of checkpoints"
     )
 
@@ -55,7 +62,7 @@ def test_a_check_that_applied_to_some_jobs_only_counts_where_it_did() -> None:
 
 def test_a_line_without_a_job_is_skipped_with_the_reason() -> None:
     assert verdicts(report("ppo-1"))["5.2.3"] == "Skipped"
-    assert evidence("5.2.3", report("ppo-1")) == "no sft job among those given"
+    assert reason("5.2.3", report("ppo-1")) == "no sft job among those given"
 
 
 def test_a_check_that_does_not_exist_is_named() -> None:

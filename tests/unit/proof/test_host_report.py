@@ -188,9 +188,9 @@ def test_a_part_that_fails_costs_only_itself(
 
 def test_a_report_goes_nowhere_but_into_a_bundle_of_that_job(cluster: Cluster, folder: JobFolder, tmp_path: Path) -> None:
     for place in (tmp_path, folder.debug / "none", folder.config):
-        with pytest.raises(BadInput, match="is no debug bundle"):
+        with pytest.raises(BadInput, match="is not a debug bundle"):
             host_report.take(cluster, "worker-0", folder, place)
-        with pytest.raises(BadInput, match="is no debug bundle"):
+        with pytest.raises(BadInput, match="is not a debug bundle"):
             archive.pack(cluster, folder, place)
     with pytest.raises(BadInput, match="has no host"):
         host_report.take(cluster, "nobody", folder, folder.debug / "B")

@@ -13,16 +13,20 @@ from typing import Any
 import msgspec
 import pytest
 from fake_ray import HEAD_ID, STATUS_TEXT, WORKER_0_ID, WORKER_1_ID, job_record, node_rows
+from saved_checkpoints import save
 
 from mvp_helpers import cli
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.times import moment_of, now
 from mvp_helpers.cluster.cluster_file import load as load_cluster
-from mvp_helpers.plan import checkpoints, plan
+from mvp_helpers.plan import plan
 from mvp_helpers.plan.plan import Plan
 from mvp_helpers.proof import verify
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
+from mvp_helpers.trainers import verl_checkpoints
+from mvp_helpers.trainers.checkpoint import Resume
+from mvp_helpers.trainers.verl_checkpoints import RL, TRACKER
 
 STEPS, SAVE_FREQ = 25, 10
 JOB_ID = "03000000"
@@ -105,8 +109,7 @@ def good_job(shared: SharedRoot, name: str) -> JobFolder:
     line = '{"step":%d,"data":{"critic/score/mean":0.5,"actor/pg_loss":-1e-3}}\n'
     folder.metrics.write_text("".join(line % step for step in range(1, STEPS + 1)))
     for step in (10, 20, 25):
-        (folder.checkpoints / f"global_step_{step}" / "actor").mkdir(parents=True)
-        (folder.checkpoints / f"global_step_{step}" / "actor" / "model.pt").write_bytes(b"weights")
+        save(folder.checkpoints, step, ("actor",))
     for at, event in enumerate(("submitted", "started", "succeeded")):
         write_bundle(folder, event, at)
     change_result(
@@ -170,7 +173,7 @@ def pair(tmp_path: Path) -> tuple[JobFolder, JobFolder]:
 
 def verdicts(*folders: JobFolder) -> list[dict[str, tuple[str, str]]]:
     reports = verify.verify([(folder, job_folder.read(folder)) for folder in folders])
-    return [{check.name: (check.verdict, check.evidence) for check in report.checks} for report in reports]
+    return [{check.name: (check.verdict, check.reason) for check in report.checks} for report in reports]
 
 
 def test_everything_passes_on_truthful_evidence(pair: tuple[JobFolder, JobFolder]) -> None:
@@ -222,10 +225,12 @@ def goes_on(folder: JobFolder) -> None:
     change_plan(
         folder,
         argv=["python3", "-m", "verl.trainer.main_ppo", f"trainer.default_local_dir={folder.checkpoints}", *overrides],
-        resume=checkpoints.Resume(**resume),
+        resume=Resume(**resume),
     )
     change_json(folder.provenance, "resumed_from", value={**resume, "lineage": [{"submission_id": "first", "step": 10}]})
 
+
+SHARD = "global_step_10/actor/model_world_size_2_rank_1.pt"
 
 # What is doctored, the check that must fail (alone), and what its evidence must name.
 DOCTORED: list[tuple[str, Doctor, str, str]] = [
@@ -358,9 +363,9 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
     ("started before the claim", lambda f: change_result(f, started_at=moment_of(time.time() - 60)), "own folder", "started_at"),
     (
         "an older checkpoint",
-        lambda f: old(f.checkpoints / "global_step_10/actor/model.pt"),
+        lambda f: old(f.checkpoints / SHARD),
         "nothing older in it",
-        "global_step_10/actor/model.pt",
+        SHARD,
     ),
     ("older metrics", lambda f: old(f.metrics), "nothing older in it", "metrics.jsonl is 3"),
     ("an older log", lambda f: old(f.driver_log), "nothing older in it", "logs/driver.log"),
@@ -397,10 +402,10 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
     ("a checkpoint missing", lambda f: shutil.rmtree(f.checkpoints / "global_step_10"), "checkpoints", "steps 20, 25"),
     ("a checkpoint too many", lambda f: (f.checkpoints / "global_step_7").mkdir(), "checkpoints", "expected 10, 20, 25"),
     (
-        "an empty checkpoint",
-        lambda f: (f.checkpoints / "global_step_20/actor/model.pt").write_bytes(b""),
+        "an empty shard",
+        lambda f: (f.checkpoints / SHARD).write_bytes(b""),
         "checkpoints",
-        "step_20 is empty",
+        "checkpoints/global_step_10 is not whole: actor/model_world_size_2_rank_1.pt is cut short or damaged (0 bytes)",
     ),
     ("a checkpoint outside", link_outside, "checkpoints", "leads out of the job folder"),
     ("another save_freq", lambda f: change_plan(f, save_freq=5), "checkpoints", "expected 5, 10, 15, 20, 25"),
@@ -603,9 +608,86 @@ def test_the_command_exits_0_only_when_nothing_failed(
     assert run(tmp_path, monkeypatch, "first", "second", "--json") == 1
     found = json.loads(capsys.readouterr().out)
     assert found["passed"] is False and [job["passed"] for job in found["jobs"]] == [True, False]
-    assert {"check": "code from code_path", "verdict": "Fail", "evidence": "precheck.json is missing"} in found["jobs"][1][
-        "checks"
-    ]
+    [check] = [check for check in found["jobs"][1]["checks"] if check["name"] == "code from code_path"]
+    assert (check["verdict"], check["reason"], check["evidence"]) == ("Fail", "precheck.json is missing", [])
+    [metrics] = [check for check in found["jobs"][0]["checks"] if check["name"] == "metrics"]
+    assert list(metrics) == ["name", "verdict", "reason", "evidence", "seconds", "hint"] and metrics["seconds"] >= 0
+    last = {"file": "metrics.jsonl", "line": 25, "text": pair[0].metrics.read_text().splitlines()[-1]}
+    assert [place["line"] for place in metrics["evidence"]] == [1, 25] and metrics["evidence"][1] == last
+
+
+def test_every_check_that_passes_cites_lines_that_are_there(pair: tuple[JobFolder, JobFolder]) -> None:
+    reports = verify.verify([(folder, job_folder.read(folder)) for folder in pair])
+    for check in reports[1].checks:
+        assert check.verdict == "Pass" and check.evidence, check
+        for evidence in check.evidence:
+            file = pair[1].path / evidence.file
+            assert file.exists(), evidence
+            if evidence.line is not None:
+                assert evidence.text in file.read_text().splitlines()[evidence.line - 1], evidence
+
+
+@pytest.mark.parametrize(
+    ("doctor", "check", "line"),
+    [
+        (lambda f: change_text(f.metrics, '{"step":3,"data"', '{"st'), "metrics", "metrics.jsonl:3: "),
+        (lambda f: change_result(f, state="FAILED", exit_code=1), "succeeded", 'result.json:4: "state": "FAILED"'),
+        (
+            lambda f: change_text(f.driver_log, "=codeA", "=codeB"),
+            "code from code_path",
+            "driver.log:2: MVP_PRECHECK_MARKER=codeB",
+        ),
+        (lambda f: old(f.checkpoints / SHARD), "nothing older in it", f"{SHARD}: 3"),
+    ],
+)
+def test_a_check_that_fails_cites_the_line_that_decides(
+    pair: tuple[JobFolder, JobFolder], doctor: Doctor, check: str, line: str
+) -> None:
+    doctor(pair[1])
+    reports = verify.verify([(folder, job_folder.read(folder)) for folder in pair])
+    [failed] = [found for found in reports[1].checks if found.verdict == "Fail"]
+    assert failed.name == check and any(line in evidence.show() for evidence in failed.evidence), failed.evidence
+
+
+HALF_WRITTEN: list[tuple[str, Callable[[Path], Any]]] = [
+    ("a shard cut to 100 bytes", lambda p: os.truncate(p / "actor/optim_world_size_2_rank_0.pt", 100)),
+    ("a shard missing", lambda p: (p / "actor/optim_world_size_2_rank_1.pt").unlink()),
+    ("data.pt missing", lambda p: (p / "data.pt").unlink()),
+    ("the tracker names another step", lambda p: (p.parent / TRACKER).write_text("20")),
+]
+
+
+@pytest.mark.parametrize("breaks", [case[1] for case in HALF_WRITTEN], ids=[case[0] for case in HALF_WRITTEN])
+def test_nobody_takes_a_checkpoint_that_is_half_written(tmp_path: Path, breaks: Callable[[Path], Any]) -> None:
+    folder = good_job(SharedRoot(tmp_path), "first")
+    assert verdicts(folder)[0]["checkpoints"][0] == "Pass"
+    assert verl_checkpoints.last_whole(folder, RL).step == 25
+    assert verl_checkpoints.problem(folder.checkpoints, 25) == ""
+    breaks(folder.checkpoints / "global_step_25")
+    newest = verl_checkpoints.every(folder.checkpoints)[0]
+    assert newest.step == 25 and newest.problem
+    assert verdicts(folder)[0]["checkpoints"] == ("Fail", f"checkpoints/global_step_25 is not whole: {newest.problem}")
+    resume = verl_checkpoints.last_whole(folder, RL)
+    assert resume.step == 20 and resume.skipped == [f"global_step_25 is not whole: {newest.problem}"]
+    assert verl_checkpoints.problem(folder.checkpoints, 25) != ""
+
+
+def test_checkpoints_that_verl_removed_again_need_not_be_whole(tmp_path: Path) -> None:
+    folder = good_job(SharedRoot(tmp_path), "first")
+    shutil.rmtree(folder.checkpoints / "global_step_10/actor")  # verl leaves data.pt
+    assert verdicts(folder)[0]["checkpoints"][0] == "Fail"
+    change_plan(folder, argv=[*plan.read(folder).argv, "trainer.max_actor_ckpt_to_keep=2"])
+    assert verdicts(folder)[0]["checkpoints"][0] == "Pass"
+    shutil.rmtree(folder.checkpoints / "global_step_20/actor")
+    assert "global_step_20 is not whole: actor/ is missing" in verdicts(folder)[0]["checkpoints"][1]
+
+
+def test_a_workload_that_this_host_does_not_know_is_judged_by_the_layout_that_is_there(tmp_path: Path) -> None:
+    folder = good_job(SharedRoot(tmp_path), "first")
+    change_plan(folder, workload="mine")
+    assert verdicts(folder)[0]["checkpoints"][0] == "Pass"
+    (folder.checkpoints / "global_step_25/data.pt").unlink()
+    assert verdicts(folder)[0]["checkpoints"][0] == "Fail"
 
 
 @pytest.mark.parametrize("name", ["nope", "../first", ".index", "", "x" * 300])

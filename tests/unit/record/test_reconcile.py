@@ -22,7 +22,7 @@ from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.times import moment_of
 from mvp_helpers.record import job_folder, reconcile
 from mvp_helpers.record.job_folder import TERMINAL, Result, State
-from mvp_helpers.record.reconcile import Seen, Submitter, Verdict, decide
+from mvp_helpers.record.reconcile import Decision, Seen, Submitter, decide
 
 GONE = "the Ray cluster that ran it is gone"
 NEVER = "the submitter ended before Ray accepted the job"
@@ -44,20 +44,20 @@ SEEN = {
 def test_every_combination_has_the_one_true_decision(state: State, seen: str, submitter: Submitter, age: float) -> None:
     verdict = decide(state, SEEN[seen], submitter, age)
     lost = {"alive": False, "gone": age > 15, "unknown": age > 60}[submitter]
-    expected: Verdict
+    expected: Decision
     if state in TERMINAL:
-        expected = Verdict(None)
+        expected = Decision(None)
     elif seen == "unknown" and state == "CLAIMED":
-        expected = Verdict("NOT_SUBMITTED", NEVER) if lost else Verdict(None, "being submitted")
+        expected = Decision("NOT_SUBMITTED", NEVER) if lost else Decision(None, "being submitted")
     else:
         expected = {
-            "silent": Verdict(None, "as the job folder says; refused"),
-            "unknown": Verdict("FAILED", GONE),
-            "pending": Verdict(None, "Ray says PENDING: waiting"),
-            "running": Verdict(None, "" if state == "RUNNING" else "Ray says RUNNING"),
-            "stopped": Verdict("STOPPED", "stopped"),
-            "failed": Verdict("FAILED", "boom"),
-            "succeeded": Verdict("FAILED", "Ray says SUCCEEDED but the job runner left no result"),
+            "silent": Decision(None, "as the job folder says; refused"),
+            "unknown": Decision("FAILED", GONE),
+            "pending": Decision(None, "Ray says PENDING: waiting"),
+            "running": Decision(None, "" if state == "RUNNING" else "Ray says RUNNING"),
+            "stopped": Decision("STOPPED", "stopped"),
+            "failed": Decision("FAILED", "boom"),
+            "succeeded": Decision("FAILED", "Ray says SUCCEEDED but the job runner left no result"),
         }[seen]
     assert verdict == expected
 

@@ -14,9 +14,10 @@ from toys import plan_of
 from mvp_helpers.base import files
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
+from mvp_helpers.job.two_versions import MODULE
 from mvp_helpers.plan import plan, snapshot
-from mvp_helpers.proof import versions
-from mvp_helpers.proof.verify import Job
+from mvp_helpers.proof import two_versions
+from mvp_helpers.proof.evidence import Job
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
 
@@ -40,10 +41,10 @@ def job(shared: SharedRoot, code_path: Path, name: str, beside: str, began: int,
     folder.resolved.write_text(plan.to_yaml(the_plan))
     folder.provenance.write_text(json.dumps({"hosts": [{"role": "worker", "ip": ip} for ip in IPS]}))
     folder.driver_log.write_text(f"MVP_PRECHECK_MARKER={code_path.name}\n")
-    file = code_path / versions.FILE
+    file = code_path / two_versions.FILE
     look = {
-        "modules": {versions.MODULE: str(file)},
-        "sha256": {versions.MODULE: files.sha256(file)},
+        "modules": {MODULE: str(file)},
+        "sha256": {MODULE: files.sha256(file)},
         "marker": code_path.name,
         "errors": {},
     }
@@ -61,9 +62,9 @@ def pair(shared: SharedRoot) -> tuple[JobFolder, JobFolder]:
 
 
 def failed(pair: tuple[JobFolder, JobFolder]) -> dict[str, str]:
-    """What does not pass in the first job's report, with its evidence."""
-    reports = versions.verdict([Job(folder, job_folder.read(folder)) for folder in pair])
-    return {check.name: check.evidence for check in reports[0].checks if check.verdict != "Pass"}
+    """What does not pass in the first job's report, with the reason."""
+    reports = two_versions.verdict([Job(folder, job_folder.read(folder)) for folder in pair])
+    return {check.name: check.reason for check in reports[0].checks if check.verdict != "Pass"}
 
 
 def test_two_jobs_with_their_own_code_at_the_same_time_pass(pair: tuple[JobFolder, JobFolder]) -> None:
@@ -94,7 +95,7 @@ def test_the_others_marker_fails(pair: tuple[JobFolder, JobFolder]) -> None:
 @pytest.mark.parametrize("what", ["modules", "sha256", "marker"])
 def test_another_file_in_the_driver_or_in_any_worker_fails(pair: tuple[JobFolder, JobFolder], row: int, what: str) -> None:
     evidence = json.loads((pair[0].path / "versions.json").read_bytes())
-    evidence["seen"][row][what] = "other" if what == "marker" else {versions.MODULE: "other"}
+    evidence["seen"][row][what] = "other" if what == "marker" else {MODULE: "other"}
     files.write_json(pair[0].path / "versions.json", evidence)
     assert list(failed(pair)) == ["own file"]
 
@@ -113,5 +114,5 @@ def test_a_look_while_the_other_did_not_run_fails(pair: tuple[JobFolder, JobFold
 
 
 def test_anything_but_two_jobs_is_bad_input(pair: tuple[JobFolder, JobFolder]) -> None:
-    with pytest.raises(BadInput, match="1 jobs: two are compared"):
+    with pytest.raises(BadInput, match="expected exactly 2 job ids, got 1"):
         failed(pair[:1])  # type: ignore[arg-type]

@@ -1,0 +1,72 @@
+"""The shape of every check, its JSON form (described in docs/checks.md), and the table that shows checks to people.
+
+``00``, ``54``, the Definition of Done and the end-to-end steps, criteria and deliverables all report a ``Check``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+Verdict = Literal["Pass", "Fail", "Blocked", "Skipped", "Not requested"]
+SIGNS: dict[Verdict, str] = {"Pass": "✓", "Fail": "✗", "Blocked": "✗", "Skipped": "–", "Not requested": "–"}
+NARROWEST = 40
+"""Columns that a reason gets at least, however narrow the terminal is."""
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What a verdict rests on: a text, the file that holds it, and its line there."""
+
+    file: str
+    """Relative to the folder that the check is about (a job folder), or absolute; "" when the text comes from no file."""
+    line: int | None
+    """From 1; None when the evidence is the whole file."""
+    text: str
+
+    def show(self) -> str:
+        """``logs/driver.log:12: text``."""
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.text}" if place else self.text
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One check: whether something holds, why, and the evidence for it."""
+
+    name: str
+    verdict: Verdict
+    reason: str = ""
+    evidence: list[Evidence] = []
+    seconds: float = 0.0
+    """How long the check took."""
+    hint: str = ""
+    """What to do about it, where the check knows."""
+
+    @property
+    def met(self) -> bool:
+        return self.verdict not in ("Fail", "Blocked")
+
+
+def all_met(checks: Sequence[Check]) -> bool:
+    """Return whether no check is Fail or Blocked."""
+    return all(check.met for check in checks)
+
+
+def table(checks: Sequence[Check], width: int, title: str = "") -> str:
+    """Return a row for each check: sign, verdict, name, reason; below a check that is not met, its hint."""
+    import textwrap
+
+    longest = max((len(check.name) for check in checks), default=0)
+    word = max((len(check.verdict) for check in checks), default=0)
+    indent = "  " if title else ""
+    lines = [title] if title else []
+    for check in checks:
+        head = f"{indent}{SIGNS[check.verdict]} {check.verdict:<{max(word, 7)}}  {check.name:<{longest}}  "
+        room = max(NARROWEST, width - len(head))
+        texts = textwrap.wrap(check.reason, room, break_on_hyphens=False) or [""]
+        if check.hint and not check.met:
+            texts += textwrap.wrap(check.hint, room, initial_indent="→ ", subsequent_indent="  ", break_on_hyphens=False)
+        lines.append((head + texts[0]).rstrip())
+        lines += [" " * len(head) + text for text in texts[1:]]
+    return "\n".join(lines)

@@ -1,0 +1,123 @@
+"""Checks of what a job left: its ending, whole checkpoints, every step's metrics, and Ray snapshots of its moments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..base.errors import BadInput
+from ..plan import workloads
+from ..record import job_folder
+from ..trainers import verl_checkpoints
+from ..trainers.checkpoint import CheckpointLayout
+from .evidence import Job, Skip, inside, need
+
+SNAPSHOT_KINDS = ("ray_status.txt", "jobs.json", "nodes.json", "actors.json", "placement_groups.json")
+MOMENTS = {"submission": {"submitted"}, "start": {"started"}, "end": {state.lower() for state in job_folder.TERMINAL}}
+
+
+def ended_well(job: Job, _: Sequence[Job]) -> str:
+    """The job succeeded with exit code 0."""
+    result = job.result
+    job.cite(job.folder.result, '"state"')
+    job.cite(job.folder.result, '"exit_code"')
+    ending = f"result.json: state {result.state}, exit_code {result.exit_code}"
+    need(result.state == "SUCCEEDED" and result.exit_code == 0, ending + (f", {result.reason}" if result.reason else ""))
+    return ending
+
+
+def checkpoints(job: Job, _: Sequence[Job]) -> str:
+    """Every checkpoint that ``save_freq`` asks for is there, and every one that is kept is whole."""
+    if not job.trains:
+        raise Skip(f"workload '{job.plan.workload}' is not a trainer")
+    if not isinstance(save_freq := job.plan.save_freq, int):
+        raise Skip(f"resolved.yaml: save_freq is {save_freq}")
+    folder, last = job.folder.checkpoints, job.metrics.last
+    job.cite(job.folder.resolved, "save_freq:")
+    need(inside(folder, job.folder.path), f"checkpoints/ leads out of the job folder, to {folder.resolve()}")
+    saved = {checkpoint.step: checkpoint for checkpoint in verl_checkpoints.every(folder, _layout(job))}
+    # verl saves the last step too; SFT even when save_freq is off.
+    wanted = (
+        {step for step in range(job.plan.first_step, last + 1) if step == last or step % save_freq == 0}
+        if save_freq > 0
+        else {last} & saved.keys()
+    )
+    limit = verl_checkpoints.kept(job.given)
+    kept = set(sorted(wanted)[-limit:]) if limit else wanted
+    shown = f"checkpoints/: steps {ranges(saved)} (save_freq {save_freq}, last step {last})"
+    need(bool(last) and kept <= saved.keys() <= wanted, f"{shown}, expected {ranges(kept)}")
+    for step in sorted(kept):
+        checkpoint = saved[step]
+        path, problem = checkpoint.path, checkpoint.problem
+        job.cite_whole(path, problem or "whole")
+        need(inside(path, job.folder.path), f"checkpoints/{path.name} leads out of the job folder, to {path.resolve()}")
+        need(not problem, f"checkpoints/{path.name} is not whole: {problem}")
+    return shown
+
+
+def _layout(job: Job) -> CheckpointLayout | None:
+    try:
+        return workloads.load(job.plan.workload).checkpoint
+    except BadInput:  # a workload of the user's own that this host does not know
+        return None
+
+
+def metrics_whole(job: Job, _: Sequence[Job]) -> str:
+    """Every step that was to be trained is in the metrics file, and every value is finite."""
+    if not job.trains and not job.folder.metrics.exists():
+        raise Skip(f"workload '{job.plan.workload}' logs no metrics")
+    metrics, file = job.metrics, job.folder.metrics
+    for line in metrics.damaged[:1]:
+        job.cite_line(file, line)
+        need(False, f"metrics.jsonl: line {line} is not a step")
+    expected = job.result.steps_total or (job.precheck["steps_total"] if job.trains else None)
+    total, first = expected or metrics.last, job.plan.first_step
+    for step in dict.fromkeys((min(metrics.trained), metrics.last)) if metrics.trained else ():
+        job.cite_line(file, metrics.lines[step])
+    need(
+        bool(metrics.trained) and metrics.trained == list(range(first, total + 1)),
+        f"metrics.jsonl: steps {ranges(metrics.trained)}, expected {first}-{total}",
+    )
+    for step, data in metrics.steps.items():
+        # verl's file logger writes NaN and infinity as null.
+        if bad := [key for key, value in data.items() if not _finite(value)]:
+            job.cited = []
+            job.cite_line(file, metrics.lines[step])
+            need(False, f"metrics.jsonl: step {step}: {bad[0]} is {data[bad[0]]} ({len(bad)} values not finite)")
+    known = "as expected" if expected else "how many to expect was not known"
+    return f"metrics.jsonl: steps {first}-{total}, {known}; {sum(map(len, metrics.steps.values()))} values, all finite"
+
+
+def snapshots(job: Job, _: Sequence[Job]) -> str:
+    """There are debug bundles of the job's submission, start and end, each with two kinds of Ray snapshots or more."""
+    events: dict[str, int] = {}
+    for bundle in job.bundles:
+        kinds = [name for name in SNAPSHOT_KINDS if (bundle / name).is_file() and (bundle / name).stat().st_size]
+        events[bundle.name.partition("-")[2]] = len(kinds)
+        job.cite_whole(bundle, ", ".join(kinds) or "no Ray snapshots")
+        need(
+            len(kinds) >= 2,
+            f"debug/{bundle.name}: {len(kinds)} kinds of Ray snapshots ({', '.join(kinds) or 'none'}), expected 2",
+        )
+    shown = ", ".join(f"{event} {count} kinds" for event, count in events.items())
+    for moment, names in MOMENTS.items():
+        need(bool(names & events.keys()), f"debug/: no bundle of the job's {moment} ({shown or 'none at all'})")
+    return f"debug/: {shown}"
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_finite, value))
+    return isinstance(value, str) or (isinstance(value, (int, float)) and math.isfinite(value))
+
+
+def ranges(steps: Iterable[int]) -> str:
+    """Return ``1-9, 11`` for people."""
+    spans: list[list[int]] = []
+    for step in sorted(steps):
+        if spans and step == spans[-1][1] + 1:
+            spans[-1][1] = step
+        else:
+            spans.append([step, step])
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in spans) or "none"
