@@ -121,7 +121,7 @@ run() { # <command>...: run it; with --dry-run print it instead
 find_python() { # set PYTHON to the project's own interpreter, or else the machine's
   PYTHON=$PROJECT/.venv/bin/python
   [[ ! -x $PYTHON ]] || return 0
-  PYTHON=$(command -v python3) || die 3 'there is no python3 on this machine' 'install Python 3.10 or newer'
+  PYTHON=$(command -v python3) || die 3 'python3 is not installed on this machine' 'install Python 3.10 or newer'
   "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
     die 3 "$PYTHON is older than Python 3.10" 'MVP_PYTHON=/path/to/python3.12 ./scripts/12_install_py_deps.sh'
 }

@@ -57,6 +57,18 @@ $fence"
   assert_output '*README.md:1: exit code 2*no*README.md:4: not run: ./scripts/02_down.sh*README.md:8: exit code 3*4 blocks, 3 failed'
 }
 
+@test "every workload of the project can be planned" {
+  local file name spec
+  for file in "$PROJECT"/templates/workloads/*.yaml; do
+    name=$(basename "$file" .yaml)
+    spec=$PROJECT/templates/$name.json
+    [[ -e $spec ]] || spec=$BATS_TEST_TMPDIR/$name.json
+    [[ -e $spec ]] || printf '{"workload": "%s", "code_path": "common/code/verl/current"}' "$name" >"$spec"
+    run --separate-stderr 43_submit_jobspec.sh "$spec" --dry-run
+    [[ $status == 0 && $output == *"workload"*"$name"* ]] || fail "workload $name has no plan"
+  done
+}
+
 @test "docs without any example that runs are an error" {
   page 'No example.'
   run --separate-stderr examples "$BATS_TEST_TMPDIR"

@@ -253,11 +253,15 @@ def _located(host: Host, addresses: Mapping[str, str], here: str) -> Host:
     return msgspec.structs.replace(host, ip=ip, host="self" if host.name == here else host.host)
 
 
+SET_IT = 'eval "$(python3 -m mvp_helpers cluster NAME)", or use the numbered scripts'
+
+
 def from_environment() -> Cluster:
-    """Return the cluster that a script resolved, from ``MVP_CLUSTER_JSON``. Raises BadInput when it is not set."""
+    """Return the cluster that a script resolved, from ``MVP_CLUSTER_JSON``. Raises BadInput without a valid one."""
     text = os.environ.get("MVP_CLUSTER_JSON")
     if not text:
-        raise BadInput(
-            "MVP_CLUSTER_JSON is not set", hint='eval "$(python3 -m mvp_helpers cluster NAME)", or use the numbered scripts'
-        )
-    return msgspec.json.decode(text, type=Cluster)
+        raise BadInput("MVP_CLUSTER_JSON is not set", hint=SET_IT)
+    try:
+        return msgspec.json.decode(text, type=Cluster)
+    except msgspec.DecodeError as error:
+        raise BadInput(f"MVP_CLUSTER_JSON is not a resolved cluster file: {error}", hint=SET_IT) from None

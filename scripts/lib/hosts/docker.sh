@@ -7,7 +7,7 @@
 find_containers() { # set CONTAINERS, CONTAINER_IPS, IMAGES and IMAGE_IDS of the project's running containers, by host
   local out ids host id image image_id ip
   declare -gA CONTAINERS=() CONTAINER_IPS=() IMAGES=() IMAGE_IDS=()
-  command -v docker >/dev/null || die 3 'there is no docker on this machine' 'https://docs.docker.com/engine/install, or --cluster local'
+  command -v docker >/dev/null || die 3 'docker is not installed on this machine' 'https://docs.docker.com/engine/install, or --cluster local'
   out=$(docker ps -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT" 2>&1) || explain "docker ps" "$out"
   mapfile -t ids <<<"$out"
   [[ -n $out ]] || return 0

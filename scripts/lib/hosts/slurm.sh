@@ -41,7 +41,7 @@ job_state() { # print state and reason of the allocation in Slurm's words; GONE 
 
 hosts_up() {
   local state
-  command -v srun >/dev/null || [[ -n $DRY_RUN ]] || die 3 'there is no Slurm on this machine: no srun' 'a login node, or --cluster local'
+  command -v srun >/dev/null || [[ -n $DRY_RUN ]] || die 3 'Slurm is not installed on this machine: srun is missing' 'a login node, or --cluster local'
   if [[ -n $JOB && -z $DRY_RUN ]]; then
     state=$(job_state)
     case ${state%% *} in
@@ -197,9 +197,9 @@ read_here() ( # <host> [-i] -- <argv>...
 read_allocation
 # Ask Slurm only when a step has ended: the allocation may have reached its time limit or been cancelled.
 if [[ -n $JOB ]] && compgen -G "$STEPS/*/code" >/dev/null; then
-  slurm_says=$(job_state)
-  [[ $slurm_says == RUNNING* ]] || {
-    say "allocation $JOB has ended: $slurm_says"
+  allocation_state=$(job_state)
+  [[ $allocation_state == RUNNING* ]] || {
+    say "allocation $JOB has ended: $allocation_state"
     NODES=() ADDRESSES=()
   }
 fi

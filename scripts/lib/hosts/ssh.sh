@@ -30,20 +30,20 @@ hosts_up() {
 # On the host: print its address, after anything that its login shell prints; no address while this project is not deployed there.
 # The address that the ssh connection used is right, unless a forwarded port hides it.
 # shellcheck disable=SC2016
-LOOK='[ -x "$1" ] || { echo "blocked: $MVP_HOST: there is no interpreter $1 (python in the cluster file)" >&2; exit 3; }
+LOOK='[ -x "$1" ] || { echo "blocked: $MVP_HOST: the interpreter $1 does not exist (python in the cluster file)" >&2; exit 3; }
 printf "mvp-address "; [ -d "$2" ] || exit 0
 ip=$3; [ -n "$ip" ] || ip=${SSH_CONNECTION% *} ip=${ip##* }
 case $ip in "" | 127.0.0.1 | *:*) ip=unknown ;; esac
 echo "$ip"'
 
 check_host() { # <host>: check that it can be reached and has the interpreter, and record its address
-  local said ip=${FILE_IPS[NUMBERS[$1]]}
-  said=$(reach "$1" env "MVP_HOST=$1" /bin/sh -c "$LOOK" look "$CLUSTER_PYTHON" "$TOOLS_DIR" "$ip" </dev/null) || exit
-  [[ $said == 'mvp-address '* ]] || die 3 "$1: its shell prints at every command: '${said%%mvp-address *}'" \
+  local answer ip=${FILE_IPS[NUMBERS[$1]]}
+  answer=$(reach "$1" env "MVP_HOST=$1" /bin/sh -c "$LOOK" look "$CLUSTER_PYTHON" "$TOOLS_DIR" "$ip" </dev/null) || exit
+  [[ $answer == 'mvp-address '* ]] || die 3 "$1: its shell prints at every command: '${answer%%mvp-address *}'" \
     "at the top of ~/.bashrc on $1: [[ \$- == *i* ]] || return"
-  said=${said#mvp-address }
-  [[ $said != unknown ]] || said=$(helper_on "$1" own-address) || exit
-  printf '%s' "$said" >"$ADDRESSES/$1"
+  answer=${answer#mvp-address }
+  [[ $answer != unknown ]] || answer=$(helper_on "$1" own-address) || exit
+  printf '%s' "$answer" >"$ADDRESSES/$1"
 }
 
 check_host_again() { # <host>: now that the tools are deployed

@@ -1,4 +1,4 @@
-"""The cluster file: expanded, checked, and handed on to scripts and to the head without loss."""
+"""The cluster file: expanded, checked, and passed on to scripts and to the head without loss."""
 
 from __future__ import annotations
 
@@ -90,3 +90,7 @@ def test_the_head_reads_back_what_the_script_resolved(tmp_path: Path, monkeypatc
     monkeypatch.delenv("MVP_CLUSTER_JSON")
     with pytest.raises(BadInput, match="MVP_CLUSTER_JSON is not set"):
         cluster_file.from_environment()
+    for damaged in (loaded.to_json()[:-9], "[]", "{}"):
+        monkeypatch.setenv("MVP_CLUSTER_JSON", damaged)
+        with pytest.raises(BadInput, match="MVP_CLUSTER_JSON is not a resolved cluster file"):
+            cluster_file.from_environment()

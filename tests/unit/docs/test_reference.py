@@ -111,13 +111,12 @@ def test_no_page_names_a_variable_that_does_not_exist() -> None:
 
 
 def exit_codes() -> set[str]:
-    """Return every exit code that scripts and helper document for themselves: of the errors, of ``die`` and of the traps."""
-    common = (PROJECT / "scripts" / "lib" / "common.sh").read_text()
-    labels = re.search(r"labels=\((.*)\)", common)
-    assert labels
+    """Return every exit code that a script or an error of the helper names."""
     kinds = [errors.MvpError, *errors.MvpError.__subclasses__()]
-    trapped = re.findall(r"^trap 'exit (\d+)'", common, re.MULTILINE)
-    return {"0", *re.findall(r"\[(\d+)\]=", labels[1]), *trapped, *(str(kind.exit_code) for kind in kinds)}
+    scripts = [file.read_text() for file in (PROJECT / "scripts").rglob("*.sh")]
+    return {str(kind.exit_code) for kind in kinds} | {
+        code for text in scripts for code in re.findall(r"\b(?:die|exit) (\d+)\b", text)
+    }
 
 
 def test_every_exit_code_is_in_the_reference() -> None:
