@@ -39,7 +39,7 @@ echo "$ip"'
 check_host() { # <host>: check that it can be reached and has the interpreter, and record its address
   local answer ip=${FILE_IPS[NUMBERS[$1]]}
   answer=$(reach "$1" env "MVP_HOST=$1" /bin/sh -c "$LOOK" look "$CLUSTER_PYTHON" "$TOOLS_DIR" "$ip" </dev/null) || exit
-  [[ $answer == 'mvp-address '* ]] || die 3 "$1: its shell prints at every command: '${answer%%mvp-address *}'" \
+  [[ $answer == 'mvp-address '* ]] || die 3 "$1: its shell prints at every command: '${answer%%$'\n'*}'" \
     "at the top of ~/.bashrc on $1: [[ \$- == *i* ]] || return"
   answer=${answer#mvp-address }
   [[ $answer != unknown ]] || answer=$(helper_on "$1" own-address) || exit
