@@ -16,7 +16,7 @@ NEEDS = re.compile(r"<!-- needs (.+) -->\n+$")
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 VARIABLE = re.compile(r"\bMVP_[A-Z0-9_]*[A-Z0-9]\b")
-COMMON_OPTIONS = {"--cluster", "--dry-run", "--help"}
+COMMON_OPTIONS = {"--cluster", "--dry-run", "--help", "-h"}
 
 
 @dataclass(frozen=True)
@@ -124,17 +124,25 @@ def scripts() -> list[str]:
     return sorted(file.name for file in (PROJECT / "scripts").glob("*.sh"))
 
 
-def header(script: str) -> str:
+def script_text(script: str) -> str:
+    """Return the text of a script that people run."""
+    return (PROJECT / "scripts" / script).read_text()
+
+
+def header(text: str) -> str:
     """Return the help of a script: its header comment."""
-    lines = (PROJECT / "scripts" / script).read_text().splitlines()
-    return "\n".join(line for line in lines[: next(at for at, line in enumerate(lines) if not line.startswith("#"))])
+    lines = text.splitlines()
+    return "\n".join(lines[: next(at for at, line in enumerate(lines) if not line.startswith("#"))])
 
 
-def parsed_options(script: str) -> set[str]:
-    """Return the options that a script accepts, without those that all scripts accept."""
-    text = (PROJECT / "scripts" / script).read_text()
-    calls = re.findall(r"^(?:parse_options|own=)(.*)$", text, re.MULTILINE)
-    return {option for call in calls for option in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", call)}
+def options_in(text: str) -> set[str]:
+    """Return every word of ``text`` that is an option."""
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", text))
+
+
+def accepted_options(text: str) -> set[str]:
+    """Return the options that a script with this text accepts, without those that all scripts accept."""
+    return options_in("\n".join(re.findall(r"^(?:parse_options|own=)(.*)$", text, re.MULTILINE)))
 
 
 def targets(makefile: str) -> set[str]:
