@@ -124,6 +124,11 @@ def scripts() -> list[str]:
     return sorted(file.name for file in (PROJECT / "scripts").glob("*.sh"))
 
 
+def no_problems(problems: list[str]) -> None:
+    """Fail with all problems, one on each line."""
+    assert not problems, "\n" + "\n".join(problems)
+
+
 def script_text(script: str) -> str:
     """Return the text of a script that people run."""
     return (PROJECT / "scripts" / script).read_text()

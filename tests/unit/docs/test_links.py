@@ -7,7 +7,7 @@ from pathlib import Path
 
 import doc_pages
 import pytest
-from doc_pages import Page
+from doc_pages import Page, no_problems
 
 from mvp_helpers.base.project import PROJECT
 
@@ -51,7 +51,7 @@ def missing_files(page: Page, root: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", doc_pages.pages(), ids=lambda page: page.name)
 def test_every_link_and_every_named_file_exists(page: Page) -> None:
-    assert broken_links(page, PROJECT) + missing_files(page, PROJECT) == []
+    no_problems(broken_links(page, PROJECT) + missing_files(page, PROJECT))
 
 
 def test_every_page_is_linked_from_the_readme() -> None:

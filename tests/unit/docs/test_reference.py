@@ -9,7 +9,7 @@ import doc_pages
 import msgspec
 import pytest
 import yaml
-from doc_pages import COMMON_OPTIONS, Page
+from doc_pages import COMMON_OPTIONS, Page, no_problems
 
 from mvp_helpers.base import errors
 from mvp_helpers.base.project import PROJECT
@@ -63,7 +63,7 @@ def unknown_commands(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("page", doc_pages.pages(), ids=lambda page: page.name)
 def test_every_script_option_and_target_that_a_page_names_exists(page: Page) -> None:
-    assert unknown_commands(page) == []
+    no_problems(unknown_commands(page))
 
 
 def test_an_unknown_script_option_or_target_is_found() -> None:
@@ -93,28 +93,28 @@ def differences(what: str, in_code: Iterable[str], in_docs: Iterable[str], where
 
 
 def test_every_script_is_in_the_reference() -> None:
-    assert differences("script", doc_pages.scripts(), reference("Scripts"), f"{REFERENCE}, Scripts") == []
+    no_problems(differences("script", doc_pages.scripts(), reference("Scripts"), f"{REFERENCE}, Scripts"))
 
 
 def test_every_target_is_in_the_reference() -> None:
     page = Page(REFERENCE, (PROJECT / REFERENCE).read_text())
     named = re.findall(r"`make ([a-z0-9-]+)`", page.section("Make targets"))
     in_code = doc_pages.targets((PROJECT / "Makefile").read_text())
-    assert differences("target", in_code, named, f"{REFERENCE}, Make targets") == []
+    no_problems(differences("target", in_code, named, f"{REFERENCE}, Make targets"))
 
 
 def test_every_variable_is_in_the_reference() -> None:
     named = [name.partition("=")[0] for name in reference("Variables") + reference("Internal variables")]
     where = f"{REFERENCE}: Variables, or Internal variables when users never set it"
     in_docs = {name for name in named if name.startswith("MVP_")}
-    assert differences("variable", doc_pages.code_variables(), in_docs, where) == []
+    no_problems(differences("variable", doc_pages.code_variables(), in_docs, where))
     assert len(named) == len(set(named)), "a variable is in two rows"
 
 
 def test_no_page_names_a_variable_that_does_not_exist() -> None:
     known = doc_pages.code_variables()
     named = [(page.name, name) for page in doc_pages.pages() for name in doc_pages.VARIABLE.findall(page.text)]
-    assert [f"{page}: no variable {name} in the code" for page, name in named if name not in known] == []
+    no_problems([f"{page}: no variable {name} in the code" for page, name in named if name not in known])
 
 
 def exit_codes() -> set[str]:
@@ -129,7 +129,7 @@ def exit_codes() -> set[str]:
 def test_every_exit_code_is_in_the_reference() -> None:
     page = Page(REFERENCE, (PROJECT / REFERENCE).read_text())
     rows = re.findall(r"^\| (\d+) \|", page.section("Exit codes"), re.MULTILINE)
-    assert differences("exit code", exit_codes(), rows, f"{REFERENCE}, Exit codes") == []
+    no_problems(differences("exit code", exit_codes(), rows, f"{REFERENCE}, Exit codes"))
 
 
 def help_problems(script: str, text: str) -> list[str]:
@@ -148,7 +148,7 @@ def help_problems(script: str, text: str) -> list[str]:
 
 @pytest.mark.parametrize("script", doc_pages.scripts())
 def test_the_help_of_a_script_has_its_options_and_exit_codes(script: str) -> None:
-    assert help_problems(script, doc_pages.script_text(script)) == []
+    no_problems(help_problems(script, doc_pages.script_text(script)))
 
 
 def test_a_help_that_lacks_an_option_is_found() -> None:
@@ -176,19 +176,19 @@ def test_every_field_of_a_jobspec_is_in_the_docs_and_in_the_schema() -> None:
     fields = [field.encode_name for field in msgspec.structs.fields(jobspec.JobSpec)]
     page = Page("docs/jobs.md", (PROJECT / "docs/jobs.md").read_text())
     table = doc_pages.first_column(page.section("The JobSpec"))
-    assert differences("field", fields, table, "the table of docs/jobs.md, The JobSpec") == []
+    no_problems(differences("field", fields, table, "the table of docs/jobs.md, The JobSpec"))
     schema = msgspec.json.decode((PROJECT / "templates" / "jobspec.schema.json").read_bytes())["$defs"]["JobSpec"]
-    assert differences("field", fields, schema["properties"], "templates/jobspec.schema.json with make schema") == []
+    no_problems(differences("field", fields, schema["properties"], "templates/jobspec.schema.json with make schema"))
 
 
 def test_every_workload_level_and_cluster_file_is_in_the_docs() -> None:
     workloads = [file.stem for file in (PROJECT / "templates" / "workloads").glob("*.yaml")]
     table = doc_pages.first_column(Page("", (PROJECT / "docs/jobs.md").read_text()).section("Workloads"))
-    assert differences("workload", workloads, table, "docs/jobs.md, Workloads") == []
+    no_problems(differences("workload", workloads, table, "docs/jobs.md, Workloads"))
     e2e = Page("docs/e2e.md", (PROJECT / "docs/e2e.md").read_text())
     levels = [str(level) for level in yaml.safe_load((PROJECT / "templates/e2e/verl.yaml").read_text())["levels"]]
     rows = re.findall(r"^\| (\d+) \|", e2e.section("Levels"), re.MULTILINE)
-    assert differences("level", levels, rows, "docs/e2e.md, Levels") == []
+    no_problems(differences("level", levels, rows, "docs/e2e.md, Levels"))
     text = "\n".join(page.text for page in doc_pages.pages())
     unnamed = [file.stem for file in cluster_file.TEMPLATES.glob("*.yaml") if not re.search(rf"--cluster {file.stem}\b", text)]
     assert not set(unnamed) - {"local"}, f"add to the table 'Where to look' of README.md: --cluster {', '.join(unnamed)}"
