@@ -64,6 +64,11 @@ deps-dev:
 deps-lab:
 	@tests/lab/install.sh
 
+.PHONY: schema
+schema: ## write templates/jobspec.schema.json from the JobSpec's fields
+	@PYTHONPATH=lib $(VENV)/python -c 'from mvp_helpers.plan import jobspec; print(jobspec.schema_json(), end="")' >templates/jobspec.schema.json.new
+	@mv templates/jobspec.schema.json.new templates/jobspec.schema.json
+
 prereq: ## check this machine and the cluster's hosts
 	@scripts/00_prereq_check.sh
 

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Check everything a cluster needs before anything is started: tools, Python and Ray versions, disk, memory, /dev/shm, ports, verl's
-# code, and that every host sees the same shared root (each writes a canary file there, the others read it). Where the workers have
-# GPUs also: driver, which GPUs Ray and torch will see there and what hides them, NVLink and InfiniBand.
+# code, and that every host sees the same shared root (each host writes a file there that the others read). On workers with GPUs also
+# the driver, the GPUs that Ray and torch will see and any variable that hides some, NVLink and InfiniBand.
 #
 # usage: ./scripts/00_prereq_check.sh [--json] [--nccl [--timeout S]] [--cluster NAME|FILE] [--dry-run]
 #
-# A table on stdout: Pass, Blocked with what to do, and Skipped for facts that nothing is decided by. Exit code 3 when a check is
-# Blocked, else 0.
+# Prints a table: Pass, Blocked with a hint, and Skipped for information.
 #
-#   --json        the checks as JSON (docs/checks.md)
-#   --nccl        also add up a tensor between all workers (an all-reduce: NCCL, one process a GPU; without GPUs gloo, one a
-#                 worker), and report algorithm and bus bandwidth (algorithm × 2(n-1)/n). Needs no Ray, and up to 1 GB of each GPU
+#   --json        print the checks as JSON (docs/checks.md)
+#   --nccl        also run an all-reduce between all workers (NCCL with one process per GPU; without GPUs gloo with one per worker),
+#                 and print algorithm and bus bandwidth (algorithm × 2(n-1)/n). Needs no Ray, and up to 1 GB of each GPU
 #   --timeout S   with --nccl: give up after S seconds (default 120)
+#
+# exit codes: 0 nothing is Blocked, 3 a check is Blocked
 #
 # examples:
 #   ./scripts/00_prereq_check.sh
@@ -22,7 +23,7 @@ load_cluster --unlocated
 
 timeout=$(value_of --timeout)
 token=$EPOCHSECONDS-$$
-# A host that does not answer is missing from the facts, and so Blocked in the table.
+# A host that does not answer is missing from the facts, which the table shows as Blocked.
 host_facts() { run helper_on "$1" host-facts "$1" --canary "$token" || true; }
 host_canaries() { run helper_on "$1" host-facts "$1" --canary "$token" --read || true; }
 all_reduce() { run helper_on "$1" all-reduce "$1" --port "$port" ${timeout:+--timeout "$timeout"} || true; }
@@ -34,7 +35,7 @@ reduced=''
 if given --nccl; then
   port=$(run helper_on "${WORKERS[0]}" all-reduce "${WORKERS[0]}" --free-port) || port=0
   [[ -z $DRY_RUN ]] || port=PORT
-  # All at once, however many: they wait for each other.
+  # All at once, however many there are, because they wait for each other.
   reduced=$(AT_ONCE=${#WORKERS[@]} on_each all_reduce "${WORKERS[@]}")
 fi
 [[ -z $DRY_RUN ]] || exit 0

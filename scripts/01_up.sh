@@ -3,11 +3,11 @@
 #
 # usage: ./scripts/01_up.sh [--check] [--cluster NAME|FILE] [--dry-run]
 #
-# Again is fine: what runs is left alone, what died is repaired. On stdout: the dashboard's address and one of
-# "started", "repaired", "already up". Logs of the nodes: <state_dir>/<host>/ray_start.log.
-# With Slurm it first gets the allocation, or adopts the one it runs in: docs/slurm.md.
+# May be run again: it leaves running nodes alone and repairs dead ones. Prints the dashboard's address and "started", "repaired" or
+# "already up". The nodes' logs are <state_dir>/<host>/ray_start.log. With Slurm it first requests an allocation, or adopts the one it
+# runs in: see docs/slurm.md.
 #
-#   --check    only tell: prints "up", "partly up" or "down"; exit code 0 for "up", else 1
+#   --check    change nothing: print "up", "partly up" or "down"; exit code 0 for "up", else 1
 #
 # examples:
 #   ./scripts/01_up.sh
@@ -30,9 +30,9 @@ if given --check; then
 fi
 
 bring_hosts_up
-# A head that is gone takes its workers with it, and Ray starts none while a worker on the same machine still names the old one.
+# When the head is gone its workers are useless, and Ray starts no head while a worker on the same machine still names the old one.
 [[ -n $DRY_RUN || $(now) != down ]] || on_each stop_node "${WORKERS[@]}"
-# Workers start as soon as they can join, while the head's dashboard still comes up.
+# Workers start as soon as they can join, while the head's dashboard is still starting.
 head_did=$(start_node "$HEAD" --early) || exit
 workers_did=$(on_each start_node "${WORKERS[@]}") || exit
 run helper_on "$HEAD" wait-nodes

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Create .venv and install the pinned Python packages (requirements.lock). On a re-run with nothing changed: "skip: exists".
+# Create .venv and install the pinned Python packages (requirements.lock). Prints "skip: exists" when nothing has changed.
 #
 # usage: ./scripts/12_install_py_deps.sh [--dev] [--cluster NAME|FILE] [--dry-run]
 #
-#   --dev    also what `make test` needs (requirements-dev.lock)
+#   --dev    also install what the tests need (requirements-dev.lock)
 #
-# Without an NVIDIA GPU on this machine torch is the CPU build: from where pip is configured to look, or else from
-# MVP_TORCH_INDEX (default https://download.pytorch.org/whl/cpu). MVP_PYTHON names the interpreter to build .venv with
-# (default: the first of python3, python3.12, python3.11, python3.10 that is 3.10 to 3.12). pip's words: .mvp/logs/pip.log
+# Without an NVIDIA GPU on this machine it installs the CPU build of torch: from pip's configured index, or else from MVP_TORCH_INDEX
+# (default https://download.pytorch.org/whl/cpu). MVP_PYTHON is the interpreter to create .venv with (default: the first of python3,
+# python3.12, python3.11, python3.10 with a version from 3.10 to 3.12). pip's output is in .mvp/logs/pip.log.
 #
 # examples:
 #   ./scripts/12_install_py_deps.sh
@@ -19,7 +19,7 @@ parse_options '--dev' "$@"
 
 locks=("$PROJECT/requirements.lock")
 ! given --dev || locks+=("$PROJECT/requirements-dev.lock")
-installed_already "${locks[@]}" && say "skip: exists: $VENV has what ${locks[*]##*/} say" && exit 0
+installed_already "${locks[@]}" && say "skip: exists: $VENV has the packages of ${locks[*]##*/}" && exit 0
 
 began=$EPOCHREALTIME
 run make_venv

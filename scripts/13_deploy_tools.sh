@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Put this project on the hosts, where they do not see this disk: ${SHARED_ROOT}/common/tools/mvp/<version>, or the cluster file's
-# tools_dir. A version is named by its content, appears whole or not at all, and is never written again; versions lie side by side.
+# Copy this project to hosts that do not see this disk: to ${SHARED_ROOT}/common/tools/mvp/<version>, or the cluster file's tools_dir.
+# A version is named after its content, appears complete or not at all, and is never changed; several versions can exist.
 #
 # usage: ./scripts/13_deploy_tools.sh [--list] [--cluster NAME|FILE] [--dry-run]
 #
-# On stdout: "HOST: deployed" or "HOST: already there", then the folder. Where all hosts share it, one of them is enough. The scripts
-# that start hosts (00, 01, 20, 21) do this by themselves.
+# Prints "HOST: deployed" or "HOST: already there", then the folder. When the hosts share the folder, one of them is enough. The scripts
+# that start hosts (00, 01, 20, 21) deploy by themselves.
 #
-#   --list   only list the versions on the head; this project's own is marked with "*"
+#   --list   list the versions on the head, the one of this project marked with "*"; deploy nothing
 #
 # examples:
 #   ./scripts/13_deploy_tools.sh --cluster prod

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Start Ray's head node (no CPU, no GPU: control plane and dashboard only), or leave it alone where it runs.
+# Start Ray's head node (no CPU, no GPU: control plane and dashboard only) unless it is running.
 #
 # usage: ./scripts/20_start_head.sh [--here HOST] [--cluster NAME|FILE] [--dry-run]
 #
-# On stdout: "started", "repaired" or "already running". 01_up.sh does this and the workers at once.
+# Prints "started", "repaired" or "already running". 01_up.sh starts head and workers together.
 #
-#   --here HOST   this machine is the head HOST: no ssh to it, and nothing is asked of the other hosts
+#   --here HOST   this machine is the head HOST: use no ssh, and contact no other host
 #
 # examples:
 #   ./scripts/20_start_head.sh && ./scripts/21_start_workers.sh

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Start the Ray nodes of all workers at once, or leave alone those that run; the head must be up.
+# Start the Ray nodes of all workers that are not running, all at once. The head must be up.
 #
 # usage: ./scripts/21_start_workers.sh [--watchdog] [--here HOST] [--cluster NAME|FILE] [--dry-run]
 #
-# On stdout, a line for each worker: "started", "repaired" or "already running". A failure names the workers it concerns.
+# Prints a line for each worker: "started", "repaired" or "already running". A failure names the workers that failed.
 #
-#   --watchdog    leave a process on each worker's host that starts its node again when it has died, because its link was cut or the
-#                 head came back: after 2 s, then ever longer, up to a minute. Its log: <state_dir>/<host>/watchdog.log.
+#   --watchdog    leave a process on each worker's host that restarts a node that died because its link was cut or the head was
+#                 restarted: after 2 s, then at growing intervals of up to a minute. Its log is <state_dir>/<host>/watchdog.log.
 #                 02_down.sh ends it
-#   --here HOST   this machine is the worker HOST: only it, without ssh. The head is where the shared root says that it was started
+#   --here HOST   this machine is the worker HOST: start only it, without ssh. The head's address comes from the shared root
 #
 # examples:
 #   ./scripts/20_start_head.sh && ./scripts/21_start_workers.sh
@@ -25,5 +25,5 @@ start_worker() { # <host>
 
 bring_hosts_up
 for host in "${NEEDED[@]}"; do [[ $host == "$HEAD" ]] || workers+=("$host"); done
-((${#workers[@]})) || bad_usage "--here $HEAD: it is no worker"
+((${#workers[@]})) || bad_usage "--here $HEAD: the host is the head, not a worker"
 on_each start_worker "${workers[@]}"

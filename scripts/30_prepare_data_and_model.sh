@@ -4,13 +4,13 @@
 #
 # usage: ./scripts/30_prepare_data_and_model.sh [--cluster NAME|FILE] [--dry-run]
 #
-# The cluster file's "data" says from where: "generated" (seeded word problems, a tokenizer trained on them, a tiny Qwen2 with random
-# weights) or "hub" (openai/gsm8k and a real model at pinned revisions, downloaded into hf/ and resumed where it broke off).
-# What exists whole is left alone ("skip: exists"); what is missing, truncated or edited is made again. Paths on stdout.
+# The cluster file's "data" chooses the source: "generated" (seeded word problems, a tokenizer trained on them, a tiny Qwen2 with random
+# weights) or "hub" (openai/gsm8k and a real model at pinned revisions, downloaded into hf/; an interrupted download is resumed).
+# Complete files are kept ("skip: exists"); missing, truncated or edited ones are made again. Prints the paths.
 #
 # examples:
 #   ./scripts/30_prepare_data_and_model.sh
-#   ./scripts/30_prepare_data_and_model.sh --dry-run       # what is missing?
+#   ./scripts/30_prepare_data_and_model.sh --dry-run       # list what is missing
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 parse_options '' "$@"
 load_cluster

@@ -3,14 +3,14 @@
 #
 # usage: [CODE_ID=name] ./scripts/31_snapshot_verl_code.sh [--source DIR | --list | --prune] [--cluster NAME|FILE] [--dry-run]
 #
-# Without CODE_ID the name is made from version and content. A snapshot is read-only, carries mvp_marker.py and a manifest (where the
-# code came from, every file's hash), and is never overwritten by other content. Unchanged content is not copied again.
-# common/code/verl/current points to the snapshot asked for last. Its path on stdout.
+# Without CODE_ID the name is made from version and content. A snapshot is read-only, contains mvp_marker.py and a manifest (the origin of
+# the code, the hash of every file), and is never overwritten by other content. Unchanged content is not copied again.
+# common/code/verl/current points to the latest requested snapshot. Prints the path of the snapshot.
 #
-#   --source DIR   a folder that holds verl/ (a git checkout or any directory); default: the cluster file's "code"
-#   --list         only list: id, when it was made, size, the jobs that used it (how many, the newest by name), origin
-#   --prune        remove the snapshots that no job folder names, ended jobs' included, but not the current one; asks nothing,
-#                  prints their ids (with --dry-run only that). One that a job uses is removed by no script
+#   --source DIR   a folder that contains verl/ (a git checkout or any directory); default: the cluster file's "code"
+#   --list         list the snapshots: id, creation time, size, the jobs that used it (their number and the newest one), origin
+#   --prune        remove, without a prompt, the snapshots that no job folder names (also of ended jobs), except the current one, and
+#                  print their ids; with --dry-run only print them. No script removes a snapshot that a job used
 #
 # examples:
 #   ./scripts/31_snapshot_verl_code.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Submit one epoch of PPO with a critic (templates/ppo.json); the job id alone on stdout.
+# Submit one epoch of PPO with a critic (templates/ppo.json). Prints only the job id.
 #
 # usage: ./scripts/40_submit_ppo_epoch1.sh [--wait | --no-wait] [--timeout SECONDS] [--cluster NAME|FILE] [--dry-run]
 #

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Submit a minimal supervised fine-tuning on Ray: 20 steps over all workers, saved every 10 (templates/sft.json); the job id alone on
-# stdout.
+# Submit a short supervised fine-tuning run on Ray: 20 steps on all workers, saved every 10 (templates/sft.json). Prints only the job id.
 #
 # usage: ./scripts/42_submit_sft_minimal.sh [--wait | --no-wait] [--timeout SECONDS] [--cluster NAME|FILE] [--dry-run]
 #

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Submit a JobSpec (JSON or YAML) from the head; the job id alone on stdout.
+# Submit a JobSpec (JSON or YAML) from the head. Prints only the job id.
 #
 # usage: ./scripts/43_submit_jobspec.sh SPEC [--wait | --no-wait] [--timeout SECONDS] [--pending-timeout SECONDS]
 #                                       [--cluster NAME|FILE] [--dry-run]
 #
-# Everything is checked before Ray sees the job: the spec, its paths, every trainer override against the chosen snapshot's own Hydra
-# config, and whether the cluster can ever hold it. The job's evidence lies in ${SHARED_ROOT}/jobs/<id>/.
+# Everything is checked before Ray sees the job: the spec, its paths, every trainer override against the Hydra config of the chosen
+# snapshot, and whether the cluster is large enough. The job's evidence is in ${SHARED_ROOT}/jobs/<id>/.
 #
 #   --wait                      follow the job and exit with its outcome
-#   --no-wait                   return when Ray has accepted it (default)
-#   --timeout SECONDS           with --wait: stop following then (exit code 4); the job goes on
-#   --pending-timeout SECONDS   with --wait: stop following when Ray has not started the job by then (default 120)
-#   --dry-run                   print the whole plan (ids, folders, runtime_env, command line) and touch nothing
+#   --no-wait                   return when Ray has accepted the job (default)
+#   --timeout SECONDS           with --wait: stop following after SECONDS (exit code 4); the job continues
+#   --pending-timeout SECONDS   with --wait: stop following when Ray has not started the job after SECONDS (default 120)
+#   --dry-run                   print the whole plan (ids, folders, runtime_env, command line) and change nothing
 #
 # exit codes: 0 accepted (with --wait: succeeded), 1 the job failed, 2 bad input, 3 blocked, 4 timed out
 #

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Submit a JobSpec (YAML or JSON) from the head through Ray's Python SDK instead of `ray job submit`; the job id alone on stdout.
+# Submit a JobSpec (YAML or JSON) from the head through Ray's Python SDK instead of `ray job submit`. Prints only the job id.
 #
 # usage: ./scripts/44_submit_sdk.sh SPEC.yaml [--wait | --no-wait] [--timeout SECONDS] [--cluster NAME|FILE] [--dry-run]
 #
-# The same checks, the same job folder, the same request to Ray as with ./scripts/43_submit_jobspec.sh: see its --help for the options,
-# and docs/sdk-submission.md for how the two relate.
+# Checks, job folder and the request to Ray are the same as with ./scripts/43_submit_jobspec.sh: see its --help for the options, and
+# docs/sdk-submission.md for the differences.
 #
 # examples:
 #   ./scripts/44_submit_sdk.sh templates/ppo.yaml --wait

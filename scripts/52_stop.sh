@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
-# Stop jobs so that a checkpoint can finish; each one's id and state on stdout.
+# Stop jobs so that a checkpoint can finish. Prints the id and state of each job.
 #
 # usage: ./scripts/52_stop.sh ID... [--cluster NAME|FILE] [--dry-run]
 #
-# The trainer gets SIGTERM and time: stop_wait_s of the JobSpec or of the cluster file (default 60 s), fixed when the job is submitted;
-# then SIGKILL. The job becomes STOPPED, a debug bundle of its end is taken, and on every host it is checked that no process of it is
-# left (one that is left is ended). Other jobs are not touched. A job that waits for resources is stopped too; one that has ended is
-# left as it is. Ctrl-C while waiting leaves the stop going on. Where Ray does not answer (its head is gone), the job runners are told
-# on their own hosts, and the rest is the same.
+# The trainer gets SIGTERM, then stop_wait_s seconds of the JobSpec or of the cluster file (default 60, fixed when the job is submitted),
+# then SIGKILL. The job becomes STOPPED, a debug bundle is taken, and processes of the job that are left on any host are ended. Other
+# jobs are not touched. A job that waits for resources is stopped too; a job that has ended stays as it is. Ctrl-C stops the waiting,
+# not the stop. When Ray does not answer because its head is gone, the job runners are reached on their own hosts.
 #
-# exit codes: 0 every one of them has ended, 1 a process cannot be ended, 2 unknown ID, 3 Ray does not answer and no runner was found,
-# 4 a job goes on
+# exit codes: 0 all jobs have ended, 1 a process cannot be ended, 2 unknown ID, 3 Ray does not answer and no runner was found, 4 a job
+# still runs
 #
 # examples:
 #   ./scripts/52_stop.sh ppo-20260131-101500-1a2b
@@ -30,7 +29,7 @@ stop_here() { # <host>
 code=0
 run helper_on "$HEAD" stop "${ARGS[@]}" || code=$?
 if ((code == 3)); then
-  say 'without Ray: the job runners are told on their own hosts'
+  say 'Ray does not answer: stopping the job runners on their own hosts'
   on_each stop_here "${HOSTS[@]}"
   code=0
   run helper_on "$HEAD" stop "${ARGS[@]}" || code=$?

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Prove from the evidence in their job folders that jobs ran as they should: a verdict with its reason for each check.
+# Prove from the evidence in the job folders that jobs ran as they should: a verdict with its evidence for each check.
 #
 # usage: ./scripts/54_verify.sh ID... [--definition-of-done] [--json] [--cluster NAME|FILE] [--dry-run]
 #
 # Checks: succeeded; seen running by Ray; submitted from the head; driver on a worker (by node id and address); trained on this cluster
-# and no other (its processes are on the node list); own folder, nothing older in it and nothing resumed but what resume_from names;
+# and no other (its processes are on the node list); own folder, nothing older in it and nothing resumed except what resume_from names;
 # data and model reused (from the second ID on); checkpoints exactly at the save_freq steps, and whole; Ray snapshots at submission,
 # start and end; code from code_path in the driver and in Ray workers; metrics of every step, none NaN or infinite.
 # A check is Pass, Fail or Skipped (with the reason). The cluster need not be up.
 #
-#   --definition-of-done   also a table of the plan's Definition of Done (templates/definition_of_done.yaml), each line with evidence
-#   --json                 the checks with the lines they rest on, as one JSON object (docs/checks.md)
+#   --definition-of-done   also print the Definition of Done (templates/definition_of_done.yaml), each line with its evidence
+#   --json                 print the checks with the lines they rest on, as one JSON object (docs/checks.md)
 #
 # exit codes: 0 nothing failed, 1 a check failed or a job has not ended, 2 unknown ID
 #

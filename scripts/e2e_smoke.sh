@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The end-to-end procedure with the real verl on CPUs, from nothing to a verdict: levels 0 (smoke), 1 (save and resume) and 5 (learning
-# signal) of the description verl-cpu-smoke, over a checkout made of the installed verl.
+# Run the end-to-end procedure with the real verl on CPUs, from nothing to a verdict: levels 0 (smoke), 1 (save and resume) and 5
+# (learning signal) of the description verl-cpu-smoke, with a checkout made from the installed verl.
 #
 # usage: ./scripts/e2e_smoke.sh [--level N[,N...]] [--runs-dir FOLDER] [--cluster NAME|FILE] [--dry-run]
 #
-# Data and model are those of the cluster file (see 30); no cluster needs to be up. Takes about four minutes on two idle cores.
+# Data and model are those of the cluster file (see 30). The cluster need not be up. Takes about four minutes on two idle cores.
 #
 # examples:
 #   ./scripts/e2e_smoke.sh
@@ -16,7 +16,7 @@ load_cluster
 export PATH=${PYTHON%/*}:$PATH
 checkout=$PROJECT/.mvp/e2e/checkouts/verl
 
-make_checkout() { # a git checkout of the code of the installed verl
+make_checkout() { # a git checkout with the code of the installed verl
   local package
   package=$("$PYTHON" -c 'import importlib.util as u; print(*u.find_spec("verl").submodule_search_locations)')
   mkdir -p "$checkout"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The regression of a workload, from a fresh clone to a verdict: packages (12), checks (00), cluster (01), data and model (30), code
-# snapshot (31), JobSpecs from templates/ submitted (43), all jobs verified (54). The verdict table goes to stdout.
+# Run the regression of a workload, from a fresh clone to a verdict: packages (12), checks (00), cluster (01), data and model (30), code
+# snapshot (31), JobSpecs from templates/ submitted (43), all jobs verified (54). Prints the table of verdicts.
 #
 # usage: ./scripts/regress.sh WORKLOAD [--json] [--cluster NAME|FILE] [--dry-run]
 #
-# WORKLOAD is a JobSpec in templates/: "ppo" is submitted twice, any other once. "all" is ppo twice, grpo and sft on one cluster, and
-# ends in a table of the plan's Definition of Done. Exit code 0 only if every check holds. A cluster that this started is stopped at
-# the end, whatever the end is; KEEP=1 keeps it. CLUSTER names the cluster as --cluster does.
+# WORKLOAD is a JobSpec in templates/: "ppo" is submitted twice, any other once. "all" runs ppo twice, grpo and sft on one cluster, and
+# ends with a table of the Definition of Done. Exit code 0 only if every check passes. A cluster that this script started is always
+# stopped at the end; KEEP=1 keeps it. CLUSTER names the cluster as --cluster does.
 #
-#   --json   the verdicts as one JSON object
+#   --json   print the verdicts as one JSON object
 #
 # examples:
 #   ./scripts/regress.sh ppo
@@ -34,7 +34,7 @@ step 31_snapshot_verl_code.sh >&2
 
 ids=() worst=0 failed_spec=''
 for spec in "${specs[@]}"; do
-  [[ $spec != "$failed_spec" ]] || continue # a second run could only tell the same
+  [[ $spec != "$failed_spec" ]] || continue # a second run would fail in the same way
   code=0
   id=$(step 43_submit_jobspec.sh "$PROJECT/templates/$spec.json" --wait) || code=$?
   [[ -z $DRY_RUN ]] || id="<id of $spec>"
@@ -50,5 +50,5 @@ worst=$((worst ? worst : code))
 
 say "regression of '${ARGS[0]}' on cluster '$CLUSTER_NAME': $( ((worst)) && echo "not passed (exit code $worst)" || echo passed)" \
   "after $(seconds_since "$began") s"
-for id in "${ids[@]}"; do say "  look at $SHARED_ROOT/jobs/$id/ (result.json, metrics.jsonl, logs/driver.log, debug/)"; done
+for id in "${ids[@]}"; do say "  see $SHARED_ROOT/jobs/$id/ (result.json, metrics.jsonl, logs/driver.log, debug/)"; done
 exit "$worst"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Two versions of verl's code at work at the same time: a snapshot of verl, a second one with a changed file (verl/protocol.py), and
-# the same JobSpec submitted once with each. Both jobs run beside each other; the driver and a Ray process on every worker tell which
-# file they import meanwhile. The verdict table goes to stdout.
+# Run two versions of verl's code at the same time: a snapshot of verl, and one with a changed file (verl/protocol.py). The same JobSpec is
+# submitted with each; while both jobs run, the driver and a Ray process on every worker report the file they imported. Prints the table
+# of verdicts.
 #
 # usage: ./scripts/regress_versions.sh [--cluster NAME|FILE] [--dry-run]
 #
-# Exit code 0 only if every check holds. A cluster that this started is stopped at the end, whatever the end is; KEEP=1 keeps it.
-# CLUSTER names the cluster as --cluster does. The changed source stays in user/code/verl_changed on the shared root.
+# Exit code 0 only if every check passes. A cluster that this script started is always stopped at the end; KEEP=1 keeps it. CLUSTER names
+# the cluster as --cluster does. The changed source stays in user/code/verl_changed on the shared root.
 #
 # examples:
 #   ./scripts/regress_versions.sh
@@ -26,17 +26,17 @@ change_code() { # <snapshot>: prints a folder with the same code and a changed f
 
 start_regression
 unchanged=$(step 31_snapshot_verl_code.sh)
-one=$(step 43_submit_jobspec.sh "$PROJECT/templates/versions.json")
+unchanged_job=$(step 43_submit_jobspec.sh "$PROJECT/templates/versions.json")
 step 31_snapshot_verl_code.sh --source "$(change_code "$unchanged")" >&2
-# The same JobSpec: code_path names "current", which is another snapshot now.
-other=$(step 43_submit_jobspec.sh "$PROJECT/templates/versions.json")
-step 31_snapshot_verl_code.sh >&2 # current is as before
+# The same JobSpec: its code_path is "current", which is another snapshot now.
+changed_job=$(step 43_submit_jobspec.sh "$PROJECT/templates/versions.json")
+step 31_snapshot_verl_code.sh >&2 # current is the unchanged snapshot again
 worst=0
-for id in "$one" "$other"; do
+for id in "$unchanged_job" "$changed_job"; do
   step 50_status.sh --follow "${id:-ID}" || worst=$?
 done
 code=0
-run helper_on "$HEAD" verify-versions "${one:-ID}" "${other:-ID}" || code=$?
+run helper_on "$HEAD" verify-versions "${unchanged_job:-ID}" "${changed_job:-ID}" || code=$?
 worst=$((worst ? worst : code))
 say "regression of two versions on cluster '$CLUSTER_NAME': $( ((worst)) && echo "not passed (exit code $worst)" || echo passed)" \
   "after $(seconds_since "$began") s"

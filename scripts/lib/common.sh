@@ -1,8 +1,7 @@
 # shellcheck shell=bash
-# What every script starts with: strict mode, messages, help, options, the cluster file as shell variables.
+# Sourced by every script: strict mode, messages, help, options, the cluster file as shell variables.
 #
-# Exit codes: 0 good, 1 a job or check failed, 2 bad input, 3 blocked (the environment stops us), 4 timed out, 130 Ctrl-C.
-# MVP_DEBUG=1 shows every command with file, line and function.
+# Exit codes: docs/reference.md. MVP_DEBUG=1 prints every command with file, line and function.
 
 set -Eeuo pipefail
 shopt -s inherit_errexit
@@ -11,13 +10,13 @@ SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PROJECT=${SCRIPTS%/*}
 export PYTHONPATH=$PROJECT/lib
 DRY_RUN=''
-exec {RESULTS}>&1 # the script's own stdout, whatever a function's output is captured for
+exec {RESULTS}>&1 # the script's own stdout, also where the output of a function is captured
 
 PS4='+ ${BASH_SOURCE##*/}:${LINENO}: ${FUNCNAME[0]:+${FUNCNAME[0]}(): }'
 [[ -z ${MVP_DEBUG:-} ]] || set -x
 
 on_error() { # <exit code> <command> <file> <line>
-  # The helper has said what failed, better than a line number can.
+  # The message of the helper is better than a line number.
   if [[ $2 != *helper_on* && " ${FUNCNAME[*]} " != *' helper_on '* ]]; then
     printf '%s:%s: exit code %s from: %s\n' "${3##*/}" "$4" "$1" "$2" >&2
   fi
@@ -27,7 +26,7 @@ trap 'on_error "$?" "$BASH_COMMAND" "${BASH_SOURCE[0]}" "$LINENO"' ERR
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-say() { # <word>...: one line for the person watching
+say() { # <word>...: print one line to stderr
   printf '%s\n' "$*" >&2
 }
 
@@ -38,7 +37,7 @@ die() { # <exit code> <what failed, with which value> [<what to try>]
   exit "$1"
 }
 
-seconds_since() { # <an earlier $EPOCHREALTIME>: with one decimal
+seconds_since() { # <an earlier $EPOCHREALTIME>: print the seconds since then, with one decimal
   local ms=$(((${EPOCHREALTIME/[.,]/} - ${1/[.,]/}) / 1000))
   printf '%d.%d' $((ms / 1000)) $((ms % 1000 / 100))
 }
@@ -57,7 +56,7 @@ bad_usage() { # <what is wrong>
 }
 
 parse_options() { # <own options and arguments: "--wait --timeout= SPEC [FILE] ID..."> <argument>...
-  # Sets ARGS (positional arguments), OPTS (own options as given, ready to hand on), DRY_RUN and MVP_CLUSTER.
+  # Sets ARGS (positional arguments), OPTS (own options as given, ready to pass on), DRY_RUN and MVP_CLUSTER.
   local own=" $1 " word fewest=0 most=0
   shift
   ARGS=() OPTS=()
@@ -72,7 +71,7 @@ parse_options() { # <own options and arguments: "--wait --timeout= SPEC [FILE] I
           OPTS+=("$1")
         elif [[ $1 == --cluster || $own == *" $1= "* ]]; then
           [[ -n ${2:-} ]] || bad_usage "$1 needs a value"
-          # In one word: the value may begin with a dash.
+          # One word, because the value may start with a dash.
           if [[ $1 == --cluster ]]; then MVP_CLUSTER=$2; else OPTS+=("$1=$2"); fi
           shift
         else
@@ -96,7 +95,7 @@ parse_options() { # <own options and arguments: "--wait --timeout= SPEC [FILE] I
   ((${#ARGS[@]} <= most)) || bad_usage "unexpected argument '${ARGS[most]}'"
 }
 
-given() { # <option>: was it among the script's own options?
+given() { # <option>: succeed if the script was called with it
   local word
   for word in "${OPTS[@]}"; do
     [[ $word != "$1" && $word != "$1="* ]] || return 0
@@ -104,14 +103,14 @@ given() { # <option>: was it among the script's own options?
   return 1
 }
 
-value_of() { # <option>: what it was given among the script's own options; nothing when it was not
+value_of() { # <option>: print its value; nothing when the script was called without it
   local word
   for word in "${OPTS[@]}"; do
     [[ $word != "$1="* ]] || printf '%s' "${word#*=}"
   done
 }
 
-run() { # <command>...: run it; with --dry-run only print it
+run() { # <command>...: run it; with --dry-run print it instead
   if [[ -z $DRY_RUN ]]; then
     "$@"
   else
@@ -119,31 +118,31 @@ run() { # <command>...: run it; with --dry-run only print it
   fi
 }
 
-find_python() { # sets PYTHON: the project's own interpreter, else the machine's
+find_python() { # set PYTHON to the project's own interpreter, or else the machine's
   PYTHON=$PROJECT/.venv/bin/python
   [[ ! -x $PYTHON ]] || return 0
-  PYTHON=$(command -v python3) || die 3 'there is no python3 on this machine' 'install Python 3.10 or newer'
+  PYTHON=$(command -v python3) || die 3 'python3 is not installed on this machine' 'install Python 3.10 or newer'
   "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
     die 3 "$PYTHON is older than Python 3.10" 'MVP_PYTHON=/path/to/python3.12 ./scripts/12_install_py_deps.sh'
 }
 
-read_cluster_file() { # [--at HOST=IP]...: CLUSTER_NAME, HOSTS, HOST_IPS … (see Cluster.to_shell)
+read_cluster_file() { # [--at HOST=IP]...: set CLUSTER_NAME, HOSTS, HOST_IPS … (see Cluster.to_shell)
   local assignments
   assignments=$("$PYTHON" -m mvp_helpers cluster "${MVP_CLUSTER:-local}" ${MVP_HERE:+--here "$MVP_HERE"} "$@") || exit
   eval "$assignments"
 }
 
-load_cluster() { # [--unlocated]: what the cluster file says, HEAD, WORKERS, and the verbs of its host driver
+load_cluster() { # [--unlocated]: set the variables of the cluster file, HEAD and WORKERS, and define the verbs of its host driver
   find_python
   read_cluster_file
   # shellcheck disable=SC2034 # used by the scripts
   HEAD=${HOSTS[0]} WORKERS=("${HOSTS[@]:1}")
   # shellcheck source=scripts/lib/hosts.sh
   source "$SCRIPTS/lib/hosts.sh"
-  [[ ${1:-} == --unlocated ]] || locate_hosts # else by bring_hosts_up, which a dead host must not keep waiting twice
+  [[ ${1:-} == --unlocated ]] || locate_hosts # otherwise bring_hosts_up does it, so that a dead host costs its timeout only once
 }
 
-load_cluster_here() { # as load_cluster; with --here HOST for the one host that this machine is
+load_cluster_here() { # as load_cluster; with --here HOST only for that host, which is this machine
   MVP_HERE=$(value_of --here) ONLY_HERE=1
   [[ -n $MVP_HERE ]] || unset MVP_HERE ONLY_HERE
   load_cluster --unlocated

@@ -1,28 +1,28 @@
 # shellcheck shell=bash
 # Hosts of the loaded cluster. A host driver (scripts/lib/hosts/<driver>.sh) implements five verbs and nothing else:
 #
-#   hosts_up                          make all hosts reachable (create containers, check ssh …); again is fine and quick
-#   hosts_down                        undo what hosts_up made, and only that; again is fine
-#   hosts_list                        names, one a line, head first
-#   host_exec NAME [-i] -- ARGV...    run ARGV on a host: every argument arrives byte for byte, the exit code comes back;
-#                                     stdin only with -i. Its environment has MVP_HOST, MVP_HOST_IP, MVP_CLUSTER_JSON, a
+#   hosts_up                          make all hosts reachable (create containers, check ssh …); quick when they are
+#   hosts_down                        undo what hosts_up did, and nothing else; does nothing when run again
+#   hosts_list                        print the names, one per line, head first
+#   host_exec NAME [-i] -- ARGV...    run ARGV on a host: every argument arrives byte for byte, and its exit code is returned;
+#                                     stdin only with -i. The environment has MVP_HOST, MVP_HOST_IP, MVP_CLUSTER_JSON, a
 #                                     PYTHONPATH with the helper, and no RAY_* variable of the caller
-#   host_ip NAME                      the address its Ray node announces; nothing and exit code 1 while that is not known, 3 when
-#                                     the host certainly does not run (and so no Ray node on it)
+#   host_ip NAME                      print the address that its Ray node announces; exit code 1 while it is unknown, 3 when the
+#                                     host certainly does not run (and so no Ray node on it)
 #
-# Everything below is written on top of them.
+# Everything below uses only these verbs.
 
 [[ -r $SCRIPTS/lib/hosts/$HOST_DRIVER.sh ]] ||
-  die 2 "cluster '$CLUSTER_NAME': host driver '$HOST_DRIVER' is not supported yet" 'a cluster file with host_driver: local'
+  die 2 "cluster '$CLUSTER_NAME': there is no host driver '$HOST_DRIVER' (scripts/lib/hosts/$HOST_DRIVER.sh)" 'a cluster file with host_driver: local'
 HOST_STEPS='' STEPS=$PROJECT/.mvp/$CLUSTER_NAME/steps # <host>/{out,log,code,pid} for each step that stays
 # shellcheck source=scripts/lib/hosts/local.sh
 source "$SCRIPTS/lib/hosts/$HOST_DRIVER.sh"
 
-# On the host: signal $1 to all that carries the mark $2; what is left after a while gets TERM, then KILL.
-# shellcheck disable=SC2016,SC2034 # for the drivers whose hosts would not hear of Ctrl-C
+# On the host: send signal $1 to all processes with the mark $2; those that remain get TERM, then KILL.
+# shellcheck disable=SC2016,SC2034 # for drivers that cannot forward Ctrl-C to the host
 END_MARKED='marked() { pids=$(grep -ls "MVP_EXEC=$1" /proc/[0-9]*/environ | cut -d/ -f3); [ -n "$pids" ]; }
 tries=0
-until marked "$2" || [ $tries -ge 3 ]; do sleep 0.1; tries=$((tries + 1)); done # it may not have begun
+until marked "$2" || [ $tries -ge 3 ]; do sleep 0.1; tries=$((tries + 1)); done # it may not have started
 for signal in "$1" TERM KILL; do
   marked "$2" || exit 0
   kill -s "$signal" $pids 2>/dev/null
@@ -30,10 +30,10 @@ for signal in "$1" TERM KILL; do
   while marked "$2" && [ $tries -lt 150 ]; do sleep 0.1; tries=$((tries + 1)); done
 done'
 
-NEEDED=("${HOSTS[@]}") # the hosts this script has to do with: with --here only the one that this machine is
+NEEDED=("${HOSTS[@]}") # the hosts that this script uses; with --here only this machine
 [[ -z ${ONLY_HERE:-} ]] || NEEDED=("$MVP_HERE")
 
-locate_hosts() { # the addresses that the cluster file leaves to the hosts: into HOST_IPS and MVP_CLUSTER_JSON
+locate_hosts() { # ask the hosts for the addresses that the cluster file lacks: into HOST_IPS and MVP_CLUSTER_JSON
   local at ip words=()
   for at in "${!HOSTS[@]}"; do
     [[ -n ${HOST_IPS[at]} ]] || ! ip=$(host_ip "${HOSTS[at]}") || words+=(--at "${HOSTS[at]}=$ip")
@@ -41,7 +41,7 @@ locate_hosts() { # the addresses that the cluster file leaves to the hosts: into
   ((${#words[@]} == 0)) || read_cluster_file "${words[@]}"
 }
 
-bring_hosts_up() { # hosts that can be reached, and where they are
+bring_hosts_up() { # make the hosts reachable, and find their addresses
   if [[ -n $HOST_STEPS ]]; then hosts_up; else run hosts_up; fi
   [[ -n $DRY_RUN ]] || locate_hosts
 }
@@ -50,20 +50,20 @@ take_hosts_down() {
   if [[ -n $HOST_STEPS ]]; then hosts_down; else run hosts_down; fi
 }
 
-helper_on() { # <host> [-i] <argument>...: the Python helper, run on a host
+helper_on() { # <host> [-i] <argument>...: run the Python helper on a host
   local host=$1 stdin=()
   shift
   [[ ${1:-} != -i ]] || { stdin=(-i) && shift; }
   host_exec "$host" "${stdin[@]}" -- "$CLUSTER_PYTHON" -m mvp_helpers "$@"
 }
 
-deploy_tools() { # this project to TOOLS_DIR; where all hosts share that, on one of them. Prints, for each host, what was done
+deploy_tools() { # copy this project to TOOLS_DIR, on one host when all share it; print the result for each host
   local targets=("${NEEDED[@]}")
   [[ $TOOLS_DIR != "$SHARED_ROOT"/* ]] || targets=("${NEEDED[0]}")
   on_each put_tools "${targets[@]}"
 }
 
-# On the host: a folder appears whole or not at all, and is never written again.
+# On the host: a folder appears complete or not at all, and is never changed.
 # shellcheck disable=SC2016
 UNPACK='if [ -d "$1" ]; then cat >/dev/null; echo "$MVP_HOST: already there"; exit; fi
 umask 022 && mkdir -p "${1%/*}" && new=$(mktemp -d "$1.XXXXXX") && tar -xC "$new" && chmod 755 "$new" && mv -T "$new" "$1" &&
@@ -78,9 +78,9 @@ send_tools() { # <host>
     host_exec "$1" -i -- /bin/sh -c "$UNPACK" mvp "$TOOLS_DIR"
 }
 
-AT_ONCE=32 # hosts that are worked on at the same time
+AT_ONCE=32 # hosts that on_each handles at the same time
 
-on_each() { # <command> <host>...: run the command for all hosts, many at once; failures name the hosts
+on_each() { # <command> <host>...: run the command for all hosts, AT_ONCE at a time; a failure names the hosts
   local command=$1 at code worst=0 failed=() pids=() names=("${@:2}")
   if [[ -n $DRY_RUN ]]; then
     for at in "${!names[@]}"; do "$command" "${names[at]}"; done
@@ -89,7 +89,7 @@ on_each() { # <command> <host>...: run the command for all hosts, many at once; 
   trap 'kill -TERM "${pids[@]/#/-}" 2>/dev/null; wait; exit 130' INT TERM
   for at in "${!names[@]}"; do
     ((at < AT_ONCE)) || collect $((at - AT_ONCE))
-    set -m # a process group each: Ctrl-C and TERM are passed on to all that a host's command started, and that is waited for
+    set -m # a process group for each host: Ctrl-C and TERM reach everything that its command started
     { trap 'exit 143' TERM && "$command" "${names[at]}"; } &
     pids[at]=$!
     set +m
@@ -100,14 +100,14 @@ on_each() { # <command> <host>...: run the command for all hosts, many at once; 
   ((worst == 0)) || die "$worst" "${command//_/ }: ${failed[*]}"
 }
 
-collect() { # <at>: on_each's own
+collect() { # <index>: wait for one host of on_each
   code=0
   wait "${pids[$1]}" || code=$?
   unset "pids[$1]"
   ((code == 0)) || { failed+=("${names[$1]}") && worst=$((code > worst ? code : worst)); }
 }
 
-start_node() { # <host> [--early]: "started", "repaired" or "already running" on stdout
+start_node() { # <host> [--early]: print "started", "repaired" or "already running"
   if [[ -z $HOST_STEPS ]]; then
     run helper_on "$1" start-node "$@"
   elif [[ -n $DRY_RUN ]]; then
@@ -117,7 +117,7 @@ start_node() { # <host> [--early]: "started", "repaired" or "already running" on
   fi
 }
 
-start_in_step() ( # <host> [--early]: as start_node, by a command that goes on after this script, for as long as the node lives
+start_in_step() ( # <host> [--early]: as start_node, with a command that outlives this script and ends with the node
   step=$STEPS/$1 new=$STEPS/.$1.$BASHPID
   mkdir -p "$new"
   KEEP=$new helper_on "$1" start-node "$@" --stay
@@ -125,17 +125,17 @@ start_in_step() ( # <host> [--early]: as start_node, by a command that goes on a
   trap 'interrupt_step "$new" 143' TERM
   until [[ -s $new/out || -e $new/code ]]; do sleep 0.1; done
   cat "$new/log" >&2
-  did=$(<"$new/out")
-  if [[ $did == 'already running' ]]; then
-    rm -rf "$new" "$step/code" # its step may be one that the launching machine has lost sight of
+  started=$(<"$new/out")
+  if [[ $started == 'already running' ]]; then
+    rm -rf "$new" "$step/code" # the step may run although the launching machine lost contact with it
   else
     rm -rf "$step" && mv "$new" "$step"
-    [[ -n $did ]] || exit "$(<"$step/code")"
+    [[ -n $started ]] || exit "$(<"$step/code")"
   fi
-  printf '%s\n' "$did"
+  printf '%s\n' "$started"
 )
 
-interrupt_step() { # <its folder> <exit code>: Ctrl-C for it, and its time to leave nothing behind
+interrupt_step() { # <its folder> <exit code>: send Ctrl-C to the step, wait until it has cleaned up, and exit
   trap '' INT TERM
   until [[ -s $1/pid ]]; do sleep 0.1; done
   kill -INT -- "-$(<"$1/pid")"
@@ -145,7 +145,7 @@ interrupt_step() { # <its folder> <exit code>: Ctrl-C for it, and its time to le
   exit "$2"
 }
 
-tell_ended_steps() {
+report_ended_steps() { # one message for each step whose Ray node has ended
   local step code
   for step in "$STEPS"/*/; do
     step=${step%/}
@@ -166,10 +166,10 @@ stop_node() { # <host>
 submit_spec() { # <JobSpec file> [--wait | --no-wait] [--timeout S] [--pending-timeout S]: see 43_submit_jobspec.sh
   local spec=$1
   shift
-  [[ -e $spec ]] || die 2 "no such file: $spec" 'templates/ppo.json is the one to start from'
-  [[ -f $spec && -r $spec ]] || die 2 "cannot read $spec as a file"
+  [[ -e $spec ]] || die 2 "no such file: $spec" 'a copy of templates/ppo.json'
+  [[ -f $spec && -r $spec ]] || die 2 "cannot read $spec: not a readable file" "ls -l $spec"
   # shellcheck disable=SC2094 # the name is only for messages
-  if grep -q secrets "$spec"; then # their values are in the environment here, and reach the head through stdin only
+  if grep -q secrets "$spec"; then # their values are in this environment, and reach the head only through stdin
     "$PYTHON" -m mvp_helpers pack-spec --spec-name "$spec" <"$spec" |
       helper_on "$HEAD" -i submit --packed --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run}
   else
@@ -177,4 +177,4 @@ submit_spec() { # <JobSpec file> [--wait | --no-wait] [--timeout S] [--pending-t
   fi
 }
 
-[[ -z $HOST_STEPS ]] || tell_ended_steps
+[[ -z $HOST_STEPS ]] || report_ended_steps

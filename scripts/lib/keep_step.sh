@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Run a command on after the script that started it; for hosts.sh (start_in_step), begun with setsid.
+# Run a command that outlives the script that started it; hosts.sh (start_in_step) starts it with setsid.
 #
-# usage: keep_step.sh FOLDER ARGV...      its stdout, stderr, exit code, and our process id: FOLDER/{out,log,code,pid}
+# usage: keep_step.sh FOLDER ARGV...      writes its stdout, stderr, exit code and process id to FOLDER/{out,log,code,pid}
 #
-# FOLDER may be renamed meanwhile.
+# FOLDER may be renamed while the command runs.
 cd "$1" || exit
-# Whoever captures the script's output waits until the last copy of its end of the pipe is closed.
+# A process that captures the script's output waits until every copy of the pipe's write end is closed.
 for fd in /proc/self/fd/*; do
   fd=${fd##*/}
   ((fd < 3 || fd == 255)) || exec {fd}>&-

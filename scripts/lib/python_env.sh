@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The project's own Python environment: made, filled with pinned packages, and known by a stamp when it is complete.
+# The project's own Python environment: created, filled with pinned packages, and marked by a stamp when it is complete.
 
 VENV=$PROJECT/.venv
 PIP_LOG=$PROJECT/.mvp/logs/pip.log
@@ -8,11 +8,11 @@ TORCH_INDEX=${MVP_TORCH_INDEX:-https://download.pytorch.org/whl/cpu}
 
 has_gpu() { [[ -e /dev/nvidia0 ]] || nvidia-smi -L >/dev/null 2>&1; }
 
-fingerprint() { # <lock file>...: of what is asked for and of the interpreter it is installed for
+fingerprint() { # <lock file>...: of the requested packages and of the interpreter
   { cat "$@" && "$VENV/bin/python" -VV && printf '%s\n' "$TORCH"; } | sha256sum
 }
 
-stamp() { # <lock file>...: one for each set of lock files
+stamp() { # <lock file>...: print the path of the stamp for this set of lock files
   printf '%s/.mvp-installed-%s' "$VENV" "$#"
 }
 
@@ -20,17 +20,17 @@ installed_already() { # <lock file>...
   [[ -x $VENV/bin/python && -e $(stamp "$@") && $(<"$(stamp "$@")") == "$(fingerprint "$@")" ]]
 }
 
-note_installed() { # <lock file>...: last of all, so that an interrupted or failed install leaves no stamp
+note_installed() { # <lock file>...: called last, so that an interrupted or failed install leaves no stamp
   fingerprint "$@" >"$(stamp "$@")"
 }
 
-suits() { # <python>: between 3.10 and 3.12, for which every package has wheels
+suits() { # <python>: succeed from 3.10 to 3.12, for which every package has wheels
   "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null
 }
 
 make_venv() {
   local python
-  rm -f "$VENV"/.mvp-installed-* # from here on it is not complete
+  rm -f "$VENV"/.mvp-installed-* # incomplete from here on
   if "$VENV/bin/python" -V >/dev/null 2>&1; then
     suits "$VENV/bin/python" || die 3 "$VENV was made with $("$VENV/bin/python" -V); 3.10 to 3.12 is needed" "rm -r $VENV"
     return
@@ -44,7 +44,7 @@ make_venv() {
   "$python" -m venv --clear "$VENV" >&2 || die 3 "cannot create $VENV" 'the system package python3-venv may be missing'
 }
 
-pip() { # <argument>...: all its words to the log, the package it is at to a terminal
+pip() { # <argument>...: write its output to the log, and the current package to a terminal
   local code=0
   mkdir -p "${PIP_LOG%/*}"
   printf '\n=== %(%FT%T%z)T pip %s\n' -1 "$*" >>"$PIP_LOG"
@@ -59,17 +59,17 @@ pip() { # <argument>...: all its words to the log, the package it is at to a ter
 pip_install() { # <what, for messages> <argument>...
   local what=$1
   shift
-  say "installing $what (pip's words: $PIP_LOG)"
+  say "installing $what (pip's output: $PIP_LOG)"
   pip install --disable-pip-version-check "$@" && return
   tail -n 15 "$PIP_LOG" >&2
-  die 3 "pip could not install $what; its last words are above" 'the network, or pip config list; then run this again'
+  die 3 "pip could not install $what; the end of its output is above" 'check the network and pip config list, then run this again'
 }
 
 install_torch() {
   if has_gpu; then
     pip_install "torch $TORCH" -c "$PROJECT/requirements.lock" "torch==$TORCH"
   elif ! "$VENV/bin/python" -c "import importlib.metadata as m; assert m.version('torch').startswith('$TORCH')" 2>/dev/null; then
-    # No GPU: never the CUDA build (gigabytes). Its dependencies stand in requirements.lock.
+    # No GPU: never the CUDA build (gigabytes). The dependencies of torch are in requirements.lock.
     say "installing torch $TORCH, CPU build"
     pip install --disable-pip-version-check --no-deps "torch==$TORCH+cpu" ||
       pip_install "torch $TORCH, CPU build, from $TORCH_INDEX" --no-deps --index-url "$TORCH_INDEX" "torch==$TORCH+cpu"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the regressions share: steps that are announced and end everything when they fail, and a cluster that is stopped again.
+# Shared by the regressions: steps that are announced and end the regression when they fail, and a cluster that is stopped at the end.
 
 export MVP_CLUSTER=${CLUSTER:-${MVP_CLUSTER:-local}}
 
@@ -9,14 +9,14 @@ step() { # <script> <argument>...
 }
 
 # shellcheck disable=SC2329 # called by the trap
-stop_cluster() { # at exit: what was started here is stopped, and the exit code stays what it was
+stop_cluster() { # at exit: stop the cluster that was started here, and keep the exit code
   local code=$?
   trap '' INT TERM
   "$SCRIPTS/02_down.sh" || code=$((code ? code : 1))
   exit "$code"
 }
 
-start_regression() { # packages (12), checks (00), cluster (01; stopped at the end when it was down, unless KEEP=1)
+start_regression() { # packages (12), checks (00), cluster (01; stopped at the end when it was down before, unless KEEP=1)
   step 12_install_py_deps.sh
   load_cluster
   step 00_prereq_check.sh >&2

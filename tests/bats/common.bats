@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The bash layer without Ray: help, options, messages, hosts.
+# The bash library without Ray: help, options, messages, hosts.
 
 load helpers
 
@@ -7,10 +7,10 @@ setup() {
   cd "$BATS_TEST_TMPDIR" || return
 }
 
-script() { # <body>: a script of our own beside the real ones' library
+script() { # <body>: write scripts/mine.sh, which uses the real library
   mkdir -p scripts
   ln -sfn "$PROJECT/scripts/lib" scripts/lib
-  printf '#!/usr/bin/env bash\n# What it is for.\n#\n# usage: mine.sh\n%s\n%s\n' "source $PROJECT/scripts/lib/common.sh" "$1" >scripts/mine.sh
+  printf '#!/usr/bin/env bash\n# Print something.\n#\n# usage: mine.sh\n%s\n%s\n' "source $PROJECT/scripts/lib/common.sh" "$1" >scripts/mine.sh
   chmod +x scripts/mine.sh
 }
 
@@ -31,14 +31,14 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   done
 }
 
-@test "an unknown option is bad input and points to the help" {
+@test "an unknown option is bad input, with a hint at the help" {
   run --separate-stderr 01_up.sh --chekc
   assert_status 2
   assert_output ''
   [[ $stderr == $'bad input: unknown option \'--chekc\'\n  try: ./scripts/01_up.sh --help' ]] || fail 'wrong message'
 }
 
-@test "an option without its value, and an argument too many, are bad input" {
+@test "an option without its value and an unexpected argument are bad input" {
   run --separate-stderr 01_up.sh --cluster
   assert_status 2
   assert_stderr_has '--cluster needs a value'
@@ -47,7 +47,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   assert_stderr_has "unexpected argument 'local'"
 }
 
-@test "an unknown cluster is bad input, with the nearest name" {
+@test "an unknown cluster is bad input, with the nearest known name" {
   run --separate-stderr 01_up.sh --cluster=locl
   assert_status 2
   assert_stderr_has "did you mean 'local'?"
@@ -60,11 +60,11 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   ln -s "$PROJECT/lib" "$PROJECT/.venv" "$PROJECT/templates" .
   run --separate-stderr ./scripts/02_down.sh
   assert_status 2
-  assert_stderr_has "host driver 'slurm' is not supported yet"
+  assert_stderr_has "there is no host driver 'slurm'"
   rm -r "$FOLDER"
 }
 
-@test "without the Python packages: blocked, with the script that installs them" {
+@test "missing Python packages block a script, which names the script that installs them" {
   bare_project
   PATH=$PWD/bin:/usr/bin:/bin run --separate-stderr ./scripts/02_down.sh
   assert_status 3
@@ -72,7 +72,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   assert_stderr_has 'try: ./scripts/12_install_py_deps.sh'
 }
 
-@test "a Python that is too old is named" {
+@test "the message names a Python that is too old" {
   bare_project
   printf '#!/bin/sh\nexit 1\n' >bin/python3
   PATH=$PWD/bin:/usr/bin:/bin run --separate-stderr ./scripts/02_down.sh
@@ -80,7 +80,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   assert_stderr_has "$PWD/bin/python3 is older than Python 3.10"
 }
 
-@test "an unexpected failure names script, line and command" {
+@test "the message of an unexpected failure has script, line and command" {
   script $'parse_options "" "$@"\nls /nonexistent/folder'
   run --separate-stderr scripts/mine.sh
   assert_status 2
@@ -97,7 +97,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   assert_stderr_has 'an argument is missing: --wait --timeout= SPEC'
 }
 
-@test "a dry run prints what would be run and runs nothing" {
+@test "a dry run prints the commands and runs nothing" {
   make_cluster_file dry 12 120
   run --separate-stderr 01_up.sh --dry-run
   assert_status 0
@@ -106,7 +106,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   rm -r "$FOLDER"
 }
 
-@test "host_exec hands every argument over byte for byte, gives no stdin unless asked, and returns the exit code" {
+@test "host_exec passes every argument byte for byte and stdin only with -i, and returns the exit code" {
   make_cluster_file exec 12 120
   script 'parse_options "" "$@"; load_cluster
     weird=("" "a  b" '\''$(touch hacked) `id` "q"'\'' $'\''new\nline'\'' "ünï*")
@@ -122,7 +122,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   rm -r "$FOLDER"
 }
 
-@test "on_each names the hosts that failed and passes TERM on to what they run" {
+@test "on_each names the hosts that failed, and passes TERM on to their commands" {
   make_cluster_file each 12 120
   script 'parse_options "" "$@"; load_cluster
     flaky() { host_exec "$1" -- sh -c "[ $1 = worker-0 ] || exit 3"; }
@@ -131,7 +131,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   MODE=flaky run --separate-stderr scripts/mine.sh
   assert_status 3
   assert_stderr_has 'flaky: worker-1'
-  [[ $stderr != *'flaky: worker-0'* ]] || fail 'a good host is blamed'
+  [[ $stderr != *'flaky: worker-0'* ]] || fail 'the message names a host that did not fail'
   MODE=slow scripts/mine.sh &
   until [[ -s pid.worker-0 && -s pid.worker-1 ]]; do sleep 0.05; done
   kill -TERM "$!"

@@ -41,7 +41,7 @@ starts_with() { # <exit code of compose up> <what it prints>
 @test "no docker on this machine" {
   run --separate-stderr 01_up.sh
   assert_status 3
-  assert_stderr_has 'blocked: there is no docker on this machine'
+  assert_stderr_has 'blocked: docker is not installed on this machine'
   assert_stderr_has 'try: '
 }
 

@@ -44,7 +44,7 @@ calls() { # the numbers of the scripts, in order
   assert_status 0
   assert_output 'verdict of job-1 job-2'
   [[ $(calls) == '12 00 01 01 30 31 43 43 54 02' ]] || fail "called: $(calls)"
-  assert_stderr_has "look at $FOLDER/private/jobs/job-2/"
+  assert_stderr_has "see $FOLDER/private/jobs/job-2/"
   assert_stderr_has "regression of 'ppo' on cluster 'regress': passed"
 }
 

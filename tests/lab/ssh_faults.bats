@@ -136,7 +136,7 @@ head_is_gone() { ! on_host head pgrep -x gcs_server; }
   MVP_CLUSTER=$many run --separate-stderr in_lab 20_start_head.sh
   assert_status 3
   for at in 2 5 7; do assert_stderr_has "blocked: w$at: no connection (ssh "; done
-  [[ $stderr == *'blocked: look at: '* ]] || fail 'no summary'
-  told=${stderr##*blocked: look at: }
+  [[ $stderr == *'blocked: check host: '* ]] || fail 'no summary'
+  told=${stderr##*blocked: check host: }
   [[ $(tr ' ' '\n' <<<"$told" | sort | xargs) == 'w2 w5 w7' ]] || fail "named: $told"
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 class MvpError(Exception):
     """A failure with a message for the user.
 
-    ``what`` says what failed and with which value; ``hint`` says what to try next; ``exit_code`` is documented in docs/jobs.md.
+    ``what`` says what failed and with which value; ``hint`` says what to try next; ``exit_code``: see docs/reference.md.
     """
 
     exit_code = 1

@@ -24,8 +24,9 @@ from ..base.errors import MvpError
 from ..base.verdict import Check
 from . import gpus, ray_node
 from .all_reduce import Bandwidth, Outcome
-from .cluster_file import Cluster, Host
+from .cluster_file import Cluster
 from .gpus import GpuFacts
+from .host_kinds import Host
 
 GIB = 1 << 30
 MIN_DISK = 5 * GIB

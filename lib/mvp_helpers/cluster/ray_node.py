@@ -30,7 +30,8 @@ import msgspec
 from ..base import files, processes, times
 from ..base.errors import Blocked, Failed, MvpError, TimedOut
 from . import addresses, ray_api
-from .cluster_file import Cluster, Host
+from .cluster_file import Cluster
+from .host_kinds import Host
 
 T = TypeVar("T")
 

@@ -1,24 +1,24 @@
 # shellcheck shell=bash
-# Host driver "docker": a host is a container of a compose project on this machine, and its name is its service's.
+# Host driver "docker": a host is a container of a compose project on this machine, named after its service.
 #
-# Running containers are left as they are: a changed image or setting takes effect after 02_down.sh. Containers, and what runs in them,
-# belong to the person who starts the script, also through sudo.
+# Running containers are not changed: a new image or setting takes effect after 02_down.sh. Containers run as the user who starts the
+# script, also through sudo.
 
-find_containers() { # the project's running containers, by host: CONTAINERS, CONTAINER_IPS, IMAGES, IMAGE_IDS
+find_containers() { # set CONTAINERS, CONTAINER_IPS, IMAGES and IMAGE_IDS of the project's running containers, by host
   local out ids host id image image_id ip
   declare -gA CONTAINERS=() CONTAINER_IPS=() IMAGES=() IMAGE_IDS=()
-  command -v docker >/dev/null || die 3 'there is no docker on this machine' 'https://docs.docker.com/engine/install, or --cluster local'
+  command -v docker >/dev/null || die 3 'docker is not installed on this machine' 'https://docs.docker.com/engine/install, or --cluster local'
   out=$(docker ps -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT" 2>&1) || explain "docker ps" "$out"
   mapfile -t ids <<<"$out"
   [[ -n $out ]] || return 0
   while read -r host id image image_id ip; do
-    [[ -n $ip && " ${HOSTS[*]} " == *" $host "* ]] || continue # it has ended meanwhile, or is not one of the hosts
+    [[ -n $ip && " ${HOSTS[*]} " == *" $host "* ]] || continue # it has just ended, or is not one of the hosts
     CONTAINERS[$host]=$id CONTAINER_IPS[$host]=$ip IMAGES[$host]=$image IMAGE_IDS[$host]=$image_id
   done < <(docker inspect --format '{{index .Config.Labels "com.docker.compose.service"}} {{.Id}} {{.Config.Image}} {{.Image}}
     {{- range .NetworkSettings.Networks}} {{.IPAddress}}{{end}}' "${ids[@]}" 2>/dev/null)
 }
 
-explain() { # <command> <what it printed>: end with what the person can do about it
+explain() { # <command> <its output>: end with a message and a hint for the cause
   local what=${2%$'\n'} line
   line=${what##*$'\n'}
   shopt -s nocasematch
@@ -49,7 +49,7 @@ explain() { # <command> <what it printed>: end with what the person can do about
   die 3 "$1: $what"
 }
 
-find_compose() { # sets COMPOSE: the command with project and files
+find_compose() { # set COMPOSE to the command with project and files
   local file
   if docker compose version &>/dev/null; then
     COMPOSE=(docker compose)
@@ -62,7 +62,7 @@ find_compose() { # sets COMPOSE: the command with project and files
   for file in "${COMPOSE_FILES[@]}"; do COMPOSE+=(-f "$file"); done
 }
 
-name_invoker() { # for the compose files: who the containers run as, and the shared folder
+name_invoker() { # export for the compose files the user that the containers run as, and the shared folder
   export MVP_UID=$EUID MVP_GID MVP_USER MVP_SHARED_DIR
   MVP_GID=$(id -g) MVP_USER=$(id -un)
   # shellcheck disable=SC2153 # sudo's own names
@@ -70,7 +70,7 @@ name_invoker() { # for the compose files: who the containers run as, and the sha
   MVP_SHARED_DIR=$(realpath -m "${MVP_SHARED_DIR:-$PROJECT/.mvp/$CLUSTER_NAME}")
 }
 
-make_shared_folder() { # the invoker's: docker would make it root's
+make_shared_folder() { # as the invoker, because docker would create it as root
   local as=()
   ((EUID)) || as=(setpriv --reuid "$MVP_UID" --regid "$MVP_GID" --clear-groups)
   { "${as[@]}" mkdir -p "$MVP_SHARED_DIR" && "${as[@]}" test -w "$MVP_SHARED_DIR"; } 2>/dev/null ||
@@ -99,7 +99,7 @@ start_containers() {
   for host in "${HOSTS[@]}"; do
     [[ -n ${CONTAINERS[$host]:-} ]] || die 3 "the container of $host does not stay up" "${COMPOSE[*]} logs $host"
   done
-  # shellcheck disable=SC2034 # for locate_hosts: what was started may have another address than before
+  # shellcheck disable=SC2034 # for locate_hosts: a started container may have another address than before
   HOST_IPS=("${HOSTS[@]//*/}")
 }
 
@@ -126,15 +126,15 @@ host_ip() { # <host>
   printf '%s\n' "${CONTAINER_IPS[$1]}"
 }
 
-# In the container. $1: the words, quoted; they are ASCII, for docker hands on nothing but UTF-8.
+# In the container. $1: the quoted words, in ASCII because docker passes on only UTF-8.
 # shellcheck disable=SC2016
 IN_CONTAINER='unset "${!RAY_@}"; eval "exec -- $1"'
 
 host_exec() {              # <host> [-i] -- <argv>...
-  (exec_in_container "$@") # its traps end with it
+  (exec_in_container "$@") # a subshell, because it sets traps
 }
 
-exec_in_container() { # as host_exec; ends the shell it is called in
+exec_in_container() { # as host_exec; exits the shell it is called in
   local host=$1 container=${CONTAINERS[$1]:-} mark=$BASHPID.$EPOCHREALTIME code=0 words stdin=() client
   [[ -n $container ]] || die 3 "$host: its container does not run" "./scripts/01_up.sh --cluster $MVP_CLUSTER"
   shift
@@ -142,21 +142,21 @@ exec_in_container() { # as host_exec; ends the shell it is called in
   LC_ALL=C printf -v words ' %q' "${@:2}"
   trap 'pass_on INT 130' INT
   trap 'pass_on TERM 143' TERM
-  # In a session of its own: docker's client would leave at once where what runs in the container still has to clean up.
+  # In a session of its own: at Ctrl-C docker's client would exit at once, while the command in the container still has to clean up.
   setsid docker exec "${stdin[@]}" -e MVP_EXEC="$mark" -e MVP_HOST="$host" -e MVP_HOST_IP="${CONTAINER_IPS[$host]}" -e MVP_CLUSTER_JSON \
     -e MVP_IMAGE_ID="${IMAGE_IDS[$host]}" -e PYTHONPATH="$TOOLS_DIR/lib" "$container" bash -c "$IN_CONTAINER" "$host" "$words" <&0 &
   client=$!
   wait "$client" || code=$?
-  # Whoever read our output has gone: so goes what wrote it.
+  # The reader of the output is gone: end the writer too.
   ((code != 128 + 13)) || docker exec "$container" sh -c "$END_MARKED" mvp PIPE "$mark" || true
   ((code == 0)) || [[ -n $(docker ps -q --no-trunc --filter "id=$container") ]] ||
-    die 3 "$host: its container does not run any more" "./scripts/01_up.sh --cluster $MVP_CLUSTER"
+    die 3 "$host: its container no longer runs" "./scripts/01_up.sh --cluster $MVP_CLUSTER"
   exit "$code"
 }
 
-pass_on() { # <signal> <exit code>: exec_in_container's own; returns when nothing of its command is left in the container
+pass_on() { # <signal> <exit code>: trap of exec_in_container; exits when no process of its command is left in the container
   trap '' INT TERM
-  while kill -0 "$client" 2>/dev/null; do # docker may not have begun it yet
+  while kill -0 "$client" 2>/dev/null; do # docker may not have started it yet
     docker exec "$container" sh -c "$END_MARKED" mvp "$1" "$mark" || break
   done
   exit "$2"

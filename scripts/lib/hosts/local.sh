@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Host driver "local": a host is a process group on this machine with a loopback address of its own. Nothing to make or undo.
+# Host driver "local": a host is a process group on this machine with a loopback address of its own. There is nothing to create or undo.
 
 hosts_up() { :; }
 
@@ -28,7 +28,7 @@ host_exec() { # <host> [-i] -- <argv>...
 }
 
 local_command() ( # <host> <ip> <argv>...
-  # Variables of another Ray cluster (RAY_ADDRESS, RAY_NAMESPACE …) would send us there.
+  # Variables of another Ray cluster (RAY_ADDRESS, RAY_NAMESPACE …) would direct the command there.
   for name in "${!RAY_@}"; do unset "$name"; done
   export MVP_HOST=$1 MVP_HOST_IP=$2 PATH=$PROJECT/.venv/bin:$PATH
   exec "${@:3}"

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# Host driver "slurm": hosts are the nodes of one allocation, in their order; whatever runs on one is a step of it.
+# Host driver "slurm": hosts are the nodes of one allocation, in their order; every command on a node is a step of the allocation.
 #
-# $ALLOCATION is its record, here on the launching machine: "<job id> own|adopted", then a line "<host> <node> <address>" for each host.
+# $ALLOCATION is its record on the launching machine: "<job id> own|adopted", then a line "<host> <node> <address>" for each host.
 
-# shellcheck disable=SC2034 # for hosts.sh: with the step that started it a host's process ends
+# shellcheck disable=SC2034 # for hosts.sh: a host's process ends with the step that started it
 HOST_STEPS=1
 ALLOCATION=$PROJECT/.mvp/$CLUSTER_NAME/allocation
 STEP_NAME=mvp-$CLUSTER_NAME
 
-read_allocation() { # JOB ("" without one), OWNER, and NODES and ADDRESSES by host
+read_allocation() { # set JOB ("" without an allocation), OWNER, and NODES and ADDRESSES by host
   local host node address
   declare -g JOB='' OWNER=''
   declare -gA NODES=() ADDRESSES=()
@@ -30,7 +30,7 @@ forget_allocation() {
   read_allocation
 }
 
-job_state() { # state and reason of the allocation, as Slurm words them; GONE when Slurm has forgotten it
+job_state() { # print state and reason of the allocation in Slurm's words; GONE when Slurm has forgotten it
   local out
   out=$(squeue -h -j "$JOB" -t all -o '%T %r' 2>&1) || {
     [[ $out == *'Invalid job id'* ]] || die 3 "Slurm does not answer: ${out##*error: }" 'sinfo, on this machine'
@@ -41,7 +41,7 @@ job_state() { # state and reason of the allocation, as Slurm words them; GONE wh
 
 hosts_up() {
   local state
-  command -v srun >/dev/null || [[ -n $DRY_RUN ]] || die 3 'there is no Slurm on this machine: no srun' 'a login node, or --cluster local'
+  command -v srun >/dev/null || [[ -n $DRY_RUN ]] || die 3 'Slurm is not installed on this machine: srun is missing' 'a login node, or --cluster local'
   if [[ -n $JOB && -z $DRY_RUN ]]; then
     state=$(job_state)
     case ${state%% *} in
@@ -57,7 +57,7 @@ hosts_up() {
   ((${#NODES[@]})) || { wait_for_allocation && find_nodes; }
 }
 
-get_allocation() { # the one this shell is in, or one of our own
+get_allocation() { # adopt the allocation that this shell runs in, or request one
   local sbatch out
   if [[ -n ${SLURM_JOB_ID:-} ]]; then
     JOB=$SLURM_JOB_ID OWNER=adopted
@@ -67,8 +67,8 @@ get_allocation() { # the one this shell is in, or one of our own
       --output="${ALLOCATION%/*}/allocation.log" "${SBATCH_OPTIONS[@]}" --wrap 'exec sleep infinity')
     [[ -z $DRY_RUN ]] || { run "${sbatch[@]}" && return; }
     mkdir -p "${ALLOCATION%/*}"
-    trap '' INT TERM # interrupted here, nobody would know whether there is an allocation
-    out=$("${sbatch[@]}" 2>&1) || die 3 "Slurm refuses the allocation: ${out##*error: }" "slurm.sbatch in $MVP_CLUSTER; sinfo shows what there is"
+    trap '' INT TERM # an interrupt here would leave an allocation that nothing knows
+    out=$("${sbatch[@]}" 2>&1) || die 3 "Slurm refuses the allocation: ${out##*error: }" "slurm.sbatch in $MVP_CLUSTER; sinfo shows the partitions"
     out=${out##*$'\n'}
     JOB=${out%%;*} OWNER=own
     say "allocation $JOB: asked for ${#HOSTS[@]} nodes"
@@ -77,7 +77,7 @@ get_allocation() { # the one this shell is in, or one of our own
 }
 
 wait_for_allocation() {
-  local began=$SECONDS told='' state
+  local began=$SECONDS shown='' state
   trap 'give_up_allocation; exit 130' INT
   trap 'give_up_allocation; exit 143' TERM
   while state=$(job_state) && [[ $state != RUNNING* ]]; do
@@ -88,11 +88,11 @@ wait_for_allocation() {
         die 3 "the allocation has ended: $state" "${ALLOCATION%/*}/allocation.log"
         ;;
     esac
-    [[ $state == "$told" ]] || say "waiting: allocation $JOB is $state"
-    told=$state
+    [[ $state == "$shown" ]] || say "waiting: allocation $JOB is $state"
+    shown=$state
     if ((SECONDS - began >= SLURM_PENDING_TIMEOUT)); then
       give_up_allocation
-      die 4 "no allocation after $SLURM_PENDING_TIMEOUT s (slurm.pending_timeout_s): $state" "slurm.sbatch in $MVP_CLUSTER; squeue and sinfo tell more"
+      die 4 "no allocation after $SLURM_PENDING_TIMEOUT s (slurm.pending_timeout_s): $state" "slurm.sbatch in $MVP_CLUSTER; squeue and sinfo show more"
     fi
     sleep "$((SECONDS - began < 3 ? 0 : SECONDS - began < 60 ? 1 : 5)).3"
   done
@@ -106,18 +106,18 @@ give_up_allocation() {
   forget_allocation
 }
 
-find_nodes() { # which node is which host, and its address there: asked by one step on all of them, which so is proven to work
-  local nodes list=() found host at
+find_nodes() { # assign nodes to hosts and find their addresses, with one step on all of them, which proves that steps work
+  local nodes list=() output host at
   nodes=$(squeue -h -j "$JOB" -o %N)
   mapfile -t nodes < <(scontrol show hostnames "$nodes")
   ((${#nodes[@]} >= ${#HOSTS[@]})) ||
     die 3 "allocation $JOB has ${#nodes[@]} nodes, the cluster file ${#HOSTS[@]} hosts" "an allocation with --nodes=${#HOSTS[@]}"
   nodes=("${nodes[@]:0:${#HOSTS[@]}}")
-  found=$(step_on "$(IFS=, && echo "${nodes[*]}")" "${#nodes[@]}" --input=none --label -- "$CLUSTER_PYTHON" -m mvp_helpers own-address) ||
-    die 3 "allocation $JOB: the helper does not run on all of ${nodes[*]}" "what srun said above; python and slurm.srun in $MVP_CLUSTER"
+  output=$(step_on "$(IFS=, && echo "${nodes[*]}")" "${#nodes[@]}" --input=none --label -- "$CLUSTER_PYTHON" -m mvp_helpers own-address) ||
+    die 3 "allocation $JOB: the helper does not run on all of ${nodes[*]}" "srun's message above; python and slurm.srun in $MVP_CLUSTER"
   for at in "${!HOSTS[@]}"; do
     host=${HOSTS[at]}
-    NODES[$host]=${nodes[at]} ADDRESSES[$host]=$(sed -n "s/^ *$at: //p" <<<"$found")
+    NODES[$host]=${nodes[at]} ADDRESSES[$host]=$(sed -n "s/^ *$at: //p" <<<"$output")
     list+=("$host" "${NODES[$host]}" "${ADDRESSES[$host]}")
   done
   write_allocation "${list[@]}"
@@ -125,11 +125,11 @@ find_nodes() { # which node is which host, and its address there: asked by one s
   say "allocation $JOB: ${nodes[*]}"
 }
 
-# shellcheck disable=SC2030,SC2031 # subshells on purpose: what they set is for what they become
+# shellcheck disable=SC2030,SC2031 # subshells on purpose: their variables are for the command that replaces them
 step_on() ( # <node>[,<node>...] <how many> <srun option>... -- <argv>...
   local words=(--jobid="${JOB:-JOB}" --nodes="$2" --ntasks="$2" --ntasks-per-node=1 --nodelist="$1" --overlap
     --export=ALL --disable-status --job-name="$STEP_NAME" "${SRUN_OPTIONS[@]}")
-  # Variables of another Ray cluster would send us there, those of the allocation we are in ask for things in its steps.
+  # Variables of another Ray cluster would direct the command there; those of the surrounding allocation change its steps.
   for name in "${!RAY_@}" "${!SLURM_@}"; do [[ $name == SLURM_CONF ]] || unset "$name"; done
   export PATH=$PROJECT/.venv/bin:$PATH PYTHONPATH=$TOOLS_DIR/lib
   [[ -z ${WOULD:-} ]] || { run srun "${words[@]}" "${@:3}" && exit; }
@@ -139,21 +139,21 @@ step_on() ( # <node>[,<node>...] <how many> <srun option>... -- <argv>...
 hosts_down() {
   [[ -n $JOB ]] || return 0
   local ours out tick
-  mapfile -t ours < <(what_is_ours)
+  mapfile -t ours < <(own_jobs_or_steps)
   if [[ -n $DRY_RUN ]]; then
     run scancel "${ours[@]}"
     return
   fi
   ((${#ours[@]} == 0)) || out=$(scancel "${ours[@]}" 2>&1) || [[ $out == *'Invalid job id'* ]] || die 3 "Slurm does not end ${ours[*]}: $out"
   for ((tick = 0; tick < 300; tick++)); do # until the nodes are free again
-    [[ -n $(what_is_ours) ]] || break
+    [[ -n $(own_jobs_or_steps) ]] || break
     sleep 0.2
   done
-  say "allocation $JOB: $([[ $OWNER == own ]] && echo ended || echo 'stays, for it was adopted')"
+  say "allocation $JOB: $([[ $OWNER == own ]] && echo ended || echo 'stays, because it was adopted')"
   forget_allocation
 }
 
-what_is_ours() { # what scancel may end, as far as it runs: our allocation, or our steps in one that was adopted
+own_jobs_or_steps() { # print what scancel may end: the allocation that was requested, or the own steps in an adopted one
   if [[ $OWNER == own ]]; then
     squeue -h -j "$JOB" -o %i 2>/dev/null || true
   else
@@ -171,14 +171,14 @@ host_ip() { # <host>
 host_exec() { # <host> [-i] -- <argv>...
   local host=$1 node=${NODES[$1]:-} stdin=(--input=none) code=0 probe
   if [[ $host == "$HEAD" && -z $node && -z ${WOULD:-} && -d $SHARED_ROOT/jobs ]]; then
-    say "$host: cluster '$CLUSTER_NAME' has no allocation; what lies in the shared root can be read from here"
+    say "$host: cluster '$CLUSTER_NAME' has no allocation; reading the shared root from this machine"
     read_here "$@"
     return
   fi
   [[ -n $node || -n ${WOULD:-} ]] || die 3 "$host: cluster '$CLUSTER_NAME' has no allocation" "./scripts/01_up.sh --cluster $MVP_CLUSTER"
   shift
   [[ $1 != -i ]] || { stdin=() && shift; }
-  # Twice quiet: srun would add a line about the exit code to the command's stderr. The shell knows 126 and 127; srun does not.
+  # -QQ: srun would add a line about the exit code to the command's stderr. sh, because srun does not return 126 and 127.
   MVP_HOST=$host MVP_HOST_IP=${ADDRESSES[$host]:-} step_on "${node:-"NODE_OF_$host"}" 1 -QQ "${stdin[@]}" -- \
     /bin/sh -c 'exec "$@"' sh "${@:2}" || code=$?
   ((code == 0 || code == 130)) || probe=$(KEEP='' step_on "$node" 1 --input=none -- true 2>&1) ||
@@ -195,11 +195,11 @@ read_here() ( # <host> [-i] -- <argv>...
 )
 
 read_allocation
-# Only where steps have ended it is worth asking Slurm whether the allocation has (its time was up, somebody cancelled it).
+# Ask Slurm only when a step has ended: the allocation may have reached its time limit or been cancelled.
 if [[ -n $JOB ]] && compgen -G "$STEPS/*/code" >/dev/null; then
-  slurm_says=$(job_state)
-  [[ $slurm_says == RUNNING* ]] || {
-    say "allocation $JOB has ended: $slurm_says"
+  allocation_state=$(job_state)
+  [[ $allocation_state == RUNNING* ]] || {
+    say "allocation $JOB has ended: $allocation_state"
     NODES=() ADDRESSES=()
   }
 fi

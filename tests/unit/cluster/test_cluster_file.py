@@ -1,4 +1,4 @@
-"""The cluster file: expanded, checked, and handed on to scripts and to the head without loss."""
+"""The cluster file: expanded, checked, and passed on to scripts and to the head without loss."""
 
 from __future__ import annotations
 
@@ -50,9 +50,13 @@ def test_the_shared_root_of_local_can_be_moved(tmp_path: Path, monkeypatch: pyte
     [
         ({"devise": "cpu"}, "unknown field 'devise' (did you mean 'device'?)"),
         ({"device": "tpu"}, "'device'"),
+        ({"host_driver": "slrum"}, "unknown host_driver 'slrum' (did you mean 'slurm'?)"),
+        ({"hosts": [{"name": "h", "role": "head"}, *GOOD["hosts"][1:]]}, "host 'h' has no ip"),
+        ({"host_driver": "ssh", "python": "python3"}, "python is 'python3': by ssh it must be a path"),
+        ({"ssh": {"jmup": "gate"}}, "unknown field 'jmup' in 'ssh' (did you mean 'jump'?)"),
         ({"hosts": GOOD["hosts"][:1]}, "exactly one with role: head and at least one with role: worker"),
-        ({"hosts": GOOD["hosts"] + GOOD["hosts"][:1]}, "two hosts have the same name"),
-        ({"hosts": GOOD["hosts"][::-1]}, "the head must be the first"),
+        ({"hosts": GOOD["hosts"] + GOOD["hosts"][:1]}, "two hosts have the same name 'h'"),
+        ({"hosts": GOOD["hosts"][::-1]}, "the head must be the first of the hosts, not 'w'"),
         ({"hosts": [{"name": "a b", "role": "head", "ip": "x"}]}, "hosts[0].name"),
         ({"entrypoint": {"resources": {"gpu_node": 1}}}, "asks for 'gpu_node', which worker.resources does not offer"),
         ({"ray": {"port": 70000}}, "ray.port"),
@@ -86,3 +90,7 @@ def test_the_head_reads_back_what_the_script_resolved(tmp_path: Path, monkeypatc
     monkeypatch.delenv("MVP_CLUSTER_JSON")
     with pytest.raises(BadInput, match="MVP_CLUSTER_JSON is not set"):
         cluster_file.from_environment()
+    for damaged in (loaded.to_json()[:-9], "[]", "{}"):
+        monkeypatch.setenv("MVP_CLUSTER_JSON", damaged)
+        with pytest.raises(BadInput, match="MVP_CLUSTER_JSON is not a resolved cluster file"):
+            cluster_file.from_environment()

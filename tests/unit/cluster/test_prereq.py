@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from mvp_helpers.base import verdict
 from mvp_helpers.cluster import prereq
 from mvp_helpers.cluster.cluster_file import Cluster
+from mvp_helpers.cluster.gpus import Gpu, GpuFacts
 from mvp_helpers.cluster.prereq import GIB, Facts
 
 TOOLS = {"bash": "bash 5.2", "git": "git 2", "make": "make 4"}
@@ -94,3 +97,32 @@ def test_a_real_host_reports_its_facts_and_sees_its_canary(cluster: Cluster) -> 
     assert facts.shared_root_problem == "" and facts.memory_total > GIB and facts.python.startswith("3.")
     assert prereq.canaries(cluster, "head", "t").sees == ["head"]
     assert prereq.canaries(cluster, "head", "another").sees == []
+
+
+WRONG: dict[str, object] = {
+    "disk_free": 0,
+    "memory_total": 0,
+    "shm_free": 0,
+    "shared_root_problem": "/private: Read-only file system",
+    "port_problem": "port 8390 is taken",
+    "code_problem": "the package verl is not installed",
+}
+GPU_FACTS = ("NVLink", "InfiniBand", "NVIDIA driver")
+"""The first two cannot fail; with a driver that does not work the others are not judged."""
+
+
+def test_every_check_can_fail(cluster: Cluster, replace: Callable[..., Cluster]) -> None:
+    """Where everything is wrong no check passes: a new check needs a fact here that makes it fail."""
+    gpu_cluster = replace(cluster, device="cuda", worker=replace(cluster.worker, num_gpus=2))
+    selectors = {"CUDA_VISIBLE_DEVICES": "0", "ROCR_VISIBLE_DEVICES": "0"}
+    gpus = GpuFacts(gpus=[Gpu("0", "GPU-0", "NVIDIA H200", "143771 MiB")], selectors=selectors)
+    facts = [
+        host(name, python=f"3.{at}.0", ray=f"2.{at}.0", clock=1000.0 * at, gpus=gpus if at else None, **WRONG)
+        for at, name in enumerate(("head", "worker-0", "worker-1"))
+    ]
+    tools = dict.fromkeys(TOOLS, "")
+    checks = prereq.decide(gpu_cluster, facts, [], tools)
+    wrong = failed(gpu_cluster, facts, {fact.name: [] for fact in facts}, tools)
+    passed = [str(check) for check in checks if not any(repr(name) in str(check) for name in wrong)]
+    assert not [check for check in passed if not any(fact in check for fact in GPU_FACTS)]
+    assert len(wrong) > 30
