@@ -59,15 +59,15 @@ class Scan:
         """Read the whole log; its pieces may end anywhere."""
         rest = b""
         for piece in chunks:
-            whole, newline, tail = piece.rpartition(b"\n")
-            if newline:
-                self._chunk(rest + whole + newline)
-                rest = tail
+            cut = piece.rfind(b"\n") + 1
+            if cut:
+                self._chunk(b"".join((rest, memoryview(piece)[:cut])))  # one copy; slicing and adding would make two
+                rest = piece[cut:]
             else:
-                rest += tail
+                rest += piece
             if len(rest) > CHUNK:
                 self._chunk(rest)
-                self._number -= 1 if not rest.endswith(b"\n") else 0
+                self._number -= 1  # the line goes on
                 rest = b""
         if rest:
             self._chunk(rest)

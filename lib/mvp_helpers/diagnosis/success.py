@@ -26,7 +26,8 @@ _BAD_END = re.compile(
     rb"|\bCANCELLED AT\b|^##\[error\]|^" + BROKEN_OFF.encode()
 )
 _PERCENT = re.compile(VERL.percent.encode())
-_METRICS = VERL.metrics_word.encode()
+_NOT_FINITE = re.compile(rb":(?:np\.float\d+\()?-?(?:nan|inf)")
+"""Lines of metrics without a match are not parsed, for speed."""
 
 
 class Doubt(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,16 +50,11 @@ class SuccessCheck:
     def read(self, lines: bytes) -> None:
         """Read the next complete lines of the log."""
         self._tail = lines[-TAIL:] if len(lines) >= TAIL else (self._tail + lines)[-TAIL:]
-        at = lines.find(_METRICS)
-        while at >= 0:
-            end = lines.find(b"\n", at)
-            end = len(lines) if end < 0 else end
-            # Parse only lines that contain nan or inf; skip the rest for speed.
-            if lines.find(b"nan", at, end) >= 0 or lines.find(b"inf", at, end) >= 0:
-                step, metrics = metrics_of(lines[lines.rfind(b"\n", 0, at) + 1 : end])
-                if metrics:
-                    self._steps.setdefault(step, {}).update(metrics)
-            at = lines.find(_METRICS, end)
+        for match in _NOT_FINITE.finditer(lines):
+            begin, end = lines.rfind(b"\n", 0, match.start()) + 1, lines.find(b"\n", match.end())
+            step, metrics = metrics_of(lines[begin : end if end >= 0 else len(lines)])
+            if metrics:
+                self._steps.setdefault(step, {}).update(metrics)
 
     def doubt(self, signatures: Signatures, ended: bool) -> Doubt | None:
         """Return what contradicts success, None if nothing does; ``ended``: the log reports that the run reached its end."""
