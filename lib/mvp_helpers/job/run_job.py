@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -28,6 +27,7 @@ from ..cluster import ray_api
 from ..plan import plan
 from ..plan.plan import Plan
 from ..record import debug_bundle, job_folder, log_times, metrics
+from ..record.error_line import ERROR_LINE
 from ..record.job_folder import Result
 from . import job_secrets
 
@@ -39,7 +39,6 @@ PIPE_BYTES = 1 << 20
 PIECE_BYTES = 1 << 16
 """Read at once: memory of this size is used again; larger pieces get new pages each time, at three times the cost of copying."""
 ERROR_WORDS = (b"Error", b"Exception")
-ERROR_LINE = re.compile(r"^(?:\(.*?\) *)?((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*)")
 
 
 class Runner:

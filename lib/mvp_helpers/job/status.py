@@ -22,11 +22,11 @@ from ..base.times import clock
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import Node, RayApi
 from ..record import job_folder, metrics, reconcile
+from ..record.error_line import ERROR_LINE
 from ..record.job_folder import Result, elapsed_s
 
 LOG_TAIL_BYTES = 65_536
 THREADS = 16
-ERROR_LINE = re.compile(r"^(?:\(.*?\) *)?((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.*)", re.MULTILINE)
 
 
 def collect(cluster: Cluster, api: RayApi, limit: int) -> dict[str, Any]:
