@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Speed and memory of 55_explain.sh and 62_e2e_triage.sh on a large log that it makes itself: many steps, a traceback at the end; no Ray
-# needed. MB/s of wall time and of CPU time, as whole processes, each round beside `wc -l` of the same file, which only reads it.
+# Speed and memory of 55_explain.sh and 62_e2e_triage.sh on a large generated log: many steps, a traceback at the end; needs no Ray. Prints
+# MB/s of wall time and of CPU time of whole processes, and those of `wc -l` on the same file, which only reads it.
 #
 # usage: [ROUNDS=3] [MEGABYTES=1000] ./benchmarks/bench_explain.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib/common.sh"

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Why a job failed: the first root cause in time, with the file and line, whose it is, and what to do next.
+# Explain why a job failed: the first root cause in time, the code that raised it, who has to act, and what to do next.
 #
 # usage: ./scripts/55_explain.sh ID|LOG [--json] [--cluster NAME|FILE] [--dry-run]
 #
-# For an ID everything in its folder is read: result, precheck, the driver's log (with what Ray's workers printed), debug bundles. A LOG
-# is any text file, of verl, NeMo-RL, vLLM, Ray, Slurm, uv or pytest. What no signature in templates/failure_signatures.yaml knows is
-# called unknown, with the last distinct error. The cluster need not be up.
+# For an ID it reads the job's folder: result, precheck, the driver's log (with the output of Ray's workers), debug bundles. A LOG is any
+# text file of verl, NeMo-RL, vLLM, Ray, Slurm, uv or pytest. It gives the same answer as 62_e2e_triage.sh: an error that no signature
+# in templates/failure_signatures.yaml matches is judged by its kind, by whose code raised it and by how far the run was, or is Unknown.
+# The cluster need not be up.
 #
-#   --json   the answer as one JSON object
+#   --json   print one JSON object: verdict, rule, boundary, whose, file, line, evidence, where, phase (start, build, train, done), step,
+#            confidence (high, medium, low), advice, next
 #
-# exit codes: 0 explained (also when it is unknown, or there is nothing to explain), 2 unknown ID, or a LOG that is no readable text
+# exit codes: 0 explained (also if the cause is unknown, or there is nothing to explain), 2 unknown ID, or a LOG that is not readable text
 #
 # examples:
 #   ./scripts/55_explain.sh ppo-20260131-101500-1a2b

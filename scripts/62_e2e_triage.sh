@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# What a log means for the code under test: Pass, Fail, Blocked, Noise (only residual text) or Unknown, with boundary, evidence and advice.
+# Judge logs for the code under test: Pass, Fail, Blocked, Noise (only residual text) or Unknown, with boundary, evidence and advice.
 #
 # usage: ./scripts/62_e2e_triage.sh LOG... [--json]
 #
-# A LOG is any log of verl, NeMo-RL, vLLM, Ray, Slurm, uv or pytest, from anywhere, whole or an excerpt; or a metrics file (.json, .jsonl),
-# which is judged as a learning signal. Blocked means stopped by something else before the model or provider was built. A log is a Pass
-# only if it says that it reached its end and nothing in it speaks against that; what cannot be told is Unknown.
+# A LOG is a log of verl, NeMo-RL, vLLM, Ray, Slurm, uv or pytest, whole or an excerpt, or a metrics file (.json, .jsonl), which is judged
+# as a learning signal. Blocked: something else stopped the run, which is no evidence against the code under test. A log is a Pass only
+# if it reports that the run reached its end and nothing in it contradicts that. 55_explain.sh gives the same answer.
 #
-#   --json   one JSON object a log: verdict, boundary, phase, rule, line, evidence, confidence, advice, follow_up
+#   --json   print one JSON object a log: verdict, boundary, phase (start, build, train, done), rule, line, evidence, confidence (high,
+#            medium, low), advice, follow_up, limitation
 #
-# exit codes: 0 all Pass or Noise, 1 one is Fail, 2 a file that cannot be read, is empty or no text (the others are judged), 3 one is Blocked or Unknown
+# exit codes: 0 all Pass or Noise, 1 one is Fail, 2 a file is unreadable, empty or not text (the others are judged), 3 one is Blocked or Unknown
 #
 # examples:
 #   ./scripts/62_e2e_triage.sh verl_lora_ddp.log

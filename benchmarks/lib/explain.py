@@ -1,4 +1,4 @@
-"""What bench_explain.sh runs: see there."""
+"""Measure 55_explain.sh and 62_e2e_triage.sh on a generated log (see ../bench_explain.sh)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this
 
 
 def piece(rng: random.Random, first_step: int) -> str:
-    """About 3 MB: what vLLM and verl print, a line of metrics for each step, samples of text, now and then a retry."""
+    """Return about 3 MB of log: lines of vLLM and verl, a line of metrics for each step, samples of text, some retries."""
     lines = []
     for number in range(20_000):
         kind, source = rng.random(), f"(WorkerDict pid={rng.randint(1000, 9999)}, ip=10.0.0.{number % 9})"
@@ -46,7 +46,7 @@ def piece(rng: random.Random, first_step: int) -> str:
 
 
 def timed(argv: list[str]) -> tuple[bytes, float, float]:
-    """Output, wall seconds and CPU seconds of a command; 62 ends with 1 where a log is a failure."""
+    """Return output, wall seconds and CPU seconds of a command, which may exit with 1 (62 on a log that failed)."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(argv, check=False, capture_output=True, env=os.environ | {"PYTHONPATH": str(PROJECT / "lib")})
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -71,8 +71,8 @@ def main() -> None:
         for _ in range(int(os.environ["ROUNDS"])):
             for name in walls:
                 argv = [sys.executable, "-m", "mvp_helpers", *verbs[name]] if name in verbs else ["wc", "-l"]
-                told, wall, cpu = timed([*argv, str(path)])
-                assert name not in verbs or json.loads(told)["rule"] == "user-code", told
+                answer, wall, cpu = timed([*argv, str(path)])
+                assert name not in verbs or json.loads(answer)["rule"] == "user-code", answer
                 walls[name].append(wall)
                 cpus[name].append(cpu)
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6

@@ -1,4 +1,4 @@
-"""Measures the job runner's and the follower's part in a trainer's log (see ../bench_logs.sh); medians of ROUNDS, in turns."""
+"""Measure what job runner and follower cost for a trainer's log (see ../bench_logs.sh): medians of ROUNDS, in turns."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ while sent < total:
     time.sleep(max(0.0, began + sent / rate - time.monotonic()))
 open(sys.argv[1], 'w').write(str(time.monotonic() - began))
 """
-# As fast as it can, to see what the runner can take at most.
+# As fast as it can, for the highest rate that the runner can take.
 FLOOD = PRINTER.replace("50e6", "1e12")
 
 
 def a_job(root: Path, name: str, argv: list[str]) -> JobFolder:
-    """A job folder as the submitter leaves it, with a plan for ``argv``."""
+    """Return a job folder in the state after a submission, with a plan for ``argv``."""
     shared = SharedRoot(root)
     folder = job_folder.claim(shared, Result(submission_id=name, workload="bench", state="CLAIMED"))
     local = msgspec.structs.replace(load_cluster("local"), shared_root=str(root))
@@ -52,12 +52,12 @@ def a_job(root: Path, name: str, argv: list[str]) -> JobFolder:
 
 
 def trainer_seconds(root: Path, name: str, code: str, with_runner: bool) -> float:
-    """Wall seconds a trainer needs for 200 MB, under the runner or with a file as its output."""
+    """Return the wall seconds that a trainer needs for 200 MB, under the runner or with a file as its output."""
     taken = root / f"{name}.seconds"
     argv = [sys.executable, "-c", code, str(taken)]
     if with_runner:
         folder = a_job(root, name, argv)
-        with (root / "ray.log").open("wb") as rays:  # what Ray gives a job as its output
+        with (root / "ray.log").open("wb") as rays:  # Ray gives a job a file as its output
             subprocess.run([sys.executable, "-m", "mvp_helpers", "run-job", str(folder.path)], stdout=rays, check=True)
         assert folder.driver_log.stat().st_size >= 200e6
         folder.driver_log.unlink()
@@ -80,9 +80,9 @@ def running(root: Path, name: str) -> tuple[JobFolder, str]:
 
 
 def latencies(root: Path, name: str) -> list[float]:
-    """Seconds from the write of a line to its coming out of the follower, for lines at odd moments."""
+    """Return the seconds from writing a line until the follower prints it, for lines at irregular times."""
     folder, cluster = running(root, name)
-    process, found = follower(folder, cluster), []
+    process, seconds_each = follower(folder, cluster), []
     assert process.stdout
     with folder.driver_log.open("ab", buffering=0) as log:
         log.write(b"first\n")
@@ -92,14 +92,14 @@ def latencies(root: Path, name: str) -> list[float]:
             began = time.monotonic()
             log.write(b"%d\n" % number)
             assert process.stdout.readline() == b"%d\n" % number
-            found.append(time.monotonic() - began)
+            seconds_each.append(time.monotonic() - began)
     process.terminate()
     process.wait()
-    return found
+    return seconds_each
 
 
 def behind(root: Path, name: str) -> float:
-    """Seconds that the follower needs after the last byte of 100 MB written at 50 MB/s."""
+    """Return the seconds that the follower needs after the last byte of 100 MB written at 50 MB/s."""
     folder, cluster = running(root, name)
     process = follower(folder, cluster)
     assert process.stdout
@@ -127,8 +127,8 @@ def behind(root: Path, name: str) -> float:
     return late
 
 
-def told(what: str, value: float, unit: str, limit: float) -> None:
-    print(f"{what:<62} {value:8.3f} {unit} (limit {limit:g}): {'within' if value <= limit else 'OVER'}", flush=True)
+def report(measure: str, value: float, unit: str, limit: float) -> None:
+    print(f"{measure:<62} {value:8.3f} {unit} (limit {limit:g}): {'within' if value <= limit else 'OVER'}", flush=True)
 
 
 def main() -> None:
@@ -142,12 +142,12 @@ def main() -> None:
                     times.setdefault((kind, with_runner), []).append(seconds)
         paced, alone = (statistics.median(times["50 MB/s", runner]) for runner in (True, False))
         print(f"{'trainer that prints 200 MB at 50 MB/s: to a file, with the runner':<62} {alone:.3f} s, {paced:.3f} s")
-        told("overhead of the runner", (paced / alone - 1) * 100, "%", 2)
+        report("overhead of the runner", (paced / alone - 1) * 100, "%", 2)
         print(f"{'as fast as it can, with the runner':<62} {200 / statistics.median(times['flood', True]):.0f} MB/s")
-        found = [seconds for number in range(ROUNDS) for seconds in latencies(root, f"line-{number}")]
-        told(f"latency of 51 -f, median of {len(found)}", statistics.median(found), "s", 1)
-        told("latency of 51 -f, worst", max(found), "s", 1)
-        told(
+        measured = [seconds for number in range(ROUNDS) for seconds in latencies(root, f"line-{number}")]
+        report(f"latency of 51 -f, median of {len(measured)}", statistics.median(measured), "s", 1)
+        report("latency of 51 -f, worst", max(measured), "s", 1)
+        report(
             "100 MB at 50 MB/s: seconds behind at the end, median",
             statistics.median(behind(root, f"b-{n}") for n in range(ROUNDS)),
             "s",

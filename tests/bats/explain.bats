@@ -56,7 +56,7 @@ PY
     [[ -z $output && $(wc -l <<<"$stderr") -le 2 ]] || fail 'more than a message'
   done <<CASES
 $BATS_TEST_TMPDIR/empty|is empty
-$(command -v bash)|is no text
+$(command -v bash)|is not text
 /no/such.log|No such file
 nosuchjob|does not exist
 CASES

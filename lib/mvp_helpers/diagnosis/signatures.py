@@ -1,4 +1,4 @@
-"""Failure signatures are data: ``templates/failure_signatures.yaml`` says which words mean which cause, and what to do then."""
+"""Failure signatures as data: ``templates/failure_signatures.yaml`` maps the words of a log to causes, verdicts and advice."""
 
 from __future__ import annotations
 
@@ -13,84 +13,75 @@ import msgspec
 from ..base.documents import convert, parse
 from ..base.errors import BadInput
 from ..base.project import PROJECT
-from .log_lines import Chain, Frame, Line, Link
+from .log_lines import Line
+from .phases import PHASES, Mark, OutlivedBy, Phase, later, trainer_marks
+from .tracebacks import Chain, Frame, Link
 
 FILE = PROJECT / "templates" / "failure_signatures.yaml"
 
-Phase = Literal["start", "build", "train", "done"]
-PHASES: tuple[Phase, ...] = ("start", "build", "train", "done")
-"""Before the model is built; until the first step is done; until the run says that it succeeded; after that."""
 Whose = Literal["environment", "user", "unknown"]
 Literals = Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A line that holds one of ``any`` and matches ``regex`` begins ``phase``; the group ``step`` is the step just done.
-
-    After training ``start`` means that another run begins in the same log; its words stand for themselves, without a regex."""
-
-    phase: Phase
-    any: Literals
-    regex: str = ""
-
-    @property
-    def pattern(self) -> re.Pattern[str]:
-        return re.compile(self.regex)
-
-
 class Boundary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Code whose ``file:function`` matches ``frames`` belongs to ``boundary``; so does one that ``says`` so where none does."""
+    """An error raised in code whose ``file:function`` matches ``frames`` is in ``boundary``; without frames, its text decides."""
 
     boundary: str
     frames: str
     says: str = ""
+    """Regular expression of the error's source and text."""
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run in a function that matches ``frames`` (``file:function``, or Ray's ``ray::Class.method``) had come to ``phase``."""
+    """A run that is in a function that matches ``frames`` (``file:function``, or Ray's ``ray::Class.method``) is in ``phase``."""
 
     phase: Phase
     frames: str
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One signature. It fits a text that holds one of ``any`` and matches ``regex``, in one of the ``phase``s."""
+    """One signature. It fits a text that contains one of ``any`` and matches ``regex``, in one of the phases ``phase``."""
 
     id: str
     boundary: str
     whose: Whose
     verdict: Literal["Blocked", "Fail", "by phase", "if built", "Noise"]
-    """``by phase``: Blocked before the model is built, Fail afterwards; ``if built``: before that it tells nothing."""
+    """``by phase``: Blocked before the model is built, Fail afterwards; ``if built``: Unknown before, Fail afterwards."""
     any: list[str] = []
     search: list[str] = []
-    """Words to search for where its lines may hold none of ``errors``."""
+    """Words to search for if its lines may contain none of ``errors``."""
     regex: str = ""
     exception: str = ""
-    """Fits only exceptions whose class name matches this from its beginning to its end."""
+    """Fits only exceptions whose whole class name matches this."""
     frames: str = ""
-    """… and of which a frame, written ``file:function``, matches this."""
+    """… that have a frame, written ``file:function``, that matches this."""
     raised_in: str = ""
-    """… and of which the innermost file that is no library's matches this."""
+    """… whose innermost file outside of libraries matches this."""
     phase: list[Phase] = msgspec.field(default_factory=lambda: list(PHASES))
     level: Literal["error", "any"] = "error"
-    """``any``: also a line that calls itself a warning or information."""
+    """``any``: fits also lines that call themselves a warning or information."""
     secondary: bool = False
-    """An effect of something else: never wins over another error."""
+    """An effect of something else; every other error takes precedence."""
     kind: bool = False
-    """A kind of error rather than a known one: gives way to an unknown exception before it."""
-    outlived_by: Literal["steps", "phase", "nothing"] = "steps"
-    """What shows that the run went on: two more steps (before training the first one), the next phase, or nothing."""
+    """A kind of error rather than a known cause; an unknown exception before it takes precedence."""
+    outlived_by: OutlivedBy = "steps"
+    """What proves that the run went on: two more steps (before training the first one), the next phase, or nothing."""
     advice: str
     next: str
+    limitation: str = ""
+    """What the run that ``next`` proposes does not show."""
 
-    def verdict_in(self, phase: Phase) -> str:
-        if self.verdict in ("by phase", "if built"):
-            return "Fail" if phase != "start" else "Blocked" if self.verdict == "by phase" else "Unknown"
+    def verdict_in(self, phase: Phase) -> Literal["Blocked", "Fail", "Noise", "Unknown"]:
+        """Return the verdict for an error in ``phase``."""
+        if self.verdict == "by phase":
+            return "Blocked" if phase == "start" else "Fail"
+        if self.verdict == "if built":
+            return "Unknown" if phase == "start" else "Fail"
         return self.verdict
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A rule that fits, where, and the named groups of its regex. ``remark``: the line calls itself no error."""
+    """A rule that fits, the line, and the named groups of its regex. ``remark``: the line calls itself less than an error."""
 
     rule: Rule
     number: int
@@ -101,7 +92,7 @@ class Hit(msgspec.Struct, frozen=True):
 
     @property
     def rank(self) -> int:
-        """The lower, the more it explains: known causes, what did not end the run by itself, kinds of errors, effects, noise."""
+        """Return how little it explains: 0 a cause, 1 what does not end a run by itself, 2 a kind, 3 an effect, 4 noise."""
         if self.rule.verdict == "Noise":
             return 4
         if self.rule.secondary:
@@ -109,27 +100,63 @@ class Hit(msgspec.Struct, frozen=True):
         return 2 if self.rule.kind else 1 if self.remark or self.rule.outlived_by == "nothing" else 0
 
 
+class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The verdict on an error that no rule knows; every field that is given must fit."""
+
+    evidence: str = ""
+    """Regular expression of the error's text."""
+    boundary: list[str] = []
+    phase: list[Phase] = []
+    verdict: Literal["Blocked", "Fail"]
+    confidence: Literal["medium", "low"]
+    boundary_is: str = ""
+    """The boundary that the error's text reveals."""
+
+    def fits(self, evidence: str, boundary: str, phase: str) -> bool:
+        """Return whether every field that is given fits."""
+        return (
+            bool(_pattern(self.evidence).search(evidence))
+            and (not self.boundary or boundary in self.boundary)
+            and (not self.phase or phase in self.phase)
+        )
+
+
+class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to run next after an error that no rule knows, and what that run does not show."""
+
+    run: str
+    limitation: str = ""
+
+
 class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole file. ``errors`` are words of which nearly every line holds one that tells of an error."""
+    """The whole file."""
 
     errors: Literals
+    """Nearly every line that reports an error contains one of these words."""
     libraries: str
     marks: list[Mark]
     stages: list[Stage]
     boundaries: list[Boundary]
     rules: list[Rule]
+    judgements: list[Judgement]
+    follow_ups: dict[str, FollowUp]
+    """By boundary."""
+
+    def all_marks(self) -> list[Mark]:
+        """Return the file's marks and those of every known trainer, in the order of the phases."""
+        return sorted([*self.marks, *trainer_marks()], key=lambda mark: PHASES.index(mark.phase))
 
     def needles(self, *, since: Phase = "start", every: bool = False) -> list[bytes]:
-        """Texts of which a line must hold one to be looked at, none within another.
+        """Return the words to search for, none within another; a line without any of them is not looked at.
 
-        ``since``: only for rules of this phase or a later one; ``every``: all their words, also those beside one of ``errors``.
+        ``since``: only those of rules of this phase or a later one; ``every``: also the words that ``errors`` make unnecessary.
         """
-        rules = [rule for rule in self.rules if any(PHASES.index(phase) >= PHASES.index(since) for phase in rule.phase)]
+        rules = [rule for rule in self.rules if any(not later(since, phase) for phase in rule.phase)]
         wanted = {*self.errors, *(word for rule in rules for word in (rule.any if every else rule.search))}
         return [word.encode() for word in sorted(wanted) if not any(other != word and other in word for other in wanted)]
 
     def of_line(self, line: Line, phase: Phase) -> Hit | None:
-        """The best rule for a line that belongs to no traceback."""
+        """Return the best rule for a line outside of tracebacks."""
         hits = (
             _fit(rule, line.text, phase, line.number, None, remark=line.quiet)
             for rule in self.rules
@@ -138,8 +165,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return min((hit for hit in hits if hit), key=lambda hit: hit.rank, default=None)
 
     def of_chain(self, chain: Chain, phase: Phase) -> Hit | None:
-        """The best rule for exceptions that belong together: of two that explain equally, the one for what came first."""
-        # Of effects that say the same the first rule is the one that says more.
+        """Return the best rule for a chain of exceptions; of two that explain equally, the one for the earlier exception."""
+        # Of two effects the first rule explains more.
         return min(
             (hit for link in chain.causes() for hit in self._of_link(link, phase)),
             key=lambda hit: (hit.rank, hit.number if hit.rank < 3 else 0),
@@ -164,7 +191,7 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             for line in link.rest:
                 if hit is None and (rule.level == "any" or not line.quiet):
                     hit = _fit(rule, line.text, phase, line.number, link)
-                    # What follows an exception may tell its cause; an effect there only says more about an effect.
+                    # The lines after an exception may contain its cause; an effect among them only explains an effect.
                     if hit and hit.rank > 2 and not self._effect(link, phase):
                         hit = None
             if hit:
@@ -175,27 +202,27 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return any(own)
 
     def culprit(self, frames: Iterable[Frame]) -> Frame | None:
-        """The innermost frame outside of libraries; the innermost of all when they are all libraries'."""
-        found = list(frames)
-        own = [frame for frame in found if not _pattern(self.libraries).search(frame.file)]
-        return own[-1] if own else found[-1] if found else None
+        """Return the innermost frame outside of libraries, or the innermost of all; None without frames."""
+        every = list(frames)
+        own = [frame for frame in every if not _pattern(self.libraries).search(frame.file)]
+        return own[-1] if own else every[-1] if every else None
 
     def boundary(self, frames: Iterable[Frame], says: str = "") -> str:
-        """Whose code raised, from the innermost frame that tells, else from what it says; "unknown" when neither does."""
+        """Return the boundary of the innermost frame that has one, else that of the text ``says``, else "unknown"."""
         for frame in reversed(list(frames)):
-            # Below a package's own folder nothing of where it is installed tells.
+            # Match below the package's own folder: where it is installed says nothing about it.
             _, installed, file = frame.file.rpartition("-packages/")
             for boundary in self.boundaries:
                 if _pattern(boundary.frames).search(f"{installed}{file}:{frame.name}"):
                     return boundary.boundary
-        told = (one.boundary for one in self.boundaries if one.says and _pattern(one.says).search(says))
-        return next(told, "unknown")
+        by_text = (each.boundary for each in self.boundaries if each.says and _pattern(each.says).search(says))
+        return next(by_text, "unknown")
 
     def stage(self, chain: Chain) -> Phase | None:
-        """How far the run was, by the functions it was in; the first stage that fits any of them. None when they do not tell."""
+        """Return the phase of the first stage that fits a function in the chain; None when none fits."""
         calls = [f"{frame.file}:{frame.name}" for link in chain.links for frame in link.frames]
         calls += [chain.header, *(link.text for link in chain.links if link.wrapper)]
-        return next((one.phase for one in self.stages if any(_pattern(one.frames).search(call) for call in calls)), None)
+        return next((stage.phase for stage in self.stages if any(_pattern(stage.frames).search(call) for call in calls)), None)
 
 
 _pattern = functools.lru_cache(maxsize=None)(re.compile)
@@ -213,33 +240,38 @@ def _fit(rule: Rule, text: str, phase: Phase, number: int, link: Link | None, re
 
 
 def load(file: Path = FILE) -> Signatures:
-    """The signatures in ``file``.
+    """Return the signatures in ``file``.
 
     Raises:
-        BadInput: a mistake in the file, e.g. a rule that could never fit, an id that stands twice, or a regex that is none.
+        BadInput: the file has a mistake, e.g. a rule that can never fit, a duplicate id, or an invalid regular expression.
     """
     try:
-        found = convert(parse(file.read_bytes(), str(file)), Signatures, str(file))
+        signatures = convert(parse(file.read_bytes(), str(file)), Signatures, str(file))
     except OSError as error:
         raise BadInput(f"cannot read {file}: {error.strerror}") from None
     seen = set()
-    for rule in found.rules:
+    for rule in signatures.rules:
         if rule.id in seen:
-            raise BadInput(f"{file}: the rule '{rule.id}' stands twice")
+            raise BadInput(f"{file}: duplicate rule '{rule.id}'")
         seen.add(rule.id)
         if not (rule.any or rule.exception):
             raise BadInput(f"{file}: rule '{rule.id}' needs 'any' or 'exception'")
         if (rule.frames or rule.raised_in) and not rule.exception:
-            raise BadInput(f"{file}: rule '{rule.id}': only exceptions have frames")
-    for text in (
-        found.libraries,
-        *(text for boundary in found.boundaries for text in (boundary.frames, boundary.says)),
-        *(stage.frames for stage in found.stages),
-        *(mark.regex for mark in found.marks),
-        *(pattern for rule in found.rules for pattern in (rule.regex, rule.exception, rule.frames, rule.raised_in)),
-    ):
+            raise BadInput(f"{file}: rule '{rule.id}': 'frames' and 'raised_in' need 'exception'")
+    for text in _expressions(signatures):
         try:
             re.compile(text)
         except re.error as error:
             raise BadInput(f"{file}: '{text}' is not a regular expression: {error}") from None
-    return found
+    return signatures
+
+
+def _expressions(signatures: Signatures) -> Iterator[str]:
+    yield signatures.libraries
+    for boundary in signatures.boundaries:
+        yield from (boundary.frames, boundary.says)
+    yield from (stage.frames for stage in signatures.stages)
+    yield from (mark.regex for mark in signatures.marks)
+    for rule in signatures.rules:
+        yield from (rule.regex, rule.exception, rule.frames, rule.raised_in)
+    yield from (judgement.evidence for judgement in signatures.judgements)

@@ -1,7 +1,7 @@
 """Does a series rise? The Mann-Kendall test: how many later values are above earlier ones, and could that be chance?
 
-Its null hypothesis is that the values are independent draws from one distribution. That is what rewards of a policy that does not
-change are: every step samples other answers. It asks for no straight line and no normal noise, and one outlier counts as one.
+Its null hypothesis is that the values are independent draws from one distribution, like the rewards of an unchanged policy: every
+step samples other answers. It assumes neither a straight line nor normal noise, and an outlier counts as one value.
 Source: Kendall, Rank Correlation Methods (1975): variance with ties, continuity correction, normal approximation.
 """
 
@@ -14,24 +14,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 FEWEST = 10
-"""Below so many values the normal approximation is no good, and nothing is said."""
+"""With fewer values the normal approximation is poor, so there is no verdict."""
 ALPHA = 0.01
-"""The chance one takes to see a rise where there is none."""
+"""The accepted chance of seeing a rise where there is none."""
 
 
 @dataclass(frozen=True)
 class Trend:
-    """What a series showed. ``p`` is one-sided: how often values without a trend would seem to rise at least so clearly."""
+    """The result of the test. ``p`` is one-sided: how often values without a trend seem to rise at least this clearly."""
 
     count: int
     left_out: int
-    """Values that are no finite number."""
+    """Values that are not finite numbers."""
     s: int
-    """Pairs that rise less pairs that fall."""
+    """Rising pairs minus falling pairs."""
     z: float
     p: float
     window: int
-    """``first`` and ``last`` are the means of so many values at each end: a fifth of them, one at least."""
+    """``first`` and ``last`` are the means of this many values at each end: a fifth of all, at least one."""
     first: float
     last: float
 
@@ -40,20 +40,20 @@ class Trend:
         return self.count >= FEWEST and self.p < ALPHA and self.last > self.first
 
     def tell(self, name: str) -> str:
-        """The verdict on ``name`` with its numbers, one line."""
-        left_out = f" ({self.left_out} more are no number)" if self.left_out else ""
+        """Return the verdict on ``name`` with its numbers, one line."""
+        left_out = f" ({self.left_out} more are not finite)" if self.left_out else ""
         if self.count < FEWEST:
-            return f"{name}: nothing can be said of {self.count} steps{left_out}: the test needs {FEWEST}"
+            return f"{name}: too few steps for a verdict: {self.count}{left_out}, the test needs {FEWEST}"
         numbers = (
             f"Mann-Kendall S={self.s:+d}, z={self.z:.2f}, one-sided p={self.p:.2g}; "
             f"mean of the first {self.window} {self.first:.3f}, of the last {self.window} {self.last:.3f}"
         )
-        verdict = "rose" if self.rises else "no rise is shown"
+        verdict = "rose" if self.rises else "no proven rise"
         return f"{name}: {verdict} over {self.count} steps{left_out}: {numbers} (needed: p < {ALPHA} and a higher mean)"
 
 
 def of(values: Sequence[float | None]) -> Trend:
-    """The trend of ``values`` in their order; None, NaN and infinities are left out. A constant or empty series has p = 1."""
+    """Return the trend of ``values`` in their order without None, NaN and infinities; a constant or empty series has p = 1."""
     known = [float(value) for value in values if value is not None and math.isfinite(value)]
     n, s = len(known), 0
     before: list[float] = []

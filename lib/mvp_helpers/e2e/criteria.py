@@ -9,11 +9,12 @@ from typing import Literal
 
 import msgspec
 
+from ..diagnosis.learning import not_finite
+from ..diagnosis.metric_lines import LogMetrics
+from ..diagnosis.views import Triage
 from .description import Description
 from .execute import Outcome
-from .learning import LogMetrics, not_finite
 from .matrix import Planned
-from .triage import Triage
 
 Verdict = Literal["Pass", "Fail", "Blocked", "Skipped", "Not requested"]
 
@@ -148,7 +149,7 @@ def verdict(criteria: list[Criterion], outcome: Outcome, triaged: Triage) -> tup
         return triaged.verdict, f"{triaged.boundary}: {triaged.evidence}"
     reason = "; ".join(f"not met: {one.name} ({one.evidence})" for one in unmet[:3])
     # Nothing tells why it ended so early: before the first step nothing is known about the provider.
-    early = triaged.phase in ("before provider construction", "unknown") and outcome.ended in ("timeout", "stall", "not started")
+    early = triaged.phase == "start" and outcome.ended in ("timeout", "stall", "not started")
     return ("Blocked" if early else "Fail"), reason
 
 

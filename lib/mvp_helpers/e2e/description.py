@@ -11,6 +11,8 @@ import msgspec
 from ..base.documents import convert, parse
 from ..base.errors import BadInput, did_you_mean
 from ..base.project import PROJECT
+from ..trainers import metric_names
+from ..trainers.metric_names import MetricNames
 
 FOLDER = PROJECT / "templates" / "e2e"
 
@@ -180,21 +182,6 @@ class Limitation(Data, frozen=True, kw_only=True):
     text: str
 
 
-class Learning(Data, frozen=True, kw_only=True):
-    """Which metrics tell what (regular expressions of their names)."""
-
-    finite: str
-    gradients: str
-    logprobs: str
-    rewards: str
-    values: str
-    lengths: str
-    trend: list[str]
-    """Metrics to test for a rise; the first that was logged twice."""
-    length_cap: str = ""
-    """The config key with the longest response."""
-
-
 class Description(Data, frozen=True, kw_only=True):
     name: str
     title: str
@@ -225,7 +212,7 @@ class Description(Data, frozen=True, kw_only=True):
     """Regular expression of changed files that the trainer can see at all; others call for no level."""
     levels: dict[int, Level]
     limitations: list[Limitation] = []
-    learning: Learning
+    learning: MetricNames = metric_names.VERL
     resolved: list[str] = []
     """Config keys whose resolved values are part of the evidence."""
     devices: str = "gpu"
@@ -265,16 +252,7 @@ def load(name: str) -> Description:
 
 def _patterns(found: Description) -> list[str]:
     texts = [*msgspec.structs.asdict(found.lines).values(), *found.expect.refuse]
-    learning = found.learning
-    texts += [
-        found.source,
-        learning.finite,
-        learning.gradients,
-        learning.logprobs,
-        learning.rewards,
-        learning.values,
-        learning.lengths,
-    ]
+    texts += [found.source, *found.learning.patterns()]
     for level in found.levels.values():
         texts += level.files
         texts += [text for variant in level.variants.values() for text in (*variant.proves, variant.model_has)]

@@ -21,7 +21,8 @@ from ..base.errors import BadInput, Blocked
 from ..base.paths import E2eRun
 from ..base.project import PROJECT
 from ..base.times import now
-from . import checkouts, criteria, description, drift, environment, execute, imports, learning, summary, triage, wrapper
+from ..diagnosis import learning, metric_lines, views
+from . import checkouts, criteria, description, drift, environment, execute, imports, summary, wrapper
 from .checkouts import State
 from .criteria import Verdict
 from .drift import Checked
@@ -316,7 +317,7 @@ class Procedure:
             outcome = execute.run(argv, self.paths[how.checkout], env, log, self._mark, PREPARE_TIMEOUT_S, PREPARE_TIMEOUT_S)
             evidence.append(f"data prepared: {shlex.join(argv)} ({outcome.tell()})")
             if not outcome.good:
-                told = triage.of_log(log) if log.stat().st_size else None
+                told = views.triage_log(log) if log.stat().st_size else None
                 return [f"the data could not be prepared: {told.evidence if told else outcome.tell()}"]
             problems = [problem for one in wanted if (problem := environment.data_problem(one, env))]
         return problems
@@ -407,7 +408,7 @@ class Procedure:
         if outcome.good and passed and int(passed[-1]):
             step.reason += f"; drift: {', '.join(missing)} not in this checkout" if missing else ""
             return step
-        told = triage.of_log(log) if log.stat().st_size else None
+        told = views.triage_log(log) if log.stat().st_size else None
         step.triage = told
         if outcome.good or outcome.exit_code in (4, 5):
             step.verdict, step.reason = (
@@ -468,7 +469,7 @@ class Procedure:
             step.verdict, step.reason = "Blocked", f"the wrapper printed nothing: {outcome.tell()}"
             return step
         reader = criteria.Reader(self.description).read(log)
-        told = triage.of_log(log, self.description.learning)
+        told = views.triage_log(log)
         step.triage = told
         step.criteria = criteria.judge(self.description, one, outcome, reader, told, seen.problems)
         step.verdict, step.reason = criteria.verdict(step.criteria, outcome, told)
@@ -519,7 +520,7 @@ class Procedure:
 
     def _watch(self, one: Planned) -> Callable[[bytes], None]:
         """Says how far the run is whenever another step is done, and now and then that it still runs."""
-        seen, told, last_line = learning.LogMetrics(), 0, b""
+        seen, told, last_line = metric_lines.LogMetrics(), 0, b""
         began = spoke = time.monotonic()
 
         def watch(piece: bytes) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 
 from ..base import redact
-from . import learning, matrix, summary
+from ..diagnosis import learning
+from . import matrix, summary
 from .checkouts import State
 from .description import Description
 from .matrix import Planned

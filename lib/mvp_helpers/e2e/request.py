@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from ..base.errors import BadInput
-from . import checkouts, description, learning, matrix, wrapper
+from ..diagnosis import learning
+from . import checkouts, description, matrix, wrapper
 from .description import Description
 from .matrix import Planned
 

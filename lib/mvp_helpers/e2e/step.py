@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from ..diagnosis.views import Triage
 from .criteria import Criterion, Verdict
 from .execute import Outcome
-from .triage import Triage
 
 
 class Step(msgspec.Struct, kw_only=True):

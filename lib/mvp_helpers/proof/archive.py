@@ -14,7 +14,7 @@ from ..base import redact
 from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder
 from ..cluster.cluster_file import Cluster
-from ..diagnosis import explain
+from ..diagnosis import views
 from ..job import job_secrets
 from ..record import debug_bundle, job_folder
 from .host_report import tail
@@ -93,6 +93,6 @@ def _contents(folder: JobFolder, bundle: Path) -> Iterator[tuple[str, bytes]]:
 
 def _explanation(folder: JobFolder) -> bytes:
     try:
-        return msgspec.json.format(msgspec.json.encode(explain.job(folder, job_folder.read(folder))), indent=2)
+        return msgspec.json.format(msgspec.json.encode(views.explain_job(folder, job_folder.read(folder))), indent=2)
     except MvpError as error:
         return json.dumps({"error": error.what}).encode()

@@ -96,18 +96,18 @@ def _triage(args: argparse.Namespace) -> int:
 
     import msgspec
 
-    from ..e2e import triage
+    from ..diagnosis import views
 
     verdicts, unreadable = set(), 0
     for name in args.logs:
         try:
-            found = triage.of(Path(name))
+            found = views.triage_file(Path(name))
         except BadInput as error:
             say(error.show())
             unreadable = error.exit_code
             continue
         verdicts.add(found.verdict)
-        print(msgspec.json.encode(found).decode() if args.json else triage.show(found), flush=True)
+        print(msgspec.json.encode(found).decode() if args.json else views.show_triage(found), flush=True)
     return unreadable or (1 if "Fail" in verdicts else 3 if verdicts & {"Blocked", "Unknown"} else 0)
 
 

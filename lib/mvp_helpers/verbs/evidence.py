@@ -127,15 +127,15 @@ def _explain(args: argparse.Namespace) -> int:
     import msgspec
 
     from ..cluster import ray_api
-    from ..diagnosis import explain
+    from ..diagnosis import views
     from ..record import job_folder, reconcile
 
     if args.log:
-        told = explain.log(Path(args.target))
+        told = views.explain_log(Path(args.target))
     else:
         loaded, folder = job(args.target)
-        told = explain.job(folder, reconcile.settle(folder, job_folder.read(folder), ray_api.of(loaded, timeout_s=3)))
-    print(msgspec.json.encode(told).decode() if args.json else explain.show(told))
+        told = views.explain_job(folder, reconcile.settle(folder, job_folder.read(folder), ray_api.of(loaded, timeout_s=3)))
+    print(msgspec.json.encode(told).decode() if args.json else views.show_explanation(told))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""A rise is told only where there is one, with the numbers of its test; and it is drawn where the terminal can."""
+"""A rise is reported only where there is one, with the numbers of its test, and drawn as the terminal allows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_rise_in_noise_is_seen(slope: float) -> None:
     assert sum(trend.of(noise(seed, 60, slope)).rises for seed in range(50)) >= 45
 
 
-def test_noise_alone_seems_to_rise_as_seldom_as_the_test_promises() -> None:
+def test_noise_alone_rises_no_more_often_than_the_test_promises() -> None:
     seen = sum(trend.of(noise(seed, 40)).rises for seed in range(2000))
     assert 2 <= seen <= 2 * trend.ALPHA * 2000
 
@@ -42,7 +42,7 @@ def test_noise_alone_seems_to_rise_as_seldom_as_the_test_promises() -> None:
 def test_a_falling_series_does_not_rise() -> None:
     found = trend.of(noise(1, 40, slope=-0.01))
     assert found.p > 0.99 and found.last < found.first and not found.rises
-    assert "no rise is shown over 40 steps" in found.tell("reward")
+    assert "no proven rise over 40 steps" in found.tell("reward")
 
 
 @pytest.mark.parametrize("value", [0.0, 0.7, 1.0])
@@ -65,19 +65,19 @@ def test_many_equal_values_are_counted_as_ties() -> None:
 def test_a_short_series_is_not_judged(count: int) -> None:
     found = trend.of(range(count))
     assert not found.rises
-    assert found.tell("reward") == f"reward: nothing can be said of {count} steps: the test needs 10"
+    assert found.tell("reward") == f"reward: too few steps for a verdict: {count}, the test needs 10"
 
 
-def test_what_is_no_number_is_left_out_and_told() -> None:
+def test_values_that_are_not_finite_are_left_out_and_counted() -> None:
     holes: list[float | None] = [None, math.nan, math.inf, *range(12), -math.inf]
     found = trend.of(holes)
     assert (found.count, found.left_out, found.s) == (12, 4, 66)
     assert found.tell("reward").startswith(
-        "reward: rose over 12 steps (4 more are no number): Mann-Kendall S=+66, z=4.46, one-sided p="
+        "reward: rose over 12 steps (4 more are not finite): Mann-Kendall S=+66, z=4.46, one-sided p="
     )
 
 
-def test_a_rise_that_ends_below_its_start_is_none() -> None:
+def test_a_series_that_ends_below_its_start_does_not_rise() -> None:
     found = trend.of([100, 100, 100, *range(22)])
     assert found.p < trend.ALPHA and found.last < found.first and not found.rises
 
@@ -96,7 +96,7 @@ def test_the_verdict_names_its_test_and_its_numbers_and_claims_no_convergence() 
     assert "converge" not in told
 
 
-def test_bars_stand_on_zero_and_reach_the_highest_value() -> None:
+def test_bars_start_at_zero_and_reach_the_highest_value() -> None:
     assert chart.bars([0.25, 0.5, None, 1.0], width=10, height=2, encoding="utf-8") == [
         "1 │   █",
         "0 │▄█ █",
@@ -120,7 +120,7 @@ def test_without_unicode_bars_are_plain() -> None:
         ({"LANG": "POSIX"}, "ascii"),
     ],
 )
-def test_the_c_locale_is_taken_at_its_word(environment: dict[str, str], found: str) -> None:
+def test_the_c_locale_means_plain_characters(environment: dict[str, str], found: str) -> None:
     assert chart.encoding(environment, "utf-8") == found
 
 
@@ -135,7 +135,7 @@ def test_negative_values_move_the_floor_and_nothing_to_draw_draws_nothing() -> N
     assert chart.bars([0.0, 0.0], 20, 2, "utf-8")[0].strip() == "1 │"
 
 
-def test_the_rewards_of_a_run_are_told_by_step_and_a_run_with_a_loss_has_none(tmp_path: Path) -> None:
+def test_rewards_are_read_by_step_and_a_run_with_a_loss_has_none(tmp_path: Path) -> None:
     def write(*steps: tuple[int, dict[str, float | None]]) -> metrics.Metrics:
         (tmp_path / "m.jsonl").write_text("".join(json.dumps({"step": step, "data": data}) + "\n" for step, data in steps))
         return metrics.read(tmp_path / "m.jsonl")
@@ -149,8 +149,8 @@ def test_the_rewards_of_a_run_are_told_by_step_and_a_run_with_a_loss_has_none(tm
     ("rewards", "code", "told"),
     [
         (noise(0, 40, slope=0.01), 0, "reward: rose over 40 steps: "),
-        (noise(0, 40), 1, "reward: no rise is shown over 40 steps: "),
-        ([0.1, 0.2], 1, "nothing can be said of 2 steps"),
+        (noise(0, 40), 1, "reward: no proven rise over 40 steps: "),
+        ([0.1, 0.2], 1, "too few steps for a verdict: 2"),
         ([], 2, "bad input: job 'job1' has no reward in "),
     ],
 )

@@ -1,9 +1,8 @@
-"""Script 62: what a log means for the code under test, also where no signature knows its cause; and the learning signal alone."""
+"""The verdict on errors that no signature knows, and on logs that report success; script 62's view of it."""
 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import msgspec
@@ -11,10 +10,9 @@ import pytest
 
 from mvp_helpers import cli
 from mvp_helpers.base.errors import BadInput
-from mvp_helpers.diagnosis import signatures
-from mvp_helpers.e2e import description, learning, triage
+from mvp_helpers.diagnosis import diagnose, signatures, views
+from mvp_helpers.diagnosis.views import Triage
 
-HOW = description.load("verl").learning
 PACKAGES = "/opt/venv/lib/python3.12/site-packages/"
 STEP = "(TaskRunner pid=1) step:1 - actor/loss:{} - training/global_step:1\n"
 BUILT = "(WorkerDict pid=2) Qwen2ForCausalLM contains 494.03M parameters\n"
@@ -27,10 +25,10 @@ def raised(error: str, *files: str) -> str:
     return f"Traceback (most recent call last):\n{frames}{error}\n"
 
 
-def told(tmp_path: Path, text: str) -> triage.Triage:
+def triaged(tmp_path: Path, text: str) -> Triage:
     log = tmp_path / "some.log"
     log.write_text(text)
-    return triage.of_log(log)
+    return views.triage_log(log)
 
 
 CASES = {
@@ -351,10 +349,10 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_cause_is_judged_by_kind_by_whose_code_raised_it_and_by_phase(name: str, tmp_path: Path) -> None:
     text, verdict, boundary = CASES[name]
-    found = told(tmp_path, text)
-    assert (found.verdict, found.boundary) == (verdict, boundary), found
-    assert verdict != "Blocked" or "No evidence against the provider" in found.advice
-    assert verdict not in ("Fail", "Blocked") or (found.evidence and found.advice and found.follow_up)
+    answer = triaged(tmp_path, text)
+    assert (answer.verdict, answer.boundary) == (verdict, boundary), answer
+    assert verdict != "Blocked" or "No evidence against the code under test" in answer.advice
+    assert verdict not in ("Fail", "Blocked") or (answer.evidence and answer.advice and answer.follow_up)
 
 
 NO_PASS = {
@@ -402,8 +400,8 @@ NO_PASS = {
 
 @pytest.mark.parametrize("name", NO_PASS)
 def test_nothing_that_speaks_against_a_success_is_overlooked(name: str, tmp_path: Path) -> None:
-    found = told(tmp_path, NO_PASS[name])
-    assert found.verdict not in ("Pass", "Noise"), found
+    answer = triaged(tmp_path, NO_PASS[name])
+    assert answer.verdict not in ("Pass", "Noise"), answer
 
 
 @pytest.mark.parametrize(
@@ -415,14 +413,14 @@ def test_nothing_that_speaks_against_a_success_is_overlooked(name: str, tmp_path
     ],
 )
 def test_what_a_run_overcame_does_not_count_against_it(text: str, tmp_path: Path) -> None:
-    assert told(tmp_path, text + BUILT + STEP.format(1) + DONE).verdict == "Pass"
+    assert triaged(tmp_path, text + BUILT + STEP.format(1) + DONE).verdict == "Pass"
 
 
 def test_tests_may_start_ray_as_often_as_they_like(tmp_path: Path) -> None:
     text = (
         "= test session starts =\n" + NEXT_RUN + raised("ValueError: expected", "/q/w.py") + NEXT_RUN + "= 2 passed in 9.0s =\n"
     )
-    assert "more than one run" not in told(tmp_path, text).advice
+    assert "several runs" not in triaged(tmp_path, text).advice
 
 
 @pytest.mark.parametrize(
@@ -434,31 +432,37 @@ def test_tests_may_start_ray_as_often_as_they_like(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_left_over_after_the_last_step_does_not_count_against_it(text: str, tmp_path: Path) -> None:
-    assert told(tmp_path, BUILT + STEP.format(1) + DONE + text).verdict in ("Pass", "Noise")
+    assert triaged(tmp_path, BUILT + STEP.format(1) + DONE + text).verdict in ("Pass", "Noise")
 
 
 def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any one of them, some log of these is judged otherwise."""
-    whole, rules = triage.load(), signatures.load()
-    monkeypatch.setattr(signatures, "load", lambda: rules)  # not read again for each of thousands
+    known = signatures.load()
     logs = [path for number, case in enumerate(CASES.values()) if (path := tmp_path / f"{number}.log").write_text(case[0])]
 
     def answers() -> list[bytes]:
-        return [msgspec.json.encode(triage.of_log(path)) for path in logs]
+        return [msgspec.json.encode(diagnose.of_log(path)) for path in logs]
 
     before = answers()
-    for number, one in enumerate(whole.judgements):
-        rest = [other for at, other in enumerate(whole.judgements) if at != number]
-        monkeypatch.setattr(triage, "load", lambda rest=rest: msgspec.structs.replace(whole, judgements=rest))
-        assert answers() != before, f"nothing reaches {one}"
+    for number, judgement in enumerate(known.judgements):
+        rest = [other for at, other in enumerate(known.judgements) if at != number]
+        changed = msgspec.structs.replace(known, judgements=rest)
+        monkeypatch.setattr(signatures, "load", lambda changed=changed: changed)
+        assert answers() != before, f"no log reaches {judgement}"
+
+
+def test_every_boundary_with_a_follow_up_can_occur_without_a_rule() -> None:
+    known = signatures.load()
+    reachable = {boundary.boundary for boundary in known.boundaries} | {each.boundary_is for each in known.judgements}
+    assert set(known.follow_ups) <= reachable
 
 
 def test_a_failed_checkpoint_is_followed_up_without_one_and_with_that_limitation(tmp_path: Path) -> None:
-    found = told(tmp_path, CASES["a checkpoint that does not fit"][0])
-    assert "SAVE_FREQ=-1" in found.follow_up and found.limitation.startswith("without save/resume")
-    engine = told(tmp_path, CASES["an engine that does not start"][0])
+    answer = triaged(tmp_path, CASES["a checkpoint that does not fit"][0])
+    assert "SAVE_FREQ=-1" in answer.follow_up and answer.limitation.startswith("without save/resume")
+    engine = triaged(tmp_path, CASES["an engine that does not start"][0])
     assert "enforce_eager=True" in engine.follow_up and "CUDA graph" in engine.limitation
-    assert engine.phase == "before provider construction" and engine.line == 4
+    assert engine.phase == "start" and engine.line == 4
 
 
 def test_one_json_object_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -475,118 +479,16 @@ def test_one_json_object_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ("name", "data", "words"),
     [
         ("empty.log", b"", "is empty"),
-        ("binary.log", b"\x7fELF\0\0\0", "no text"),
-        ("packed.log", b"\x1f\x8b\x08", "no text"),
+        ("binary.log", b"\x7fELF\0\0\0", "not text"),
+        ("packed.log", b"\x1f\x8b\x08", "not text"),
         ("m.jsonl", b"step 1\n", "not a metrics record"),
-        ("m.json", b"{}", "holds no metrics"),
+        ("m.json", b"{}", "contains no metrics"),
         ("m.json", b"[1, 2]", "not a metrics record"),
     ],
 )
 def test_what_cannot_be_judged_is_one_message(name: str, data: bytes, words: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(BadInput, match=words):
-        triage.of(tmp_path / name)
+        views.triage_file(tmp_path / name)
     with pytest.raises(BadInput, match="No such file"):
-        triage.of(tmp_path / "absent.log")
-
-
-# -- learning signal -------------------------------------------------------------------------------------------------------------
-
-
-def series(**values: list[float]) -> dict[int, dict[str, float]]:
-    names = {name.replace("__", "/"): found for name, found in values.items()}
-    return {step + 1: {name: found[step] for name, found in names.items()} for step in range(len(next(iter(names.values()))))}
-
-
-RISING = [n / 20 for n in range(20)]
-NOISE = [0.5, 0.4, 0.6, 0.45, 0.55] * 4
-
-
-def test_what_was_logged_is_read_from_a_console_whatever_stands_around_it() -> None:
-    seen = learning.LogMetrics()
-    for piece in (
-        b"(TaskRunner pid=1) st",
-        b"ep:3 - actor/loss:np.float64(0.25) - critic/score/mean:1e-3 - a:nan\nTrain",
-        b"able percentage: 0.4%\n",
-    ):
-        seen.feed(piece)
-    seen.finish()
-    assert seen.steps[3]["actor/loss"] == 0.25 and seen.steps[3]["critic/score/mean"] == 1e-3 and math.isnan(seen.steps[3]["a"])
-    assert seen.trainable == 0.4
-
-
-def test_a_metric_line_behind_a_progress_bar_is_read(tmp_path: Path) -> None:
-    line = "(TaskRunner pid=1) Epoch 1/4:  12%|#  | 2/16 [02:42<19:00, 81.49s/it]step:2 - train/loss:nan\n"
-    seen = learning.LogMetrics()
-    seen.feed(line.encode())
-    assert math.isnan(seen.finish().steps[2]["train/loss"])
-    assert told(tmp_path, line + "KeyError: 7\n").phase == triage.PHASES["train"]
-
-
-def test_metrics_files_of_both_kinds_are_read(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"step": 1, "data": {"loss": 1.5, "note": "x"}}\n{"step": 2, "data": {"loss": null}}\n')
-    (tmp_path / "b.json").write_text('{"train/reward": {"1": 0.5, "2": 0.75}}')
-    assert math.isnan(learning.read_jsonl(tmp_path / "a.jsonl")[2]["loss"]), "verl's file logger writes NaN as null"
-    assert learning.read_jsonl(tmp_path / "b.json") == {1: {"train/reward": 0.5}, 2: {"train/reward": 0.75}}
-
-
-@pytest.mark.parametrize(
-    ("steps", "words"),
-    [
-        (series(actor__grad_norm=[0.0, 0.0, 1.0] * 6, critic__score__mean=RISING[:18]), "zero 2 steps in a row"),
-        (series(rollout_log_probs__mean=[-1.0] * 20, critic__score__mean=RISING), "weights that generate do not change"),
-        (series(critic__score__mean=[0.0] * 20), "flat reward"),
-        (series(critic__values__mean=[0.1] * 20, critic__score__mean=RISING), "values are flat"),
-        (series(response_length__mean=[512.0] * 20, critic__score__mean=RISING), "at its cap of 512"),
-        (series(critic__score__mean=RISING[::-1]), "fell"),
-        (series(critic__score__mean=[0.5, 0.4, 0.6, 0.5, 0.45]), "expected direction"),
-        (series(critic__kl=[math.inf] + [0.1] * 19, critic__score__mean=RISING), "critic/kl is inf at step 1"),
-        (series(actor__entropy=RISING), "no trend to compare"),
-        ({}, "no metrics"),
-    ],
-)
-def test_every_way_of_not_learning_fails(steps: dict[int, dict[str, float]], words: str) -> None:
-    found = learning.judge(steps, HOW, wanted=[1, max(steps, default=1)], cap=512)
-    assert found.verdict == "Fail" and any(words in text for text in found.wrong), found
-
-
-def test_a_rise_passes_and_a_small_one_is_said_to_be_possible_chance() -> None:
-    found = learning.judge(series(critic__score__mean=RISING), HOW, wanted=[1, 20])
-    assert (found.verdict, found.reason()) == ("Pass", "learning-signal passed over 20 steps")
-    assert "p=" in found.told[0]
-    small = learning.judge(series(critic__score__mean=[*NOISE[:-1], 0.66]), HOW, wanted=[1, 20])
-    assert small.verdict == "Pass" and "can be chance" in small.notes[0]
-    missing = learning.judge(series(critic__score__mean=RISING), HOW, wanted=[1, 22])
-    assert missing.wrong == ["no metrics for step 21, 22"]
-
-
-def test_a_constant_that_is_no_logprob_is_none() -> None:
-    """As the real trainer logs it: whether the difference of probabilities was valid, 1 in every step."""
-    steps = series(training__rollout_probs_diff_valid=[1] * 20, timing_s__old_log_prob=[1.0] * 20, critic__score__mean=RISING)
-    assert learning.judge(steps, HOW).verdict == "Pass"
-
-
-def test_a_validation_before_training_counts_as_the_start() -> None:
-    steps = series(critic__score__mean=NOISE)
-    steps[0] = {"val-core/gsm8k/acc/mean@1": 0.1}
-    steps[20]["val-core/gsm8k/acc/mean@1"] = 0.3
-    found = learning.judge(steps, HOW, wanted=[1, 20])
-    assert found.verdict == "Pass" and "val-core" in found.told[0]
-
-
-def test_peft_needs_trainable_parameters() -> None:
-    steps = series(critic__score__mean=RISING)
-    assert "no parameter is trainable" in learning.judge(steps, HOW, trainable=0, peft=True).wrong[0]
-    assert learning.judge(steps, HOW, trainable=None, peft=True).notes == [
-        "the log does not say how many parameters are trainable"
-    ]
-
-
-def test_a_baseline_is_compared_by_a_test_with_its_numbers() -> None:
-    high, low = series(critic__score__mean=[value + 1 for value in NOISE]), series(critic__score__mean=NOISE)
-    assert learning.judge(low, HOW, baseline=high).verdict == "Fail"
-    same = learning.judge(low, HOW, baseline=low)
-    assert same.verdict == "Pass" and "Mann-Whitney" in same.told[1]
-    # Values by hand: two samples of three without overlap, U = 0, z = (0 - 4.5 + 0.5) / sqrt(5.25).
-    assert learning.worse([1, 2, 3], [4, 5, 6]) == pytest.approx(math.erfc(4 / math.sqrt(5.25) / math.sqrt(2)) / 2)
-    assert learning.worse([1, 1], [1, 1]) == 1.0
+        views.triage_file(tmp_path / "absent.log")

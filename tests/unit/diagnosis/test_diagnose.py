@@ -1,4 +1,4 @@
-"""Script 55: every signature has logs that trip it; the first cause in time wins; unknown is said, not guessed."""
+"""The diagnosis: every signature has logs that match it, and the first cause in time wins."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
-from mvp_helpers.diagnosis import explain, log_lines, signatures
-from mvp_helpers.diagnosis.explain import Explanation, Scan
+from mvp_helpers.diagnosis import diagnose, log_lines, scan, signatures, views
+from mvp_helpers.diagnosis.scan import Scan
 from mvp_helpers.diagnosis.signatures import Signatures
+from mvp_helpers.diagnosis.views import Explanation
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
 
@@ -29,62 +30,117 @@ odd.StrangeError: nobody knows me
 """
 
 
-def told(text: str, *, rules: Signatures = SIGNATURES) -> Explanation:
-    return explain.conclude([Scan(rules, "x.log").read([text.encode()])], rules, {"log": "x.log"})
+def explained(text: str, *, rules: Signatures = SIGNATURES) -> Explanation:
+    return views.explanation(diagnose.diagnose([Scan(rules, "x.log").read([text.encode()])], rules, {"log": "x.log"}))
+
+
+ALL_LOGS = sorted(LOGS.rglob("*.log"))
 
 
 def examples(rule: str, kind: str) -> list[Path]:
     return sorted((LOGS / rule).glob(f"{kind}*.log"))
 
 
+@pytest.mark.parametrize("file", ALL_LOGS, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_both_views_of_a_log_have_the_same_answer(file: Path) -> None:
+    first, second = views.explain_log(file), views.triage_log(file)
+    assert (
+        first.verdict,
+        first.boundary,
+        first.phase,
+        first.rule,
+        first.evidence,
+        first.confidence,
+        first.advice,
+        first.next,
+    ) == (
+        second.verdict,
+        second.boundary,
+        second.phase,
+        second.rule,
+        second.evidence,
+        second.confidence,
+        second.advice,
+        second.follow_up,
+    )
+    assert first.where == (f"{file}:{second.line}" if second.line else "")
+
+
+def test_a_bridge_log_without_a_signature_is_a_failure_in_both_views() -> None:
+    file = LOGS / "provider-unsupported-model" / "near_miss.log"
+    for answer in (views.explain_log(file), views.triage_log(file)):
+        assert (answer.verdict, answer.boundary, answer.rule, answer.confidence) == ("Fail", "provider", "", "medium")
+
+
+def test_a_rules_own_advice_takes_precedence_over_that_of_its_boundary() -> None:
+    """checkpoint-damaged and checkpoint errors without a rule share a boundary."""
+    follow_up = SIGNATURES.follow_ups["checkpoint"]
+    known = views.triage_log(examples("checkpoint-damaged", "positive")[0])
+    assert (known.boundary, known.follow_up, known.limitation) == ("checkpoint", "resume from the checkpoint before it", "")
+    frame = 'Traceback (most recent call last):\n  File "/m/megatron/core/dist_checkpointing/x.py", line 1, in save\n    y()\n'
+    unknown = explained("step:1 - actor/loss:0.5\n" + frame + "odd.StrangeError: nobody knows me\n")
+    assert (unknown.boundary, unknown.rule, unknown.next) == ("checkpoint", "", follow_up.run)
+
+
+def test_secrets_in_the_evidence_are_masked() -> None:
+    assert "hunter2" not in explained("RuntimeError: login failed, password=hunter2hunter2\n").evidence
+
+
+def test_the_text_of_both_views_names_phase_and_confidence_in_the_same_words() -> None:
+    file = examples("disk-full", "positive")[0]
+    texts = views.show_explanation(views.explain_log(file)), views.show_triage(views.triage_log(file))
+    for text in texts:
+        assert "before the model was built" in text and "disk-full (confidence: high)" in text
+
+
 @pytest.mark.parametrize("rule", IDS)
-def test_every_rule_is_tripped_by_its_examples_and_by_no_near_miss(rule: str) -> None:
-    assert examples(rule, "positive"), f"{rule}: no log in tests/unit/logs/{rule} trips it"
+def test_every_rule_matches_its_examples_and_not_its_near_misses(rule: str) -> None:
+    assert examples(rule, "positive"), f"{rule}: no log in tests/unit/logs/{rule} matches it"
     assert examples(rule, "near_miss"), f"{rule}: no near miss in tests/unit/logs/{rule}"
     for file in examples(rule, "positive"):
-        found = explain.log(file)
+        found = views.explain_log(file)
         assert found.rule == rule, f"{file}: {found}"
         assert found.evidence and found.advice and found.next and found.where.startswith(str(file))
         assert "{" not in found.advice + found.next, f"a placeholder was not filled: {found.advice} / {found.next}"
     for file in examples(rule, "near_miss"):
-        assert explain.log(file).rule != rule, f"{file}: {explain.log(file)}"
+        assert views.explain_log(file).rule != rule, f"{file}: {views.explain_log(file)}"
 
 
-def test_there_are_no_examples_of_rules_that_are_gone() -> None:
+def test_every_folder_of_examples_belongs_to_a_rule() -> None:
     assert {folder.name for folder in LOGS.iterdir()} == set(IDS)
 
 
-def test_a_rule_that_nothing_can_trip_is_seen() -> None:
-    """The check above can fail: without its words a rule's own examples no longer trip it."""
-    rules = [msgspec.structs.replace(rule, any=["no log says this"], exception="") for rule in SIGNATURES.rules]
+def test_a_rule_that_matches_nothing_fails_the_check_of_examples() -> None:
+    """Without its words, a rule no longer matches its own examples."""
+    rules = [msgspec.structs.replace(rule, any=["text of no log"], exception="") for rule in SIGNATURES.rules]
     dead = msgspec.structs.replace(SIGNATURES, rules=rules)
-    assert told(examples("disk-full", "positive")[0].read_text(), rules=dead).rule == ""
+    assert explained(examples("disk-full", "positive")[0].read_text(), rules=dead).rule == ""
 
 
 def test_the_first_cause_in_time_wins_over_a_later_one() -> None:
     full, nan = "cp: x: No space left on device\n", "step:1 - actor/grad_norm:nan\n"
     memory = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
-    assert told(full + memory).rule == "disk-full"
-    assert told(memory + full).rule == "gpu-memory-at-start"
-    assert told(nan + full).rule == "disk-full", "a remark is no cause where an error follows"
+    assert explained(full + memory).rule == "disk-full"
+    assert explained(memory + full).rule == "gpu-memory-at-start"
+    assert explained(nan + full).rule == "disk-full", "a later error takes precedence over a warning"
 
 
-def test_an_effect_never_wins_over_its_cause_whatever_their_order() -> None:
+def test_a_cause_takes_precedence_over_its_effects_in_any_order() -> None:
     effect = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
     cause = "OSError: [Errno 28] No space left on device\n"
-    assert told(effect + "plain line\n" + cause).rule == "disk-full"
-    assert told(ROOT + effect).evidence == "odd.StrangeError: nobody knows me"
-    alone = told(effect)
-    assert (alone.rule, alone.sure) == ("actor-died", "low")
+    assert explained(effect + "plain line\n" + cause).rule == "disk-full"
+    assert explained(ROOT + effect).evidence == "odd.StrangeError: nobody knows me"
+    alone = explained(effect)
+    assert (alone.rule, alone.confidence) == ("actor-died", "low")
 
 
-def test_unknown_names_the_last_distinct_error_its_place_and_whose_code_raised() -> None:
+def test_an_unknown_error_is_the_last_distinct_one_with_its_place_and_boundary() -> None:
     again = ROOT.replace("odd.StrangeError: nobody knows me", "odd.OtherError: second")
-    found = told(ROOT + "text\n" + again + "text\n" + again)
-    assert (found.verdict, found.rule, found.evidence, found.sure) == ("Unknown", "", "odd.OtherError: second", "low")
-    assert (found.file, found.line, found.where) == ("/opt/tool/main.py", 10, "x.log:13"), "seen again is not another error"
-    vllm = told(ROOT.replace("/opt/tool/main.py", "/opt/vllm/v1/engine.py"))
-    assert (vllm.verdict, vllm.boundary) == ("Unknown", "rollout engine")
+    found = explained(ROOT + "text\n" + again + "text\n" + again)
+    assert (found.verdict, found.rule, found.evidence, found.confidence) == ("Unknown", "", "odd.OtherError: second", "low")
+    assert (found.file, found.line, found.where) == ("/opt/tool/main.py", 10, "x.log:13"), "a repeated error is not a new one"
+    vllm = explained(ROOT.replace("/opt/tool/main.py", "/opt/vllm/v1/engine.py"))
+    assert (vllm.verdict, vllm.rule, vllm.boundary) == ("Blocked", "", "rollout engine"), "judged by whose code raised it"
 
 
 def test_a_chain_of_exceptions_is_explained_by_the_first() -> None:
@@ -93,9 +149,9 @@ def test_a_chain_of_exceptions_is_explained_by_the_first() -> None:
         "The above exception was the direct cause of the following exception:",
     ):
         chain = ROOT + f"\n{words}\n\n" + ROOT.replace("odd.StrangeError: nobody knows me", "RuntimeError: it did not work")
-        assert told(chain).evidence == "odd.StrangeError: nobody knows me"
+        assert explained(chain).evidence == "odd.StrangeError: nobody knows me"
     second = ROOT.replace("odd.StrangeError: nobody knows me", "OSError: [Errno 28] No space left on device")
-    assert told(ROOT + f"\n{words}\n\n" + second).rule == "disk-full", "a known exception explains more than an unknown one"
+    assert explained(ROOT + f"\n{words}\n\n" + second).rule == "disk-full", "a known exception explains more than an unknown one"
 
 
 def test_exceptions_of_other_processes_are_found_inside_rays_own() -> None:
@@ -110,7 +166,7 @@ ray.exceptions.RayTaskError(KeyError): ray::WorkerDict.init_model() (pid=2, ip=1
     table[name]
 KeyError: 'odd'
 """
-    found = told(text)
+    found = explained(text)
     assert (found.evidence, found.file, found.line) == ("KeyError: 'odd'", "/opt/tool/worker.py", 30)
     created = """Traceback (most recent call last):
   File "/opt/tool/main.py", line 10, in main
@@ -125,17 +181,17 @@ ValueError: mine
 (A pid=1)     raise ValueError("mine")
 (A pid=1) ValueError: mine
 """
-    found = told(created)
+    found = explained(created)
     assert (found.evidence, found.file, found.line, found.where) == ("ValueError: mine", "/opt/tool/actor.py", 40, "x.log:8")
 
 
-def test_tracebacks_of_several_processes_are_told_apart_through_colours_and_prefixes() -> None:
+def test_tracebacks_of_several_processes_are_separated_by_prefix_despite_colours() -> None:
     def said(source: str, text: str) -> list[str]:
         return [f"\x1b[36m({source}, ip=10.0.0.1)\x1b[0m {line}\n" for line in text.splitlines()]
 
     other = ROOT.replace("odd.StrangeError: nobody knows me", "OSError: [Errno 28] No space left on device")
     mixed = [line for pair in zip(said("A pid=1", ROOT), said("B pid=2", other), strict=True) for line in pair]
-    found = told("".join(mixed))
+    found = explained("".join(mixed))
     assert (found.rule, found.file, found.line, found.where) == ("disk-full", "/opt/tool/main.py", 10, "x.log:12")
 
 
@@ -152,86 +208,86 @@ def test_tracebacks_of_several_processes_are_told_apart_through_colours_and_pref
     ],
 )
 def test_a_traceback_is_understood_behind_every_usual_prefix(prefix: str) -> None:
-    found = told("".join(f"{prefix}{line}\n" for line in ROOT.splitlines()))
+    found = explained("".join(f"{prefix}{line}\n" for line in ROOT.splitlines()))
     assert (found.evidence, found.file, found.line) == ("odd.StrangeError: nobody knows me", "/opt/tool/main.py", 10)
 
 
 def test_a_traceback_behind_a_progress_bar_and_one_cut_off_are_understood() -> None:
-    assert told("Training Progress:  25%|##  | 1/4 [00:14<00:42]" + ROOT).evidence == "odd.StrangeError: nobody knows me"
-    cut = told("".join(ROOT.splitlines(keepends=True)[:3]))
+    assert explained("Training Progress:  25%|##  | 1/4 [00:14<00:42]" + ROOT).evidence == "odd.StrangeError: nobody knows me"
+    cut = explained("".join(ROOT.splitlines(keepends=True)[:3]))
     assert (cut.verdict, cut.file, cut.line) == ("Unknown", "/opt/tool/main.py", 10)
 
 
-def test_pytests_errors_get_their_place() -> None:
-    found = told("E       odd.StrangeError: nobody knows me\n\ntests/test_provider.py:12: StrangeError\n")
+def test_an_error_in_pytest_output_gets_its_place() -> None:
+    found = explained("E       odd.StrangeError: nobody knows me\n\ntests/test_provider.py:12: StrangeError\n")
     assert (found.evidence, found.file, found.line) == ("odd.StrangeError: nobody knows me", "tests/test_provider.py", 12)
 
 
-def test_what_a_run_outlived_is_no_cause() -> None:
+def test_an_error_that_the_run_outlived_is_not_the_cause() -> None:
     steps = "".join(f"step:{step} - actor/loss:0.1\n" for step in (1, 2, 3))
     full = "OSError: [Errno 28] No space left on device\n"
-    assert told(full + steps).rule == ""
-    assert told(steps + full).rule == "disk-full"
-    late = told(full + steps + full)
-    assert (late.where, late.step) == ("x.log:5", 3), "the one it did not outlive"
-    assert told(ROOT + steps).evidence == "no error was found"
-    assert told(ROOT + "step:1 - actor/loss:0.1\n").evidence == "no error was found", "a step shows that all was built"
-    assert told(steps + ROOT + "step:4 - actor/loss:0.1\n").verdict == "Unknown", "one step may have been on its way"
+    assert explained(full + steps).rule == ""
+    assert explained(steps + full).rule == "disk-full"
+    late = explained(full + steps + full)
+    assert (late.where, late.step) == ("x.log:5", 3), "the error that it did not outlive"
+    assert explained(ROOT + steps).evidence == "no error was found"
+    assert explained(ROOT + "step:1 - actor/loss:0.1\n").evidence == "no error was found", "a step proves that all was built"
+    assert explained(steps + ROOT + "step:4 - actor/loss:0.1\n").verdict == "Fail", "one step may have been in progress"
 
 
 def test_the_phase_decides_between_blocked_and_fail() -> None:
     error = 'Traceback (most recent call last):\n  File "/opt/x.py", line 1, in y\n    z\nNotImplementedError: both at once\n'
-    assert told(error).verdict == "Blocked"
-    assert told("Qwen2ForCausalLM contains 1.5B parameters\n" + error).verdict == "Fail"
+    assert explained(error).verdict == "Blocked"
+    assert explained("Qwen2ForCausalLM contains 1.5B parameters\n" + error).verdict == "Fail"
 
 
-def test_leftovers_after_success_are_noise_and_a_clean_end_is_a_pass() -> None:
+def test_residual_text_after_success_is_noise_and_a_clean_end_is_a_pass() -> None:
     done = "Training Progress: 100%|####| 2/2 [00:14<00:00]\n"
     leftover = "resource_tracker: There appear to be 3 leaked shared_memory objects to clean up at shutdown\n"
-    assert (told(done + leftover).verdict, told(done).verdict) == ("Noise", "Pass")
-    assert told(leftover + ROOT).verdict == "Unknown", "noise wins over nothing"
-    assert told("nothing to see\n").verdict == "Unknown"
+    assert (explained(done + leftover).verdict, explained(done).verdict) == ("Noise", "Pass")
+    assert explained(leftover + ROOT).verdict == "Unknown", "an error takes precedence over noise"
+    assert explained("nothing to see\n").verdict == "Unknown"
 
 
 def test_an_error_is_found_wherever_the_log_is_cut_into_pieces() -> None:
     text = ("x" * 80 + "\n").encode() * 50 + ROOT.encode() + b"last line without an end"
-    whole = explain.conclude([Scan(SIGNATURES, "x").read([text])], SIGNATURES, {})
-    assert whole.where == "x:56"
+    whole = diagnose.diagnose([Scan(SIGNATURES, "x").read([text])], SIGNATURES, {})
+    assert (whole.log, whole.line) == ("x", 56)
     for size in (1, 7, 100, 1000):
         pieces = [text[at : at + size] for at in range(0, len(text), size)]
-        assert explain.conclude([Scan(SIGNATURES, "x").read(pieces)], SIGNATURES, {}) == whole
+        assert diagnose.diagnose([Scan(SIGNATURES, "x").read(pieces)], SIGNATURES, {}) == whole
 
 
 def test_a_line_without_end_is_read_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "CHUNK", 1000)
+    monkeypatch.setattr(scan, "CHUNK", 1000)
     pieces = [b"y" * 700] * 10 + [b"\n", ROOT.encode()]
-    assert explain.conclude([Scan(SIGNATURES, "x").read(pieces)], SIGNATURES, {}).where == "x:7"
+    assert diagnose.diagnose([Scan(SIGNATURES, "x").read(pieces)], SIGNATURES, {}).line == 7
 
 
-def test_what_cannot_be_explained_is_refused_with_one_message(tmp_path: Path) -> None:
+def test_a_target_that_is_not_a_text_is_refused_with_one_message(tmp_path: Path) -> None:
     for content, message in (
         (b"", "is empty"),
         (b" \n\n", "is empty"),
-        (b"abc\0def", "is no text"),
-        (b"\x1f\x8b\x08abc", "is no text"),
+        (b"abc\0def", "is not text"),
+        (b"\x1f\x8b\x08abc", "is not text"),
     ):
         file = tmp_path / "x.log"
         file.write_bytes(content)
         with pytest.raises(BadInput, match=message):
-            explain.log(file)
+            views.explain_log(file)
     with pytest.raises(BadInput, match="cannot read"):
-        explain.log(tmp_path / "none")
+        views.explain_log(tmp_path / "none")
     with pytest.raises(BadInput, match="is a folder"):
-        explain.log(tmp_path)
+        views.explain_log(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"id": "disk-full"}, "stands twice"),
+        ({"id": "disk-full"}, "duplicate rule"),
         ({"any": [], "exception": ""}, "needs 'any' or 'exception'"),
         ({"regex": "("}, "is not a regular expression"),
-        ({"frames": "x", "exception": ""}, "only exceptions have frames"),
+        ({"frames": "x", "exception": ""}, "'frames' and 'raised_in' need 'exception'"),
         ({"phase": ["nowhere"]}, "invalid enum value 'nowhere'"),
     ],
 )
@@ -245,7 +301,7 @@ def test_a_mistake_in_the_signatures_is_named(tmp_path: Path, change: dict[str, 
         signatures.load(file)
 
 
-def test_levels_tell_errors_from_remarks() -> None:
+def test_a_lines_level_is_recognised() -> None:
     cases = {
         "2026-01-31 10:00:00,100 INFO worker.py:9 -- Connecting": "INFO",
         "[2026-01-31 10:00:00,100 E 12 34] (raylet) node_manager.cc:30: gone": "ERROR",
@@ -290,21 +346,21 @@ DIED_AT_MS = 1_769_853_720_000
 
 def test_a_job_that_succeeded_or_was_stopped_has_nothing_to_explain(folder: JobFolder) -> None:
     folder.driver_log.write_text(ROOT)
-    assert explain.job(folder, ended("SUCCEEDED", "")).verdict == "Pass"
-    assert explain.job(folder, ended("STOPPED", "stopped on request")).verdict == "Skipped"
+    assert views.explain_job(folder, ended("SUCCEEDED", "")).verdict == "Pass"
+    assert views.explain_job(folder, ended("STOPPED", "stopped on request")).verdict == "Skipped"
 
 
 def test_a_jobs_log_explains_it(folder: JobFolder) -> None:
     folder.driver_log.write_text("cp: x: No space left on device\n")
-    found = explain.job(folder, ended())
+    found = views.explain_job(folder, ended())
     assert (found.verdict, found.rule, found.where) == ("Blocked", "disk-full", "logs/driver.log:1")
 
 
-def test_a_dead_node_in_a_bundle_explains_what_the_log_shows_only_the_effect_of(folder: JobFolder) -> None:
+def test_a_dead_node_in_a_bundle_explains_an_effect_in_the_log(folder: JobFolder) -> None:
     folder.driver_log.write_text("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n")
     node = {"node_ip": "10.0.0.9", "state": "DEAD", "state_message": "health check failed", "end_time_ms": DIED_AT_MS}
     bundle(folder, nodes=[node, node | {"state": "ALIVE"}])
-    found = explain.job(folder, ended())
+    found = views.explain_job(folder, ended())
     assert (found.rule, found.whose) == ("node-died", "environment")
     assert "10.0.0.9" in found.evidence and found.where.endswith("-failed/nodes.json:1")
 
@@ -312,26 +368,26 @@ def test_a_dead_node_in_a_bundle_explains_what_the_log_shows_only_the_effect_of(
 def test_a_node_that_died_long_before_the_job_explains_nothing(folder: JobFolder) -> None:
     node = {"node_ip": "10.0.0.9", "state": "DEAD", "state_message": "health check failed", "end_time_ms": DIED_AT_MS - 7_200_000}
     bundle(folder, nodes=[node])
-    assert explain.job(folder, ended()).rule == ""
+    assert views.explain_job(folder, ended()).rule == ""
 
 
 def test_only_this_jobs_actors_count(folder: JobFolder) -> None:
     oom = {"oom_context": {"error_message": "Task was killed due to the node running low on memory."}}
     actors = [{"job_id": "02000000", "death_cause": oom}]
     bundle(folder, job=[{"job_id": "01000000"}], actors=actors)
-    assert explain.job(folder, ended()).rule == ""
+    assert views.explain_job(folder, ended()).rule == ""
     (folder.debug / "20260131T100500.000Z-failed" / "job.json").write_text(json.dumps([{"job_id": "02000000"}]))
-    assert explain.job(folder, ended()).rule == "node-memory"
+    assert views.explain_job(folder, ended()).rule == "node-memory"
 
 
-def test_a_workers_own_log_in_a_bundle_explains_what_the_driver_only_saw_ending(folder: JobFolder) -> None:
+def test_a_workers_own_log_in_a_bundle_explains_the_end_of_its_actor(folder: JobFolder) -> None:
     folder.driver_log.write_text("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n")
     bundle(folder)
     logs = folder.debug / "20260131T100500.000Z-failed" / "hosts" / "worker-0" / "ray-logs"
     logs.mkdir(parents=True)
     (logs / "worker-1-2-3.err").write_text(ROOT)
     (logs / "monitor.log").write_text("OSError: [Errno 98] Address already in use\n")  # of the node, not of the job
-    found = explain.job(folder, ended())
+    found = views.explain_job(folder, ended())
     assert (found.evidence, found.where.partition("/hosts/")[2]) == (
         "odd.StrangeError: nobody knows me",
         "worker-0/ray-logs/worker-1-2-3.err:6",
@@ -341,32 +397,32 @@ def test_a_workers_own_log_in_a_bundle_explains_what_the_driver_only_saw_ending(
 def test_a_blocked_job_explains_itself(folder: JobFolder) -> None:
     problem = "driver: cannot import verl: ModuleNotFoundError: No module named 'codetiming'"
     folder.precheck.write_text(json.dumps({"problems": [problem]}))
-    found = explain.job(folder, ended("BLOCKED", problem))
+    found = views.explain_job(folder, ended("BLOCKED", problem))
     assert (found.verdict, found.rule) == ("Blocked", "missing-module") and "codetiming" in found.advice
     folder.precheck.write_text(json.dumps({"problems": ["no alive Ray node offers worker_node"]}))
-    found = explain.job(folder, ended("BLOCKED", "no alive Ray node offers worker_node"))
+    found = views.explain_job(folder, ended("BLOCKED", "no alive Ray node offers worker_node"))
     assert (found.verdict, found.evidence) == ("Blocked", "no alive Ray node offers worker_node")
 
 
 def test_the_reason_alone_explains_a_job_without_any_log(folder: JobFolder) -> None:
-    killed = explain.job(folder, ended(reason="the trainer was killed by SIGKILL"))
+    killed = views.explain_job(folder, ended(reason="the trainer was killed by SIGKILL"))
     assert (killed.rule, killed.where) == ("trainer-killed", "result.json:1") and "job1" in killed.next
-    gone = explain.job(folder, ended(reason="the Ray cluster that ran it is gone"))
+    gone = views.explain_job(folder, ended(reason="the Ray cluster that ran it is gone"))
     assert gone.rule == "cluster-gone"
-    silent = explain.job(folder, ended(reason="the trainer ended with exit code 7"))
+    silent = views.explain_job(folder, ended(reason="the trainer ended with exit code 7"))
     assert (silent.verdict, silent.evidence) == ("Unknown", "the trainer ended with exit code 7")
 
 
-def test_a_log_that_ends_well_does_not_excuse_a_failed_job(folder: JobFolder) -> None:
+def test_a_job_that_failed_is_not_a_pass_whatever_its_log_reports(folder: JobFolder) -> None:
     folder.driver_log.write_text("Training Progress: 100%|####| 2/2 [00:14<00:00]\n")
-    found = explain.job(folder, ended(reason="the trainer ended with exit code 9"))
+    found = views.explain_job(folder, ended(reason="the trainer ended with exit code 9"))
     assert (found.verdict, found.evidence) == ("Unknown", "the trainer ended with exit code 9")
 
 
-def test_damaged_evidence_is_passed_over(folder: JobFolder) -> None:
+def test_damaged_evidence_is_skipped(folder: JobFolder) -> None:
     folder.driver_log.write_text(ROOT)
     place = folder.debug / "20260131T100500.000Z-failed"
     place.mkdir()
     for name in ("nodes", "actors", "job"):
         (place / f"{name}.json").write_text('[{"cut')
-    assert explain.job(folder, ended()).evidence == "odd.StrangeError: nobody knows me"
+    assert views.explain_job(folder, ended()).evidence == "odd.StrangeError: nobody knows me"

@@ -1,0 +1,130 @@
+"""Errors found in logs, and which of them is the cause: the first in time that the run had not outlived."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .log_lines import Line
+from .phases import Phase, Progress
+from .signatures import Hit, Rule, Signatures
+from .tracebacks import Chain
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One error: its text and place, how far the run was, and the rule that knows it."""
+
+    order: tuple[int, int]
+    """Rank of the log, and the line where the error begins."""
+    log: str
+    number: int
+    """The line that says most, from 1."""
+    evidence: str
+    progress: Progress
+    hit: Hit | None = None
+    chain: Chain | None = None
+    line: Line | None = None
+    stage: Phase | None = None
+    """The phase by the functions that were running, if it is later than the phase of the log's lines."""
+
+    @property
+    def rule(self) -> Rule | None:
+        return self.hit.rule if self.hit else None
+
+    @property
+    def source(self) -> str:
+        return self.chain.source if self.chain else ""
+
+    @property
+    def phase(self) -> Phase:
+        return self.stage or self.progress.phase
+
+    def seen_in(self, stage: Phase, signatures: Signatures) -> Finding:
+        """Return the same error, judged as one of the phase ``stage``."""
+        hit = (
+            signatures.of_chain(self.chain, stage) if self.chain else signatures.of_line(self.line, stage) if self.line else None
+        )
+        return dataclasses.replace(self, stage=stage, hit=hit or self.hit)
+
+
+@dataclass
+class Findings:
+    """The errors of one run in a log that can be its cause."""
+
+    known: dict[str, Finding] = field(default_factory=dict)
+    """By rule: the first error that the run has not outlived."""
+    first_unknown: Finding | None = None
+    last_unknown: Finding | None = None
+    cut_off: Finding | None = None
+    """The first traceback that gives only a place."""
+    error_line: Finding | None = None
+    """The first line that calls itself an error, outside of any exception."""
+
+    def add_known(self, finding: Finding, rule: Rule, now: Progress) -> None:
+        """Add an error that ``rule`` knows; ``now`` is how far the run is."""
+        earlier = self.known.get(rule.id)
+        if earlier is None or now.outlives(earlier.progress, rule.outlived_by):
+            self.known[rule.id] = finding
+
+    def add_cut_off(self, finding: Finding, now: Progress) -> None:
+        """Add a traceback that gives only a place."""
+        if _outlived(self.cut_off, now):
+            self.cut_off = finding
+
+    def add_error_line(self, finding: Finding, now: Progress) -> None:
+        """Add a line that calls itself an error."""
+        if _outlived(self.error_line, now):
+            self.error_line = finding
+
+    def add_unknown(self, finding: Finding, now: Progress) -> None:
+        """Add an exception that no rule knows."""
+        if _outlived(self.first_unknown, now):
+            self.first_unknown = finding
+        # The same error, reported again by another process or one level up, is not a new one.
+        if self.last_unknown is None or self.last_unknown.evidence != finding.evidence:
+            self.last_unknown = finding
+
+
+def _outlived(finding: Finding | None, now: Progress) -> bool:
+    return finding is None or now.outlives(finding.progress, "steps")
+
+
+def first_cause(logs: Sequence[Findings], end: Progress) -> Finding | None:
+    """Return the cause among the errors that a run whose progress was ``end`` had not outlived; None without one."""
+    known = [
+        finding
+        for log in logs
+        for finding in log.known.values()
+        if finding.rule and not end.outlives(finding.progress, finding.rule.outlived_by)
+    ]
+
+    def left(*findings: Finding | None) -> list[Finding]:
+        return [finding for finding in findings if finding and not end.outlives(finding.progress, "steps")]
+
+    unknown = left(*(finding for log in logs for finding in (log.first_unknown, log.last_unknown)))
+    vague = left(*(log.cut_off for log in logs)) or left(*(log.error_line for log in logs))
+    return _choose(sorted(known, key=_order), sorted(unknown, key=_order), min(vague, key=_order, default=None))
+
+
+def _choose(known: list[Finding], unknown: list[Finding], vague: Finding | None) -> Finding | None:
+    """Return the first cause in time; an effect only if nothing else was found, and noise only if no effect was."""
+    by_rank: dict[int, Finding] = {}
+    for finding in known:
+        if finding.hit:
+            by_rank.setdefault(finding.hit.rank, finding)
+    earliest, latest = (unknown[0], unknown[-1]) if unknown else (None, None)
+    kind = by_rank.get(2)
+    if kind and earliest and earliest.order < kind.order:
+        kind = None
+    causes = [finding for finding in (by_rank.get(0), kind) if finding]
+    if causes:
+        return min(causes, key=_order)
+    if earliest and latest and earliest.source != latest.source:
+        latest = earliest  # Of several processes the first to raise counts; one that raises again had overcome its first error.
+    return by_rank.get(1) or latest or by_rank.get(3) or vague or by_rank.get(4)
+
+
+def _order(finding: Finding) -> tuple[int, int]:
+    return finding.order

@@ -1,0 +1,261 @@
+"""The one answer to "why did this end so": verdict, boundary, phase, rule, evidence line, confidence, advice, next command.
+
+Blocked: stopped by something else before the code under test could show anything; Fail: by what is being tested. A log is Pass
+only if it reports that it reached its end and nothing in it contradicts that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ..base import redact
+from ..base.errors import BadInput
+from ..trainers import metric_names
+from . import learning, signatures
+from .causes import Finding, first_cause
+from .phases import Phase, Progress, later
+from .scan import CHUNK, Scan
+from .signatures import Hit, Rule, Signatures, Whose
+from .tracebacks import CUT_OFF
+
+Verdict = Literal["Pass", "Fail", "Blocked", "Noise", "Unknown", "Skipped"]
+Confidence = Literal["high", "medium", "low"]
+EVIDENCE = 600
+"""Characters of evidence that are kept."""
+TWO_RUNS = (
+    "The log contains several runs: an earlier one failed like this, and the last one's output does not explain that failure."
+)
+ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended badly, and the log does not explain why."
+BLOCKED = "No evidence against the code under test."
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer. "" and None mean unknown."""
+
+    verdict: Verdict
+    boundary: str = ""
+    """The part of the system where the cause is."""
+    whose: Whose = "unknown"
+    phase: Phase | Literal[""] = ""
+    step: int | None = None
+    """The last step done before the cause."""
+    rule: str = ""
+    log: str = ""
+    """The file with the evidence."""
+    line: int | None = None
+    """The evidence's line in ``log``, from 1."""
+    evidence: str = ""
+    code_file: str = ""
+    """The code that raised."""
+    code_line: int | None = None
+    confidence: Confidence = "low"
+    """high: a known signature; medium: a known kind of error; low: unknown, or only an effect was found."""
+    advice: str = ""
+    next: str = ""
+    """What to run next."""
+    limitation: str = ""
+    """What the run that ``next`` proposes does not show."""
+    learning: list[str] = []
+    """Sentences about the metrics."""
+
+
+def of_log(path: Path) -> Diagnosis:
+    """Return the diagnosis of a log of any size.
+
+    Raises:
+        BadInput: the log cannot be read, is empty, or is not text.
+    """
+    known = signatures.load()
+    return diagnose([Scan(known, str(path)).read(pieces(path))], known, {"log": str(path)})
+
+
+def of_metrics(path: Path) -> Diagnosis:
+    """Return the diagnosis of a metrics file as a learning signal. Raises BadInput if it contains no metrics."""
+    signal = learning.judge(learning.read_jsonl(path), metric_names.VERL)
+    return Diagnosis(
+        log=str(path),
+        verdict=signal.verdict,
+        boundary="training" if signal.wrong else "",
+        phase="train",
+        rule="learning-signal",
+        evidence=signal.reason(),
+        confidence="high" if signal.verdict == "Fail" else "medium",
+        advice="; ".join([*signal.wrong[1:], *signal.notes]) or "Nothing in the metrics contradicts learning.",
+        next=signatures.load().follow_ups["training"].run if signal.wrong else "nothing",
+        learning=signal.told,
+    )
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """Yield the log in pieces. Raises BadInput if it cannot be read, is empty, or is not text."""
+    try:
+        if path.is_dir():
+            raise BadInput(f"{path} is a folder", hint="name a log in it")
+        with path.open("rb") as stream:
+            piece = stream.read(CHUNK)
+            if not piece.strip():
+                raise BadInput(f"{path} is empty: there is nothing to explain")
+            if b"\0" in piece[:8192] or piece.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
+                raise BadInput(f"{path} is not text (compressed?)", hint="unpack it first")
+            while piece:
+                yield piece
+                piece = stream.read(CHUNK)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+
+
+def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
+    """Return the one answer from logs that were read. ``target`` fills {id} and {log} of the rules' texts."""
+    diagnosis = _of_cause(scans, known, target)
+    if diagnosis.verdict == "Unknown" and diagnosis.line is not None:
+        diagnosis = _judged(diagnosis, known)
+    if diagnosis.rule and diagnosis.confidence == "low" and diagnosis.phase == "done":
+        diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
+    if diagnosis.verdict in ("Pass", "Noise"):
+        diagnosis = _doubted(diagnosis, scans, known)
+    if diagnosis.verdict == "Blocked":
+        diagnosis = msgspec.structs.replace(diagnosis, advice=f"{diagnosis.advice} {BLOCKED}".strip())
+    return msgspec.structs.replace(diagnosis, evidence=redact.text(diagnosis.evidence[:EVIDENCE]))
+
+
+def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
+    """Return the answer of the rules alone."""
+    end = Progress()
+    for scan in scans:
+        if later(scan.progress.phase, end.phase) or (
+            scan.progress.phase == end.phase and (scan.progress.step or 0) > (end.step or 0)
+        ):
+            end = scan.progress
+    cause = first_cause([scan.findings for scan in scans], end)
+    earlier = min((scan.earlier for scan in scans if scan.earlier), key=lambda finding: finding.order, default=None)
+    if cause is None or (earlier and cause.rule and cause.rule.verdict == "Noise"):
+        if earlier is None and end.phase == "done":
+            earlier = next((scan.broken for scan in scans if scan.broken), None)
+        if earlier is None:
+            return _without_error(end, target)
+        of_earlier = _of_finding(earlier, known, target)
+        return msgspec.structs.replace(of_earlier, verdict="Unknown", rule="", confidence="low", advice=TWO_RUNS)
+    stages = [scan.stage for scan in scans if scan.stage and later(scan.stage, cause.phase)]
+    # Tracebacks after the cause may show that the run was further than the log's lines do.
+    return _of_finding(cause.seen_in(stages[0], known) if stages and cause.phase == "start" else cause, known, target)
+
+
+def _without_error(end: Progress, target: Mapping[str, str]) -> Diagnosis:
+    if end.phase == "done":
+        return Diagnosis(
+            verdict="Pass",
+            evidence="the log reports that the run reached its end",
+            phase="done",
+            step=end.step,
+            confidence="high",
+        )
+    return Diagnosis(
+        verdict="Unknown",
+        evidence="no error was found",
+        phase=end.phase,
+        step=end.step,
+        advice="The log contains no error: the run may still be running, hang, or have been killed without a message.",
+        next=_filled("./scripts/53_debug_bundle.sh {id} --py-spy, while it hangs", target),
+    )
+
+
+def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> Diagnosis:
+    hit, rule = cause.hit, cause.rule
+    links = cause.chain.causes() if cause.chain else []
+    link = hit.link if hit else links[0] if links else None
+    # If the original exception has no frames (a lone line), those of an exception raised from it give the place.
+    frames = next((each.frames for each in [link, *links] if each and each.frames), ())
+    culprit = known.culprit(frames)
+    place = Diagnosis(
+        verdict="Unknown",
+        log=cause.log,
+        line=cause.number,
+        evidence=cause.evidence[:EVIDENCE],
+        phase=cause.phase,
+        step=cause.progress.step,
+        code_file=culprit.file if culprit else hit.groups.get("file", "") if hit else "",
+        code_line=culprit.line if culprit else None,
+    )
+    if rule and hit:
+        return _of_rule(place, rule, hit, target)
+    boundary = known.boundary(frames, f"{cause.source} {cause.evidence}")
+    return msgspec.structs.replace(
+        place,
+        boundary=boundary,
+        whose="user" if boundary == "user code" else "unknown",
+        advice="No signature matches this error; it is the last distinct one, and not proven to be the cause.",
+        next=f"less +{cause.number} {target.get('log') or cause.log}",
+    )
+
+
+def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
+    values = {**target, "line": str(place.line), **hit.groups}
+    return msgspec.structs.replace(
+        place,
+        verdict=rule.verdict_in(place.phase or "start"),
+        rule=rule.id,
+        boundary=rule.boundary,
+        whose=rule.whose,
+        confidence="low" if rule.secondary else "medium" if rule.kind else "high",
+        advice=_filled(rule.advice, values),
+        next=_filled(rule.next, values),
+        limitation=rule.limitation,
+    )
+
+
+def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
+    """Return the verdict on an error that no rule explains: by its kind, by whose code raised it, by how far the run was."""
+    judgement = next(
+        (each for each in known.judgements if each.fits(diagnosis.evidence, diagnosis.boundary, diagnosis.phase)), None
+    )
+    if judgement:
+        reasons = "its kind" if judgement.evidence else "whose code raised it"
+        reasons += ", and how far the run was" if judgement.phase else ""
+        advice = f"No signature matches it; judged by {reasons}."
+        diagnosis = msgspec.structs.replace(
+            diagnosis,
+            verdict=judgement.verdict,
+            confidence="low" if diagnosis.evidence.startswith(CUT_OFF) else judgement.confidence,
+            rule="",
+            boundary=judgement.boundary_is or diagnosis.boundary,
+            advice=f"{TWO_RUNS} {advice}" if diagnosis.advice == TWO_RUNS else advice,
+        )
+    return _followed_up(diagnosis, known)
+
+
+def _followed_up(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
+    """Return it with what its boundary proposes to run next; a rule's own ``next`` takes precedence."""
+    follow_up = known.follow_ups.get(diagnosis.boundary)
+    if diagnosis.rule or follow_up is None:
+        return diagnosis
+    return msgspec.structs.replace(diagnosis, next=follow_up.run, limitation=follow_up.limitation)
+
+
+def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures) -> Diagnosis:
+    """Return the diagnosis of a success, unless a log contradicts it."""
+    doubts = (scan.success.doubt(known, diagnosis.phase == "done") for scan in scans if not scan.known_only)
+    doubt = next((doubt for doubt in doubts if doubt), None)
+    if doubt is None:
+        return diagnosis
+    failed = doubt.verdict == "Fail"
+    return msgspec.structs.replace(
+        diagnosis,
+        verdict=doubt.verdict,
+        rule=doubt.rule,
+        boundary="training" if failed else "",
+        confidence="high" if failed else "low",
+        line=None,
+        evidence=doubt.evidence,
+        advice=doubt.advice,
+        next=known.follow_ups["training"].run if failed else "the complete log, with the command's own exit status",
+        limitation="",
+    )
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], "ID" if match[1] == "id" else match[0]), text)

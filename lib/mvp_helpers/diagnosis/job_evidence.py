@@ -1,0 +1,148 @@
+"""The diagnosis of a job from everything in its folder: result, precheck, the driver's log, debug bundles."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..base.errors import BadInput
+from ..base.paths import JobFolder
+from ..base.times import seconds_of
+from ..record.job_folder import Result
+from . import signatures
+from .diagnose import EVIDENCE, Diagnosis, diagnose, pieces
+from .scan import Scan
+
+Source = tuple[str, bool, Iterable[bytes]]
+"""Name, whether only errors that a rule knows count in it, content."""
+
+
+def of_job(folder: JobFolder, result: Result) -> Diagnosis:
+    """Return the diagnosis of a job; ``result`` is its latest state (see ``reconcile.settle``)."""
+    if result.state == "SUCCEEDED":
+        return Diagnosis(
+            verdict="Pass", evidence="the job succeeded: there is nothing to explain", phase="done", confidence="high"
+        )
+    if result.state == "STOPPED":
+        return Diagnosis(verdict="Skipped", whose="user", evidence=result.reason or "stopped on request", confidence="high")
+    known = signatures.load()
+    scans = [
+        Scan(known, name, rank, known_only).read(chunks)
+        for rank, (name, known_only, chunks) in enumerate(_sources(folder, result))
+    ]
+    diagnosis = diagnose(scans, known, {"id": folder.submission_id, "log": str(folder.driver_log)})
+    return _with_result(diagnosis, folder, result)
+
+
+def _with_result(diagnosis: Diagnosis, folder: JobFolder, result: Result) -> Diagnosis:
+    """Return the diagnosis, corrected by the job's state: that it failed is certain, whatever its log claims."""
+    if diagnosis.verdict in ("Unknown", "Pass", "Noise") and result.state in ("BLOCKED", "NOT_SUBMITTED"):
+        blocked = result.state == "BLOCKED"
+        return Diagnosis(
+            verdict="Blocked",
+            rule="precheck" if blocked else "not-submitted",
+            boundary="import" if blocked else "cluster",
+            whose="environment",
+            evidence=result.reason[:EVIDENCE],
+            log=folder.precheck.name if blocked else folder.result.name,
+            phase="start",
+            confidence="high",
+            advice="The job was stopped before training: nothing is known about the code.",
+            next="correct what the evidence names, then submit again under another id",
+        )
+    if diagnosis.verdict in ("Pass", "Noise") and result.ended:
+        return msgspec.structs.replace(
+            diagnosis,
+            verdict="Unknown",
+            rule="",
+            boundary="",
+            confidence="low",
+            evidence=result.reason[:EVIDENCE],
+            log=folder.result.name,
+            line=None,
+            advice="The job failed although its log reports that the run reached its end: the reason is all that is known.",
+            next=f"./scripts/51_logs.sh {folder.submission_id}",
+        )
+    if diagnosis.verdict == "Unknown" and diagnosis.line is None and result.ended:
+        return msgspec.structs.replace(
+            diagnosis,
+            evidence=result.reason[:EVIDENCE],
+            log=folder.result.name,
+            advice="Its log contains no error: the reason is all that is known.",
+            next=f"./scripts/51_logs.sh {folder.submission_id}",
+        )
+    return diagnosis
+
+
+def _sources(folder: JobFolder, result: Result) -> Iterator[Source]:
+    """Yield what may contain the cause, the likeliest first."""
+    if folder.precheck.exists() and result.state == "BLOCKED":
+        yield folder.precheck.name, True, [_lines(_problems(folder.precheck))]
+    if folder.driver_log.exists() and folder.driver_log.stat().st_size:
+        yield f"logs/{folder.driver_log.name}", False, _readable(folder.driver_log)
+    for bundle in sorted(folder.debug.glob("2*"), reverse=True):
+        if bundle.is_dir():
+            yield from _of_bundle(folder, bundle, result)
+    yield folder.result.name, True, [_lines([result.reason])]
+
+
+def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Source]:
+    """Yield Ray's messages about nodes and processes that died while the job ran, and the ends of its processes' own logs."""
+    place = bundle.relative_to(folder.path)
+    began, ended = (seconds_of(at) if at else 0.0 for at in (result.started_at or result.claimed_at, result.ended_at))
+    dead = [
+        f"Ray node {node.get('node_ip')} marked dead: {node.get('state_message') or 'no reason given'}"
+        for node in _rows(bundle / "nodes.json")
+        if node.get("state") == "DEAD" and began - 60 <= (node.get("end_time_ms") or 0) / 1000 <= (ended or float("inf")) + 60
+    ]
+    yield f"{place}/nodes.json", True, [_lines(text for text in dead if "EXPECTED_TERMINATION" not in text)]
+    own = {str(row.get("job_id")) for row in _rows(bundle / "job.json")} - {"None", ""}
+    causes = [
+        str(context.get("error_message", ""))
+        for actor in _rows(bundle / "actors.json")
+        if actor.get("job_id") in own
+        for context in (actor.get("death_cause") or {}).values()
+        if isinstance(context, dict)
+    ]
+    # How actors end after the driver has ended does not explain the driver's end.
+    yield f"{place}/actors.json", True, [_lines(text for text in causes if "owner has died" not in text)]
+    # The node's own logs stay out: they contain other jobs, and problems that Ray overcame.
+    for output in sorted(bundle.glob("hosts/*/ray-logs/worker-*")):
+        if output.stat().st_size:
+            yield str(output.relative_to(folder.path)), False, _readable(output)
+
+
+def _readable(log: Path) -> Iterator[bytes]:
+    """Yield the log in pieces; nothing if it cannot be read: other evidence may still explain the job."""
+    with contextlib.suppress(BadInput):
+        yield from pieces(log)
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    try:
+        rows = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return []
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _problems(file: Path) -> list[str]:
+    try:
+        return [str(problem) for problem in json.loads(file.read_bytes())["problems"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _lines(texts: Iterable[str]) -> bytes:
+    """Return one line for each text; an exception that a text quotes gets its own line, so that rules for exceptions fit it."""
+    lines = []
+    for text in texts:
+        quoted = re.search(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .*", text, re.DOTALL)
+        lines += [" ".join(part.split()) for part in ((quoted[0], text) if quoted else (text,))]
+    return "\n".join([*lines, ""]).encode(errors="replace")

@@ -1,0 +1,267 @@
+"""Python tracebacks in a log: the lines that belong together, and the exceptions that they print.
+
+Pure. Lines of other processes may interrupt a traceback, and an excerpt may begin or end within one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ..trainers.log_patterns import VERL
+from .log_lines import Line
+
+CONTINUATION_LINES = 40
+"""At most this many lines after an exception's first belong to its message."""
+LOST_AFTER_LINES = 300
+"""A traceback is complete when none of the next lines, this many, continued it."""
+CUT_OFF = "a traceback without its last line"
+MOST_OPEN = 128
+"""At most this many sources may have an open traceback."""
+
+_HEADER = re.compile(
+    r"Traceback \(most recent call last\)|^(?:Exception raised in creation task|Unhandled error \(suppress).*ray::"
+)
+_NAMED = re.compile(r"(?P<name>[A-Z]\w+) {2,}Traceback")
+"""IPython prints the exception's class beside the header."""
+_CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
+_FRAME = re.compile(
+    r'\s*File ["“](?P<file>[^"“”]+)(?:["”], line (?P<line>\d+)(?:, in (?P<name>.+))?)?'  # perhaps cut off
+    r"|(?:File )?\[?(?P<file_>[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
+)
+"""A frame as Python, IPython, pytest and rich print it; perhaps cut off."""
+_CODE = re.compile(r"\s|$|-+> *\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
+"""The beginning of a line that shows the code of a frame, or marks a place in it."""
+_IMPORTS = re.compile(r"\s*(?:from \S+ )?import \S")
+_CALLS = re.compile(r"(?P<name>[A-Za-z_]\w+)\(")
+_RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
+_PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d+): \w+$")
+_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
+_EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
+_LOUD_NAME = re.compile(r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty)(?:\(\w+\))?$")
+_DOTTED = re.compile(r"\w+(?:\.\w+)+: ?\S")
+_WRAPPER = re.compile(
+    r"^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup)|^[\w.]+: .*error raised in its creation task"
+)
+_FRESH = re.compile(
+    r"[\w./-]+: (?:fatal )?(?:error|warning)\b|\++ \S|(?:error|fatal)(?:\[\w+\])?: |" + VERL.metrics, re.IGNORECASE
+)
+"""The beginning of a line that no exception's message continues with."""
+_REMOTE = re.compile(r"ray::\S+ \(pid=")
+"""Ray's messages separate chained exceptions with this, where Python prints its header."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A place in code, as one entry of a traceback gives it."""
+
+    file: str
+    line: int
+    name: str = ""
+
+
+@dataclass
+class Link:
+    """One exception of a chain: class, message, the lines after it, and the frames where it was raised (outermost first)."""
+
+    number: int
+    name: str
+    text: str
+    frames: tuple[Frame, ...] = ()
+    rest: list[Line] = field(default_factory=list)
+
+    @property
+    def class_name(self) -> str:
+        return self.name.partition("(")[0].rpartition(".")[2]
+
+    @property
+    def cut_off(self) -> bool:
+        """Return whether the place is known but not the exception."""
+        return not self.name and self.text.startswith(CUT_OFF)
+
+    @property
+    def wrapper(self) -> bool:
+        """Return whether it only carries the exception of another process or task, which follows."""
+        return bool(_WRAPPER.search(self.text))
+
+    @property
+    def headline(self) -> str:
+        """Return the text to show: the first line with content."""
+        if self.text.rstrip(": ") != self.name:
+            return self.text
+        return next((f"{self.name}: {line.text.strip()}" for line in self.rest if line.text.strip(" =-")), self.text)
+
+
+@dataclass
+class Chain:
+    """Exceptions that belong together, the original first."""
+
+    number: int
+    source: str
+    links: list[Link] = field(default_factory=list)
+    ignored: bool = False
+    """Python printed that it ignores the exception."""
+    header: str = ""
+    """The line that began it; in Ray's messages it contains the method that was called."""
+
+    def causes(self) -> list[Link]:
+        """Return the exceptions without those that only carry another."""
+        return [link for link in self.links if not link.wrapper] or self.links
+
+
+class Tracebacks:
+    """Collects chains of exceptions from lines in order."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._ignored: set[str] = set()
+        """Sources that printed that the exception of the next traceback is ignored."""
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether a traceback is open, so that every next line matters."""
+        return bool(self._open)
+
+    def take(self, line: Line) -> tuple[bool, list[Chain]]:
+        """Return whether the line belongs to a traceback, and the chains that are complete now."""
+        done = self._forget(line.number)
+        ignored = line.source in self._ignored
+        self._ignored.discard(line.source)
+        if line.text.startswith("Exception ignored "):
+            self._ignored.add(line.source)
+        opened = self._open.get(line.source)
+        if _HEADER.search(line.text) or (opened and opened.continues and _REMOTE.match(line.text)):
+            if opened and not opened.continues:
+                done += self._close(line.source)
+                opened = None
+            if opened is None:
+                chain = Chain(line.number, line.source, ignored=ignored, header=line.text)
+                self._open[line.source] = opened = _Open(chain, logged=line.logged)
+            opened.begin(line.number, named["name"] if (named := _NAMED.match(line.text)) else "")
+            return True, done
+        if opened is None and not line.quiet and (frame := _FRAME.match(line.text)) and frame["name"]:
+            # An excerpt that begins within a traceback, or after lines of another process.
+            self._open[line.source] = opened = _Open(Chain(line.number, line.source), logged=line.logged)
+            opened.begin(line.number)
+        if opened and opened.take(line):
+            return True, done
+        if opened:
+            done += self._close(line.source)
+        if line.quiet or not (lone := exception_in(line.text)):
+            return False, done
+        chain = Chain(line.number, line.source, links=[Link(line.number, *lone)])
+        self._open[line.source] = _Open(chain, last=line.number, logged=False)
+        return True, done
+
+    def rest(self) -> list[Chain]:
+        """Return the chains that are still open at the end of the log."""
+        return [chain for source in list(self._open) for chain in self._close(source)]
+
+    def _close(self, source: str) -> list[Chain]:
+        chain = self._open.pop(source).finish()
+        return [chain] if chain.links else []
+
+    def _forget(self, number: int) -> list[Chain]:
+        stale = [source for source, opened in self._open.items() if number - opened.last > LOST_AFTER_LINES]
+        if not stale and len(self._open) > MOST_OPEN:
+            stale = [min(self._open, key=lambda source: self._open[source].last)]
+        return [chain for source in stale for chain in self._close(source)]
+
+
+def exception_in(text: str) -> tuple[str, str] | None:
+    """Return class name and text of the exception that a line by itself reports; None when it reports none."""
+    head = text.partition(":")[0]
+    if not _LOUD_NAME.search(head) or not (match := _EXCEPTION.match(text)) or match["message"] is None:
+        return None
+    return match["name"], text
+
+
+@dataclass
+class _Open:
+    """A chain that may continue. ``frames`` is None between an exception's line and the next traceback."""
+
+    chain: Chain
+    logged: bool
+    """Whether a logger printed each of its lines, as in vLLM; otherwise a logger's line begins something new."""
+    last: int = 0
+    frames: list[Frame] | None = None
+    code: str = ""
+    """The last line of code in it."""
+    code_due: bool = False
+    """The previous line was a frame, so the next one is its code, even if a web page removed the indentation."""
+    continues: bool = False
+    named: str = ""
+    """The exception's class, if the header contains it."""
+
+    def begin(self, number: int, named: str = "") -> None:
+        self.last, self.frames, self.continues, self.named = number, [], False, named
+
+    def take(self, line: Line) -> bool:
+        """Return whether the line continues this chain, and add it if so."""
+        inside = self.frames is not None
+        frame = _FRAME.match(line.text) if inside or (self.chain.links and self.chain.links[-1].wrapper) else None
+        if frame:
+            self.frames = [*(self.frames or []), _frame(frame)]
+            self.code, self.code_due = "" if frame["line"] or frame["name_"] else self.code, True
+        elif self.frames is not None:
+            # A web page may have indented every line, or none.
+            text = line.text.strip() if not self.code_due and exception_in(line.text.strip()) else line.text
+            raised = _EXCEPTION.match(text)
+            sure = raised and (_LOUD_NAME.search(raised["name"]) or _DOTTED.match(text) or raised["name"].startswith("Stop"))
+            if not sure and (self.code_due or (raised and not raised["message"])):
+                raised = None  # code, or the end of an excerpt
+            if _CODE.match(text) or (self.code_due and not raised):
+                shows = text.strip(" ^~-│") and not 'File "'.startswith(text.strip())
+                self.code, self.code_due = text if shows else self.code, False
+            elif raised:
+                self.chain.links.append(Link(line.number, raised["name"], text, tuple(self.frames)))
+                self.frames = None
+            else:
+                return False
+        elif any(line.text.startswith(words) for words in _CHAIN):
+            self.continues = True
+        elif not self._continuation(line):
+            return False
+        self.last = line.number
+        return True
+
+    def _continuation(self, line: Line) -> bool:
+        link = self.chain.links[-1] if self.chain.links else None
+        if link is None or len(link.rest) >= CONTINUATION_LINES or self.continues:
+            return link is not None and self.continues and not line.text.strip()
+        if place := _PLACE.match(line.text):
+            link.frames = (*link.frames, Frame(place["file"], int(place["line"])))
+            return True
+        raised = exception_in(line.text)
+        if raised and link.wrapper:
+            self.chain.links.append(Link(line.number, *raised))
+            return True
+        if (line.logged and not self.logged) or raised or _FRESH.match(line.text):
+            return False
+        link.rest.append(line)
+        return True
+
+    def finish(self) -> Chain:
+        """Return the chain. If the log ends before an exception's own line, guess at most its class."""
+        links, frames = self.chain.links, tuple(self.frames or ())
+        carried = _WRAPPER.search(links[-1].text) if links else None
+        name = self.named or (carried and carried["carried"]) or ""
+        if frames:
+            inner = frames[-1]
+            if (raises := _RAISES.match(self.code)) and _LOUD_NAME.search(raises["name"]):
+                name = raises["name"]
+            elif _IMPORTS.match(self.code) and inner.name in ("<module>", ""):
+                name = "ImportError"
+            place = f"{inner.file}:{inner.line}, in {inner.name}" if inner.name else inner.file
+            if calls := _CALLS.search(self.code):
+                frames = (*frames, Frame(inner.file, inner.line, calls["name"]))  # the call that raised
+            links.append(Link(self.last, name, f"{name}: (cut off) {place}" if name else f"{CUT_OFF}: {place}", frames))
+        elif name and (not links or carried):
+            text = links[-1].text if links else ""
+            links.append(Link(self.last, name, f"{name}: (cut off) {text}".rstrip(), links[-1].frames if links else ()))
+        return self.chain
+
+
+def _frame(match: re.Match[str]) -> Frame:
+    file, line, name = (match[key] or match[f"{key}_"] or "" for key in ("file", "line", "name"))
+    return Frame(file.replace("\\", "/"), int(line or 0), name)

@@ -1,0 +1,39 @@
+"""Which metrics of a trainer mean what, by regular expressions of their names."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class MetricNames(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Patterns for ``re.search`` on a metric's name."""
+
+    finite: str
+    """A value of NaN or infinity makes the training worthless."""
+    gradients: str
+    logprobs: str
+    rewards: str
+    values: str
+    """What the critic predicts."""
+    lengths: str
+    """How long responses are (tokens)."""
+    trend: list[str]
+    """Metrics that must move up in a run that learns."""
+    length_cap: str = ""
+    """The config key that limits a response's length."""
+
+    def patterns(self) -> list[str]:
+        """Return every pattern, for a check that each is a regular expression."""
+        return [self.finite, self.gradients, self.logprobs, self.rewards, self.values, self.lengths, *self.trend]
+
+
+VERL = MetricNames(
+    finite=r"(?i)loss|reward|score|(^|[/_])kl|entropy|grad_norm|log_?prob|advantage|return|value",
+    gradients=r"(?i)grad_norm",
+    logprobs=r"(?i)^(?!.*(diff|valid|timing)).*log_?prob",
+    rewards=r"(?i)^critic/(rewards|score)/mean|^(train/)?reward(_mean)?$",
+    values=r"(?i)^critic/values/mean",
+    lengths=r"(?i)^response_length/mean",
+    trend=["^val-core/.*mean", "^val-core/", "^critic/score/mean", "^critic/rewards/mean", "^(train/)?reward"],
+    length_cap="data.max_response_length",
+)
