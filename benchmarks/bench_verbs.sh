@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # How much CPU each verb of the helper takes to start, beside an earlier version of this project.
 #
-# usage: [ROUNDS=7] ./benchmarks/bench_verbs.sh REV      REV: a git revision that has the same verbs
+# usage: [ROUNDS=7 | INSTRUCTIONS=1] ./benchmarks/bench_verbs.sh REV
+#
+# REV is a git revision that has the same verbs. INSTRUCTIONS=1 counts instructions with valgrind: slow, but the same under any load.
 source "$(dirname "${BASH_SOURCE[0]}")/lib/measure.sh"
 parse_options 'REV' "$@"
 find_python

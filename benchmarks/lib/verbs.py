@@ -1,20 +1,25 @@
 """What starting each verb of the helper costs, beside another version of it; for bench_verbs.sh.
 
-usage: verbs.py LIB_NOW LIB_THEN ROUNDS
+usage: [INSTRUCTIONS=1] verbs.py LIB_NOW LIB_THEN ROUNDS
 
 For every verb two starts: ``--help``, and a run up to the first thing that it needs and does not get here (a cluster, a log).
 Both versions take turns. CPU time is that of the process, user and system, in milliseconds; the lowest of its rounds counts,
-because other work on the machine only adds to it.
+because other work on the machine only adds to it. With INSTRUCTIONS=1 valgrind counts the instructions, which are the same under
+any load, and the CPU time of a bare Python on this machine turns them into milliseconds.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 LIMIT_MS = 20.0
+BARE = ["-c", "pass"]
+BARE_ROUNDS = 30
 ARGUMENTS = {
     "cluster": ["no-such-cluster"],
     "tool-files": [],
@@ -42,20 +47,30 @@ ARGUMENTS = {
 """Arguments without which a verb would stop before its imports."""
 
 
-def cpu_ms(lib: str, argv: list[str]) -> float:
-    """Return the CPU time of one start."""
+def run(argv: list[str], lib: str) -> tuple[str, float]:
+    """Return the stderr of a command and its CPU time in milliseconds."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MVP_", "RAY_", "PYTHON"))}
-    with open(os.devnull, "r+b") as null:
+    with tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(
-            [sys.executable, "-m", "mvp_helpers", *argv],
-            env=environment | {"PYTHONPATH": lib},
-            stdin=null,
-            stdout=null,
-            stderr=null,
+            argv, env=environment | {"PYTHONPATH": lib}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
         )
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
-    return (used.ru_utime + used.ru_stime) * 1000
+        errors.seek(0)
+        return errors.read(), (used.ru_utime + used.ru_stime) * 1000
+
+
+def cpu_ms(argv: list[str], lib: str) -> float:
+    """Return the CPU time of one start of Python."""
+    return run([sys.executable, *argv], lib)[1]
+
+
+def instructions(argv: list[str], lib: str) -> float:
+    """Return the number of instructions of one start of Python, without its child processes. Needs valgrind."""
+    counter = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    errors, _ = run([*counter, sys.executable, *argv], lib)
+    counted = re.findall(r"I +refs: +([\d,]+)", errors)
+    return float(counted[-1].replace(",", ""))
 
 
 def main(now: str, then: str, rounds: int) -> int:
@@ -66,12 +81,19 @@ def main(now: str, then: str, rounds: int) -> int:
     starts = []
     for verb in sorted(verb for verbs in MODULES.values() for verb in verbs):
         starts += [(verb, "--help", [verb, "--help"]), (verb, "start", [verb, *ARGUMENTS.get(verb, [])])]
+    cost, per_ms = cpu_ms, 1.0
+    if os.environ.get("INSTRUCTIONS"):
+        cost, rounds = instructions, 1
+        per_ms = instructions(BARE, now) / min(cpu_ms(BARE, now) for _ in range(BARE_ROUNDS))
+    for _, _, argv in starts:  # writes byte code
+        for lib in (then, now):
+            cpu_ms(["-m", "mvp_helpers", *argv], lib)
     lowest: dict[tuple[str, str, str], float] = {}
-    for _ in range(rounds + 1):  # one more: the first writes byte code
+    for _ in range(rounds):
         for verb, kind, argv in starts:
             for lib in (then, now):
                 key = (verb, kind, lib)
-                lowest[key] = min(lowest.get(key, float("inf")), cpu_ms(lib, argv))
+                lowest[key] = min(lowest.get(key, float("inf")), cost(["-m", "mvp_helpers", *argv], lib) / per_ms)
     worst = 0.0
     print(f"{'verb':16} {'--help then':>12} {'now':>6} {'more':>6}   {'start then':>10} {'now':>6} {'more':>6}   ms of CPU")
     for verb in sorted({verb for verb, _, _ in starts}):

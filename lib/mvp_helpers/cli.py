@@ -11,7 +11,7 @@ from .base.errors import Blocked, MvpError
 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns its exit code (0 good, 1 failed, 2 bad input, 3 blocked, 4 timed out, 130 interrupted)."""
-    # Imports allocate much and free little: with the default threshold (700) garbage collection is a tenth of the start of a verb.
+    # Imports allocate much and free little: with the default threshold (700) garbage collection is a tenth of a verb's start.
     gc.set_threshold(50_000)
     code = 0
     try:
