@@ -43,13 +43,14 @@ def verify(ids: tuple[str, ...], as_json: bool, done: bool) -> int:
 
 
 @click.command("verify-versions")
-@click.argument("ids", metavar="ID ID", nargs=2)
-def verify_versions(ids: tuple[str, str]) -> int:
+@click.argument("first", metavar="ID")
+@click.argument("second", metavar="ID")
+def verify_versions(first: str, second: str) -> int:
     """Prove that two versions of the code were at work at the same time; exit code 1 when a check fails."""
     from ..proof import verify, versions
     from ..record import job_folder
 
-    folders = [job(submission_id)[1] for submission_id in ids]
+    folders = [job(submission_id)[1] for submission_id in (first, second)]
     reports = versions.verdict([verify.Job(folder, job_folder.read(folder)) for folder in folders])
     print("\n".join(verify.table(report, columns()) for report in reports))
     print(verify.counts(reports))
