@@ -68,7 +68,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   bare_project
   PATH=$PWD/bin:/usr/bin:/bin run --separate-stderr ./scripts/02_down.sh
   assert_status 3
-  assert_stderr_has "has no module 'msgspec'"
+  assert_stderr_has "has no module 'click'"
   assert_stderr_has 'try: ./scripts/12_install_py_deps.sh'
 }
 
