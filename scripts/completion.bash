@@ -59,13 +59,14 @@ _mvp_only_options() {
   COMPREPLY=("${options[@]}")
 }
 
-_mvp_files() { # <ending>...: adds such files, and folders, that begin with cur
+_mvp_files() { # <ending>...: adds such files that begin with cur; folders too when it is not empty
   local ending found=()
   compopt -o filenames 2>/dev/null
   for ending; do
     mapfile -t found < <(compgen -f -X "!*.$ending" -- "$cur")
     COMPREPLY+=("${found[@]}")
   done
+  [[ -n $cur ]] || return 0
   mapfile -t found < <(compgen -d -- "$cur")
   COMPREPLY+=("${found[@]}")
 }

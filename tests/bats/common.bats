@@ -35,7 +35,9 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   run --separate-stderr 01_up.sh --chekc
   assert_status 2
   assert_output ''
-  [[ $stderr == $'bad input: unknown option \'--chekc\'\n  try: ./scripts/01_up.sh --help' ]] || fail 'wrong message'
+  [[ $stderr == $'bad input: unknown option \'--chekc\' (did you mean \'--check\'?)\n  try: ./scripts/01_up.sh --help' ]] || fail 'wrong message'
+  run --separate-stderr 01_up.sh --xyzzy
+  [[ $stderr == $'bad input: unknown option \'--xyzzy\'\n  try: ./scripts/01_up.sh --help' ]] || fail 'wrong message'
 }
 
 @test "an option without its value, and an argument too many, are bad input" {

@@ -116,9 +116,6 @@ SH
   SAYS='Result: Blocked - no GPU' ENDS=3 run --separate-stderr "${go[@]}" --via sbatch
   assert_status 3
 
-  run --separate-stderr "${go[@]}" --via slurm
-  assert_status 3
-  assert_stderr_has 'blocked: --via slurm needs srun'
   run --separate-stderr "${go[@]}" --via dokcer --image x:1
   assert_status 2
   assert_stderr_has "did you mean 'docker'?"
