@@ -1,6 +1,6 @@
 """What starting each verb of the helper costs, beside another version of it; for bench_verbs.sh.
 
-usage: [INSTRUCTIONS=1] verbs.py LIB_NOW LIB_THEN ROUNDS
+usage: [INSTRUCTIONS=1] verbs.py LIB_NOW LIB_THEN ROUNDS [VERB...]
 
 For every verb two starts: ``--help``, and a run up to the first thing that it needs and does not get here (a cluster, a log).
 Both versions take turns. CPU time is that of the process, user and system, in milliseconds; the lowest of its rounds counts,
@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 LIMIT_MS = 20.0
@@ -73,13 +74,13 @@ def instructions(argv: list[str], lib: str) -> float:
     return float(counted[-1].replace(",", ""))
 
 
-def main(now: str, then: str, rounds: int) -> int:
+def main(now: str, then: str, rounds: int, chosen: Sequence[str]) -> int:
     """Print a line for each verb; the exit code is 1 when one starts more than LIMIT_MS later than it did."""
     sys.path.insert(0, now)
     from mvp_helpers.verbs.group import MODULES
 
     starts = []
-    for verb in sorted(verb for verbs in MODULES.values() for verb in verbs):
+    for verb in chosen or sorted(verb for verbs in MODULES.values() for verb in verbs):
         starts += [(verb, "--help", [verb, "--help"]), (verb, "start", [verb, *ARGUMENTS.get(verb, [])])]
     cost, per_ms = cpu_ms, 1.0
     if os.environ.get("INSTRUCTIONS"):
@@ -108,4 +109,4 @@ def main(now: str, then: str, rounds: int) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(str(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])))
+    raise SystemExit(main(str(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3]), sys.argv[4:]))
