@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 VENV := .venv/bin
-SHELL_FILES := $(wildcard scripts/*.sh scripts/lib/*.sh scripts/lib/hosts/*.sh benchmarks/*.sh benchmarks/lib/*.sh tests/*.sh tests/doubles/bin/* $(foreach dir,tests/bats tests/lab,$(dir)/*.sh $(dir)/*.bash $(dir)/*.bats))
+SHELL_FILES := $(wildcard scripts/*.sh scripts/*.bash scripts/lib/*.sh scripts/lib/hosts/*.sh benchmarks/*.sh benchmarks/lib/*.sh tests/*.sh tests/doubles/bin/* $(foreach dir,tests/bats tests/lab,$(dir)/*.sh $(dir)/*.bash $(dir)/*.bats))
 export MVP_CLUSTER := $(or $(CLUSTER),$(MVP_CLUSTER),local)
 
 .DEFAULT_GOAL := help

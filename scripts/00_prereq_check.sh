@@ -29,13 +29,17 @@ host_canaries() { run helper_on "$1" host-facts "$1" --canary "$token" --read ||
 all_reduce() { run helper_on "$1" all-reduce "$1" --port "$port" ${timeout:+--timeout "$timeout"} || true; }
 
 bring_hosts_up
+if given --nccl; then # first: a wrong --timeout ends the check before anything is measured
+  code=0
+  port=$(run helper_on "${WORKERS[0]}" all-reduce "${WORKERS[0]}" --free-port ${timeout:+--timeout "$timeout"}) || { code=$? port=0; }
+  ((code != 2)) || exit "$code"
+  [[ -z $DRY_RUN ]] || port=PORT
+fi
 facts=$(on_each host_facts "${HOSTS[@]}")
 seen=$(on_each host_canaries "${HOSTS[@]}")
 reduced=''
 if given --nccl; then
-  port=$(run helper_on "${WORKERS[0]}" all-reduce "${WORKERS[0]}" --free-port) || port=0
-  [[ -z $DRY_RUN ]] || port=PORT
-  # All at once, however many there are, because they wait for each other.
+  # All at once, however many: they wait for each other.
   reduced=$(AT_ONCE=${#WORKERS[@]} on_each all_reduce "${WORKERS[@]}")
 fi
 [[ -z $DRY_RUN ]] || exit 0

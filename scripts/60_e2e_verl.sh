@@ -38,38 +38,19 @@ parse_options "$own --base= --via= --image= --launcher-option= --description= --
 [[ -z $DRY_RUN ]] || OPTS+=(--plan)
 find_python
 
-via=$(value_of --via) code=0
-if [[ -z $via ]] || given --plan; then
-  "$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" || code=$?
-  exit "$code"
+if ! given --via || given --plan; then
+  "$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" || exit
+  exit 0
 fi
 
-start=$(mktemp --suffix=.json)
-trap 'rm -f "$start"' EXIT
-[[ $via != ray ]] || load_cluster
-"$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" >"$start"
-case $via in
-  ray)
-    id=$(submit_spec "$start" --wait) || code=$?
-    verdict=0
-    [[ -z $id ]] || helper_on "$HEAD" logs "$id" | "$PYTHON" -m mvp_helpers e2e-summary || verdict=$?
-    ((code != 1 || verdict != 3)) || code=3 # to Ray every exit code but 0 is a failed job
-    ;;
-  *)
-    mapfile -d '' -t words <"$start"
-    command -v "${words[0]}" >/dev/null || die 3 "--via $via needs ${words[0]}, which is not on this machine"
-    say "$via: ${words[*]:0:6} …"
-    if [[ $via == sbatch ]]; then
-      exec {said}< <("${words[@]}")
-      job=$!
-      read -r -u "$said" line || true
-      log=$(printf '%s\n' "${words[@]}" | sed -n "s/^--output=//p" | sed "s/%j/${line//[!0-9]/}/")
-      [[ -z $line ]] || say "$line: its log is $log"
-      wait "$job" || code=$?
-      [[ ! -e $log ]] || "$PYTHON" -m mvp_helpers e2e-summary <"$log" || true # the job's own exit code is the verdict
-    else
-      "${words[@]}" || code=$?
-    fi
-    ;;
-esac
-exit "$code"
+commands=$("$PYTHON" -m mvp_helpers e2e "${OPTS[@]}") || exit
+eval "$commands" # LAUNCH, and LAUNCH_LOG where LAUNCH does not itself print the procedure's output
+export MVP_CLUSTER=${MVP_CLUSTER:-local}
+if ((${#LAUNCH_LOG[@]} == 0)); then
+  "${LAUNCH[@]}" || exit
+  exit 0
+fi
+code=0
+job=$("${LAUNCH[@]}" | tee >(cat >&2)) || code=$?
+[[ -n $job || $code == 0 ]] || exit "$code" # it was not even submitted
+"${LAUNCH_LOG[@]}" | "$PYTHON" -m mvp_helpers e2e-summary --exit-code "$code" || exit

@@ -55,6 +55,11 @@ bad_usage() { # <what is wrong>
   die 2 "$1" "./scripts/${0##*/} --help"
 }
 
+did_you_mean() { # <word> <known word>...: " (did you mean 'x'?)" as the helper says it; nothing where it cannot run
+  local code='import sys; from mvp_helpers.base.errors import did_you_mean; print(did_you_mean(sys.argv[1], sys.argv[2:]), end="")'
+  (find_python && "$PYTHON" -c "$code" "$@") 2>/dev/null || true
+}
+
 parse_options() { # <own options and arguments: "--wait --timeout= SPEC [FILE] ID..."> <argument>...
   # Sets ARGS (positional arguments), OPTS (own options as given, ready to pass on), DRY_RUN and MVP_CLUSTER.
   local own=" $1 " word fewest=0 most=0
@@ -75,7 +80,8 @@ parse_options() { # <own options and arguments: "--wait --timeout= SPEC [FILE] I
           if [[ $1 == --cluster ]]; then MVP_CLUSTER=$2; else OPTS+=("$1=$2"); fi
           shift
         else
-          bad_usage "unknown option '$1'"
+          # shellcheck disable=SC2086 # words
+          bad_usage "unknown option '$1'$(did_you_mean "$1" ${own//=/} --cluster --dry-run --help)"
         fi
         ;;
       *) ARGS+=("$1") ;;

@@ -35,7 +35,9 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   run --separate-stderr 01_up.sh --chekc
   assert_status 2
   assert_output ''
-  [[ $stderr == $'bad input: unknown option \'--chekc\'\n  try: ./scripts/01_up.sh --help' ]] || fail 'wrong message'
+  [[ $stderr == $'bad input: unknown option \'--chekc\' (did you mean \'--check\'?)\n  try: ./scripts/01_up.sh --help' ]] || fail 'wrong message'
+  run --separate-stderr 01_up.sh --xyzzy
+  [[ $stderr == $'bad input: unknown option \'--xyzzy\'\n  try: ./scripts/01_up.sh --help' ]] || fail 'wrong message'
 }
 
 @test "an option without its value and an unexpected argument are bad input" {
@@ -68,7 +70,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   bare_project
   PATH=$PWD/bin:/usr/bin:/bin run --separate-stderr ./scripts/02_down.sh
   assert_status 3
-  assert_stderr_has "has no module 'msgspec'"
+  assert_stderr_has "has no module 'click'"
   assert_stderr_has 'try: ./scripts/12_install_py_deps.sh'
 }
 

@@ -65,6 +65,62 @@ teardown_file() {
   assert_stderr_has 'it looks like bridge: BRIDGE_REPO'
 }
 
+@test "a wrong value is bad input, not a verdict" {
+  local words
+  for words in '--level 0 --steps abc' '--level 0 --steps=1' '--level 0 --timeout nan' '--level 0 --stall -1' '--level x' '--resume none'; do
+    # shellcheck disable=SC2086 # options and their values
+    run --separate-stderr 60_e2e_verl.sh $words --runs-dir "$FIXTURES/none"
+    assert_status 2
+    assert_output ''
+    [[ $stderr == 'bad input: '*$'\n  try: '* && ${#stderr_lines[@]} == 2 ]] || fail "$words: not one line with what to try"
+  done
+  [[ ! -e $FIXTURES/none ]] || fail 'a folder was made'
+}
+
+@test "elsewhere: the command is what Python says, its output or its log is shown, and the log decides the exit code" {
+  local bin=$FIXTURES/bin runs=$FIXTURES/elsewhere
+  mkdir -p "$bin"
+  cat >"$bin/docker" <<'SH'
+#!/bin/bash
+printf '%s\n' "$@" >"$FIXTURES/argv"
+echo "${SAYS-Result: Pass - in a container}"
+exit "${ENDS:-0}"
+SH
+  cat >"$bin/sbatch" <<'SH'
+#!/bin/bash
+for word; do [[ $word != --output=* ]] || log=${word#*=}; done
+[[ -n ${SAYS-x} ]] || exit "$ENDS"
+echo 'Submitted batch job 12'
+echo "$SAYS" >"$log"
+exit "$ENDS"
+SH
+  chmod +x "$bin"/*
+  PATH=$bin:$PATH
+  local go=(60_e2e_verl.sh --description "$FIXTURES/verl-no-gpu.yaml" --level 0 --override 'a="b"' --runs-dir "$runs")
+  ENDS=7 run --separate-stderr "${go[@]}" --via docker --image x:1
+  assert_status 7
+  assert_output 'Result: Pass - in a container'
+  grep -qxF 'a="b"' "$FIXTURES/argv" && grep -qxF "$FIXTURES:$FIXTURES" "$FIXTURES/argv" || fail "$(<"$FIXTURES/argv")"
+
+  SAYS='Result: Fail - it failed' ENDS=1 run --separate-stderr "${go[@]}" --via sbatch
+  assert_status 1
+  assert_output 'Result: Fail - it failed'
+  assert_stderr_has "its log is $runs/slurm-e2e-"
+  assert_stderr_has 'Submitted batch job 12'
+  SAYS='slurmstepd: error: node failure' ENDS=1 run --separate-stderr "${go[@]}" --via sbatch
+  assert_status 3
+  assert_stderr_has 'blocked: the log holds no summary'
+  SAYS='' ENDS=1 run --separate-stderr "${go[@]}" --via sbatch
+  assert_status 1
+  [[ $stderr != *summary* ]] || fail 'a log of a job that never was'
+  SAYS='Result: Blocked - no GPU' ENDS=3 run --separate-stderr "${go[@]}" --via sbatch
+  assert_status 3
+
+  run --separate-stderr "${go[@]}" --via dokcer --image x:1
+  assert_status 2
+  assert_stderr_has "did you mean 'docker'?"
+}
+
 @test "logs are judged one by one, and the exit code is the worst of them" {
   printf 'step:1 - actor/loss:0.5\nTraining Progress: 100%%|#| 1/1 [00:01<00:00]\n' >"$FIXTURES/pass.log"
   printf 'cp: x: No space left on device\n' >"$FIXTURES/disk.log"

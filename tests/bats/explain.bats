@@ -101,7 +101,7 @@ CASES
   02_down.sh
   run --separate-stderr 53_debug_bundle.sh broken
   assert_status 0
-  assert_stderr_has 'Ray told nothing'
+  assert_stderr_has 'Ray did not answer; the bundle contains only the errors'
   found=$(unpack "$output")
   grep -q 'Ray: nodes: ' "$found/missing.txt" && grep -q 'worker-1: no Ray node was started here' "$found/missing.txt" || fail "$(<"$found/missing.txt")"
   ! grep -rq hunter2 "$found" || fail 'a secret in the log'

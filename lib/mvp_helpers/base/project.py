@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from .. import __version__
@@ -23,6 +22,8 @@ def files() -> list[Path]:
 
 def version() -> str:
     """Return the package version and a hash of all deployed files: equal for equal files on every machine."""
+    import hashlib  # 6 ms that only this function needs
+
     digest = hashlib.sha256()
     for file in files():
         data = (PROJECT / file).read_bytes()

@@ -1,21 +1,24 @@
-"""The same procedure somewhere else: the command, or the JobSpec, with which the script starts it, setup and run in one step.
+"""The same procedure started elsewhere (``--via``): the command that the script runs, with environment, working folder and log.
 
-How each is started is data (``templates/launchers.yaml``); folders are mounted at their own paths, which mean the same then.
+How each way starts it is data (``templates/launchers.yaml``). Folders are mounted at their own paths: paths mean the same there.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
+import secrets
 import shlex
-from argparse import Namespace
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from ..base import files
 from ..base.documents import convert, parse
-from ..base.errors import BadInput, did_you_mean
+from ..base.errors import BadInput, Blocked, did_you_mean
 from ..base.project import PROJECT
 from . import description, environment
 from .description import Description
@@ -23,65 +26,135 @@ from .request import Request
 
 RAY = "ray"
 TRAVEL = ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HOME", "E2E_FREE_GB")
-"""Variables that go along beside the checkouts' and those of the request."""
+"""Variables that are passed on besides those of the checkouts and of the request."""
 FILE = PROJECT / "templates" / "launchers.yaml"
-SCRIPT = PROJECT / "scripts" / "60_e2e_verl.sh"
+SCRIPTS = PROJECT / "scripts"
 
 
 class Launchers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """templates/launchers.yaml: the argv of each way, and the words for GPUs and for a container under Slurm."""
+    """templates/launchers.yaml: the argv of each way, the options for GPUs and for a container under Slurm, and log files."""
 
     gpus: list[str]
     pyxis: list[str]
     ways: dict[str, list[str]]
+    logs: dict[str, str]
+    """The log of each way whose command does not itself print the procedure's output."""
+
+
+def new_name() -> str:
+    """Return ``e2e-20260131-235959-1a2b``: two names made in one second differ."""
+    return f"e2e-{dt.datetime.now(dt.timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
+    """What is started, and how."""
+
+    via: str
+    request: Request
+    runs: Path
+    """The folder of the runs' folders, absolute."""
+    resume: str = ""
+    """The name of the run that goes on; empty for a new one."""
+    options: list[str] = []
+    """More options for docker, srun or sbatch."""
+    json: bool = False
+    name: str = msgspec.field(default_factory=new_name)
+    """Names this start: the id of a Ray job, and its files."""
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """What the script runs: ``argv``, and then ``log`` to print the procedure's output, unless ``argv`` prints it itself."""
+
+    argv: list[str]
+    log: list[str] = []
+    where: str = ""
+    """Tells a person where the log is."""
+
+    def to_shell(self) -> str:
+        """Return bash assignments: the arrays LAUNCH and LAUNCH_LOG."""
+        return f"LAUNCH=({shlex.join(self.argv)})\nLAUNCH_LOG=({shlex.join(self.log)})\n"
 
 
 def load(file: Path = FILE) -> Launchers:
-    """Raises BadInput for a mistake in the file."""
+    """Return the launchers. Raises BadInput for a mistake in the file."""
     try:
         return convert(parse(file.read_bytes(), str(file)), Launchers, str(file))
     except OSError as error:
         raise BadInput(f"cannot read {file}: {error.strerror}") from None
 
 
-def arguments(args: Namespace, request: Request, runs: Path) -> list[str]:
-    """What this procedure was asked for, as the script's arguments, without the way to start it; paths are absolute."""
-    found = ["--description", request.description, "--runs-dir", str(runs)]
-    if args.resume:
-        found += ["--resume", args.resume]
+def launch(start: Elsewhere, env: Mapping[str, str]) -> Launch:
+    """Return the commands of a start; the runs' folder is made, and for Ray the JobSpec written into it.
+
+    Raises:
+        BadInput: an unknown way, or one that needs an image.
+        Blocked: the way's command is not on this machine, or the runs' folder cannot be written.
+    """
+    if start.via == RAY:
+        spec = start.runs / f"{start.name}.json"
+        _write(start.runs, spec, jobspec(start, env))
+        return Launch(
+            argv=[str(SCRIPTS / "43_submit_jobspec.sh"), str(spec), "--wait"],
+            log=[str(SCRIPTS / "51_logs.sh"), start.name],
+            where=f"its log: ./scripts/51_logs.sh {start.name}",
+        )
+    command = argv(start, env)
+    if not shutil.which(command[0], path=env.get("PATH")):
+        raise Blocked(f"--via {start.via} needs {command[0]}, which is not on this machine", hint="run it where it is installed")
+    _write(start.runs)
+    if not (path := _log_file(start)):
+        return Launch(argv=command)
+    return Launch(argv=command, log=["cat", path], where=f"its log is {path}")
+
+
+def show(start: Elsewhere, env: Mapping[str, str]) -> str:
+    """Return for --plan what ``launch`` would run: the command, or Ray's JobSpec."""
+    return jobspec(start, env) if start.via == RAY else shlex.join(argv(start, env))
+
+
+def arguments(start: Elsewhere) -> list[str]:
+    """Return the arguments of the script that runs the procedure in the foreground; paths are absolute."""
+    request = start.request
+    words = ["--description", request.description, "--runs-dir", str(start.runs)]
+    if start.resume:
+        words += ["--resume", start.resume]
     else:
-        found += ["--level", ",".join(map(str, request.levels))]
-        found += [word for name in ("baseline", "setup") if (value := getattr(request, name)) for word in (f"--{name}", value)]
-        found += ["--steps", str(request.steps)] if request.steps else []
-        found += [word for value in request.variants for word in ("--variant", value)]
-        found += [word for value in request.overrides for word in ("--override", value)]
-        found += [word for value in request.tests for word in ("--bridge-tests", value)]
-    found += ["--image", request.image] if request.image else []
-    return [*found, "--timeout", f"{args.timeout:g}", "--stall", f"{args.stall:g}", *(["--json"] if args.json else [])]
+        words += ["--level", ",".join(map(str, request.levels))]
+        words += [word for name in ("baseline", "setup") if (value := getattr(request, name)) for word in (f"--{name}", value)]
+        words += ["--steps", str(request.steps)] if request.steps else []
+        words += [word for value in request.variants for word in ("--variant", value)]
+        words += [word for value in request.overrides for word in ("--override", value)]
+        words += [word for value in request.tests for word in ("--bridge-tests", value)]
+    words += ["--image", request.image] if request.image else []
+    words += ["--timeout", f"{request.timeout_s:.12g}", "--stall", f"{request.stall_s:.12g}"]
+    return [*words, *(["--json"] if start.json else [])]
 
 
 def variables(found: Description, request: Request, env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that travel: the checkouts', those that are passed on, where the hub's files lie."""
-    paths = {one.variable: request.checkouts[name] for name, one in found.checkouts.items()}
-    # An image may carry the address of a Ray that is nobody's business here.
+    """Return the variables of the procedure there: the checkouts, those that the request passes on, and TRAVEL."""
+    paths = {checkout.variable: request.checkouts[name] for name, checkout in found.checkouts.items()}
+    # An image may carry the address of a Ray cluster that has nothing to do with this run.
     paths["RAY_ADDRESS"] = env.get("RAY_ADDRESS") or "local"
     return paths | request.env | {name: env[name] for name in TRAVEL if env.get(name)}
 
 
 def mounts(found: Description, request: Request, runs: Path, env: Mapping[str, str]) -> list[str]:
-    """Folders that the procedure reads or writes, none inside another one of them."""
-    given = [environment.home(env.get(one.variable) or one.default, env) for one in found.data]
+    """Return the folders that the procedure reads or writes; none is inside another."""
+    given = [environment.home(env.get(data.variable) or data.default, env) for data in found.data]
     given += [Path(value) for value in (*request.env.values(), request.baseline, request.description) if value.startswith("/")]
     paths = [PROJECT, *map(Path, request.checkouts.values()), environment.hf_home(env)]
     paths += [environment.model_folder(found, {**env, **found.env, **request.env}), *given]
     paths += [environment.home(found.reward_model.default, env)] if found.reward_model else []
-    there = {str(runs.resolve()), *(str(path if path.is_dir() else path.parent) for path in paths if path.exists())}
-    return [path for path in sorted(there) if not any(path != other and Path(path).is_relative_to(other) for other in there)]
+    folders = {str(runs), *(str(path if path.is_dir() else path.parent) for path in paths if path.exists())}
+    return [path for path in sorted(folders) if not any(path != other and Path(path).is_relative_to(other) for other in folders)]
 
 
 def fill(template: Sequence[str], lists: Mapping[str, list[str]], texts: Mapping[str, str]) -> list[str]:
-    """The argv from a template. A word ``{name:-x}`` becomes ``-x`` and a value for each, ``{name}`` alone a word for each;
-    ``{name:,}`` inside a word joins them; any other is a text. Raises BadInput for an empty one."""
+    """Return the argv of a template. Raises BadInput for an empty text.
+
+    The word ``{name:-x}`` becomes ``-x`` and a value for each value, ``{name}`` alone a word for each; ``{name:,}`` inside a word
+    joins them with commas; any other name is a text.
+    """
     argv: list[str] = []
     for word in template:
         if (match := re.fullmatch(r"\{(\w+)(?::(-\S+))?\}", word)) and match[1] in lists:
@@ -101,45 +174,51 @@ def fill(template: Sequence[str], lists: Mapping[str, list[str]], texts: Mapping
     return argv
 
 
-def argv(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) -> list[str]:
-    """The exact command of --via. Raises BadInput for a way that there is not."""
-    found, templates = description.load(request.description), load()
-    if args.via not in templates.ways:
+def argv(start: Elsewhere, env: Mapping[str, str]) -> list[str]:
+    """Return the exact command of ``--via``. Raises BadInput for an unknown way, or one that needs an image."""
+    request, templates = start.request, load()
+    found = description.load(request.description)
+    if start.via not in templates.ways:
         ways = [*templates.ways, RAY]
-        raise BadInput(f"--via {args.via}: not one of {', '.join(ways)}{did_you_mean(args.via, ways)}")
+        raise BadInput(f"--via {start.via}: not one of {', '.join(ways)}{did_you_mean(start.via, ways)}")
     lists = {
-        "options": list(args.launcher_option),
-        "mounts": [f"{path}:{path}" for path in mounts(found, request, runs, env)],
+        "options": start.options,
+        "mounts": [f"{path}:{path}" for path in mounts(found, request, start.runs, env)],
         "environment": [f"{name}={value}" for name, value in variables(found, request, env).items()],
-        "arguments": arguments(args, request, runs.resolve()),
+        "arguments": arguments(start),
         "gpus": templates.gpus if found.devices == "gpu" else [],
     }
     texts = {
         "image": request.image,
         "workdir": request.checkouts[found.wrapper.checkout],
-        "script": str(SCRIPT),
-        "runs": str(runs.resolve()),
+        "script": str(SCRIPTS / "60_e2e_verl.sh"),
+        "log": _log_file(start),
     }
     lists["container"] = fill(templates.pyxis, lists, texts) if request.image else []
-    way = templates.ways[args.via]
+    way = templates.ways[start.via]
     for name, inner in templates.ways.items():
         if any(f"{{{name}}}" in word for word in way):
             texts[name] = shlex.join(fill(inner, lists | {"options": []}, texts))
     return fill(way, lists, texts)
 
 
-def jobspec(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) -> str:
-    """A JobSpec (JSON) whose job runs this procedure on a worker of the cluster."""
-    found = description.load(request.description)
-    variables_ = {name: value for name, value in variables(found, request, env).items() if name not in ("HOME", "RAY_ADDRESS")}
-    return json.dumps(
-        {"workload": "e2e", "env_vars": variables_ | {"E2E_ARGUMENTS": json.dumps(arguments(args, request, runs.resolve()))}}
-    )
+def jobspec(start: Elsewhere, env: Mapping[str, str]) -> str:
+    """Return a JobSpec (JSON) whose job runs this procedure on a worker of the cluster."""
+    found = description.load(start.request.description)
+    passed = {name: value for name, value in variables(found, start.request, env).items() if name not in ("HOME", "RAY_ADDRESS")}
+    passed["E2E_ARGUMENTS"] = json.dumps(arguments(start))
+    return json.dumps({"workload": "e2e", "submission_id": start.name, "env_vars": passed})
 
 
-def words(args: Namespace, request: Request, runs: Path, env: Mapping[str, str]) -> str:
-    """For the script that starts it: a Ray job's JobSpec, else the command's words, each ended by a NUL; with --plan to read."""
-    if args.via == RAY:
-        return jobspec(args, request, runs, env) + "\n"
-    command = argv(args, request, runs, env)
-    return shlex.join(command) + "\n" if args.plan else "".join(f"{word}\0" for word in command)
+def _write(runs: Path, file: Path | None = None, text: str = "") -> None:
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        if file:
+            files.write_bytes(file, text.encode() + b"\n", mode=0o600)
+    except OSError as error:
+        raise Blocked(f"cannot write {file or runs}: {error.strerror}", hint="--runs-dir FOLDER") from error
+
+
+def _log_file(start: Elsewhere) -> str:
+    template = load().logs.get(start.via)
+    return fill([template], {}, {"runs": str(start.runs), "name": start.name})[0] if template else ""

@@ -61,6 +61,14 @@ def in_log(log: str) -> tuple[str, int]:
     raise Blocked("the log holds no summary: the procedure did not come to its end")
 
 
+def exit_code(ended: int, verdict: int) -> int:
+    """Return the exit code of a procedure that ran elsewhere: ``ended`` is how its job ended, ``verdict`` what its log says.
+
+    Ray knows only 0 and 1, so there the log decides, and a job without a summary is no evidence. Any other exit code is kept.
+    """
+    return verdict if ended in (0, 1) else ended
+
+
 def text(found: Summary) -> str:
     """The format of the procedure, line by line."""
     return "\n".join(

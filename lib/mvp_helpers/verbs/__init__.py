@@ -1,9 +1,10 @@
-"""The helper's verbs, a module for each concern: ``add`` makes the parsers, and every verb parses its arguments and calls one
-action. Results on stdout, talk on stderr. ``cli`` knows which verb is where."""
+"""The helper's verbs, a module for each subject: every verb parses its arguments and calls one action of a room below.
+
+``group`` says which verb is in which module. Results go to stdout, messages to stderr.
+"""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,16 +14,21 @@ if TYPE_CHECKING:
     from ..base.paths import JobFolder
     from ..cluster.cluster_file import Cluster
 
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
-
 
 def say(text: str) -> None:
-    """One line for the person watching."""
+    """Print one line for the person watching."""
     print(text, file=sys.stderr, flush=True)
 
 
+def columns() -> int:
+    """Return the width of the terminal; 160 where there is none."""
+    import shutil
+
+    return shutil.get_terminal_size((160, 24)).columns
+
+
 def job(submission_id: str) -> tuple[Cluster, JobFolder]:
-    """The loaded cluster and the folder of one of its jobs. Raises BadInput when there is no such job."""
+    """Return the cluster of ``MVP_CLUSTER_JSON`` and the folder of one of its jobs. Raises BadInput when there is no such job."""
     from pathlib import Path
 
     from ..base import paths
@@ -30,7 +36,7 @@ def job(submission_id: str) -> tuple[Cluster, JobFolder]:
     from ..record import job_folder
 
     if "/" in submission_id or submission_id.startswith("."):
-        raise BadInput(f"'{submission_id}' is not a submission_id", hint="./scripts/50_status.sh lists the jobs")
+        raise BadInput(f"{submission_id!r} is not a submission_id", hint="./scripts/50_status.sh lists the jobs")
     loaded = cluster_file.from_environment()
     folder = paths.SharedRoot(Path(loaded.shared_root)).job(submission_id)
     job_folder.read(folder)

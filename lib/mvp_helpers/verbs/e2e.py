@@ -1,163 +1,205 @@
-"""The end-to-end procedures, and what a log means for the code under test."""
+"""The end-to-end procedures: run, planned, resumed, started elsewhere."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..base.errors import BadInput
+import click
+
+from ..base.errors import BadInput, Blocked
 from . import say
+from .values import Count, Seconds
 
 if TYPE_CHECKING:
-    from . import Verbs
-
-
-def _run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
+    from ..e2e.request import Request
+
+STEPS = Count(2, example=50)
+"""A learning signal needs two steps at least."""
+
+
+class Asked(NamedTuple):
+    """The options of ``e2e``."""
+
+    description: str
+    level: str
+    variant: tuple[str, ...]
+    model: str
+    override: tuple[str, ...]
+    bridge_tests: tuple[str, ...]
+    steps: int | None
+    baseline: str
+    setup: str
+    timeout: float
+    stall: float
+    runs_dir: str
+    resume: str
+    recommend: bool
+    base: str
+    via: str
+    image: str
+    launcher_option: tuple[str, ...]
+    plan: bool
+    as_json: bool
+
+
+FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "baseline", "setup")
+"""Options that a resumed run keeps from its start."""
+
+
+@click.command("e2e")
+@click.option("--description", default="verl", metavar="NAME|FILE", help="templates/e2e/NAME.yaml, or a file (default: verl).")
+@click.option("--level", default="", metavar="N[,N...]", help="The levels to run.")
+@click.option("--variant", multiple=True, metavar="NAME", help="A variant of a level.")
+@click.option("--model", default="", metavar="ORG/NAME|FOLDER", help="The model to train.")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="An override that is passed on to the wrapper.")
+@click.option("--bridge-tests", multiple=True, metavar="PATH", help="More focused tests.")
+@click.option("--steps", type=STEPS, help="The steps of a learning signal, at least 2.")
+@click.option(
+    "--baseline", default="", metavar="CHECKOUT|FILE", help="A checkout to run first, or metrics or a log of such a run."
+)
+@click.option("--timeout", type=Seconds(), default=7200.0, help="Limit of each start of the wrapper (default 7200).")
+@click.option("--stall", type=Seconds(), default=1800.0, help="Limit of the time without output in its log (default 1800).")
+@click.option("--runs-dir", default="", metavar="FOLDER", help="Where the folders of runs are made (default: .mvp/e2e).")
+@click.option("--resume", default="", metavar="RUN", help="Go on with an earlier run.")
+@click.option("--recommend", is_flag=True, help="Show which levels the change calls for.")
+@click.option("--base", default="origin/main", metavar="REF", help="The commit that --recommend compares with.")
+@click.option(
+    "--via", default="", metavar="WAY", help="Print how to start it elsewhere, for the script: docker, slurm, sbatch, ray."
+)
+@click.option("--image", default="", envvar="VERL_IMAGE", metavar="IMAGE:TAG", help="The container's image, with its exact tag.")
+@click.option("--setup", default="", metavar="COMMAND", help="Prepares the environment, in the same container as the run.")
+@click.option("--launcher-option", multiple=True, metavar="OPTION", help="An option for docker, srun or sbatch.")
+@click.option("--plan", is_flag=True, help="Show every step and run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def e2e(**options: Any) -> int:
+    """Run an end-to-end procedure; print its summary. The exit code is the verdict: 0 Pass, 1 Fail, 3 Blocked."""
+    asked = Asked(**options)
+    if asked.recommend:
+        return _recommend(asked)
+    request, runs, run = _resumed(asked) if asked.resume else (_requested(asked), _runs(asked), "")
+    if asked.via:
+        return _start_elsewhere(asked, request, runs, run)
+    if asked.plan:
+        return _plan(asked, request, runs)
+    return _run(asked, request, runs, run)
+
+
+def _runs(asked: Asked) -> Path:
+    from pathlib import Path
+
+    from ..e2e import runs
+
+    return Path(asked.runs_dir or runs.DEFAULT).expanduser().resolve()
+
+
+def _requested(asked: Asked) -> Request:
+    """Return the request for a new run. Raises BadInput."""
+    from ..e2e.request import request_from
+
+    if not asked.level:
+        raise BadInput("--level is missing", hint="--level 0; --recommend shows which levels a change calls for")
+    return request_from(
+        asked.description,
+        asked.level,
+        [word for text in asked.variant for word in text.split(",")],
+        asked.model,
+        os.environ,
+        overrides=list(asked.override),
+        tests=[word for text in asked.bridge_tests for word in text.split()],
+        steps=asked.steps,
+        baseline=asked.baseline,
+        setup=asked.setup,
+        image=asked.image,
+        timeout_s=asked.timeout,
+        stall_s=asked.stall,
+    )
+
+
+def _resumed(asked: Asked) -> tuple[Request, Path, str]:
+    """Return the request of an earlier run, the folder of the runs, and the run's name. Raises BadInput."""
+    import msgspec
+
+    from ..e2e import runs
+
+    if given := [name for name in FIXED if getattr(asked, name)]:
+        option = f"--{given[0].replace('_', '-')}"
+        raise BadInput(f"{option} with --resume: a resumed run keeps the {given[0]} of its start", hint="start a new run")
+    folder, request = runs.find(_runs(asked), asked.resume)
+    request = msgspec.structs.replace(request, timeout_s=asked.timeout, stall_s=asked.stall, image=asked.image or request.image)
+    return request, folder.path.parent, folder.path.name
+
+
+def _recommend(asked: Asked) -> int:
+    import msgspec
+
+    from ..e2e import runs
+
+    recommended, changed = runs.recommend(asked.description, asked.base, os.environ)
+    if asked.as_json:
+        rows = [
+            {"level": level.number, "called_for": level.called_for, "when": level.level.when, "files": level.files}
+            for level in recommended
+        ]
+        print(msgspec.json.encode({"changed": changed, "levels": rows}).decode())
+    else:
+        print(runs.show_recommended(recommended, changed))
+    return 0
+
+
+def _start_elsewhere(asked: Asked, request: Request, runs: Path, run: str) -> int:
+    from ..e2e import launch
+
+    start = launch.Elsewhere(
+        via=asked.via, request=request, runs=runs, resume=run, options=list(asked.launcher_option), json=asked.as_json
+    )
+    if asked.plan:
+        print(launch.show(start, os.environ))
+        return 0
+    commands = launch.launch(start, os.environ)
+    say(f"{asked.via}: {' '.join(commands.argv[:6])} …" + (f"; {commands.where}" if commands.where else ""))
+    print(commands.to_shell(), end="")
+    return 0
+
+
+def _plan(asked: Asked, request: Request, folder: Path) -> int:
     import msgspec
 
     from ..base.paths import E2eRun
-    from ..e2e import launch, runs, summary
+    from ..e2e import runs
     from ..e2e.procedure import Procedure
-    from ..e2e.request import Request, request_from
 
-    folder_of_runs = Path(args.runs_dir or runs.DEFAULT)
-    if args.recommend:
-        recommended, changed = runs.recommend(args.description, args.base, os.environ)
-        if args.json:
-            rows = [
-                {"level": one.number, "called_for": one.called_for, "when": one.level.when, "files": one.files}
-                for one in recommended
-            ]
-            print(msgspec.json.encode({"changed": changed, "levels": rows}).decode())
-        else:
-            print(runs.show_recommended(recommended, changed))
-        return 0
-    request: Request
-    if args.resume:
-        chosen = ("level", "variant", "model", "override", "bridge_tests", "steps", "baseline", "setup")
-        if given := [name for name in chosen if getattr(args, name)]:
-            raise BadInput(
-                f"--{given[0].replace('_', '-')} with --resume: a run goes on with what it began with", hint="start a new run"
-            )
-        folder, request = runs.find(folder_of_runs, args.resume)
-        folder_of_runs, args.resume, args.description = folder.path.parent, folder.path.name, request.description
-        request = msgspec.structs.replace(request, timeout_s=args.timeout, stall_s=args.stall, image=args.image or request.image)
-    else:
-        if not args.level:
-            raise BadInput("which level?", hint="--level 0; --recommend tells which ones a change calls for")
-        request = request_from(
-            args.description,
-            args.level,
-            [word for text in args.variant for word in text.split(",")],
-            args.model,
-            os.environ,
-            overrides=args.override,
-            tests=[word for text in args.bridge_tests for word in text.split()],
-            steps=args.steps,
-            baseline=args.baseline,
-            setup=args.setup,
-            image=args.image,
-            timeout_s=args.timeout,
-            stall_s=args.stall,
-        )
-    if args.via:
-        if not args.plan:
-            folder_of_runs.mkdir(parents=True, exist_ok=True)
-        print(launch.words(args, request, folder_of_runs, os.environ), end="")
-        return 0
-    if args.plan:
-        planned = runs.plan(Procedure(E2eRun(folder_of_runs / "RUN"), request, os.environ, say))
-        print(msgspec.json.encode(planned).decode() if args.json else runs.show_plan(planned))
-        return 3 if any(run["problems"] for run in planned["runs"]) else 0
-    if not args.resume:
-        folder = runs.new(folder_of_runs, request)
-    held = runs.lock(folder)
-    say(f"run: {folder.path}")
-    found = runs.start(folder, request, os.environ, say).run()
+    planned = runs.plan(Procedure(E2eRun(folder / "RUN"), request, os.environ, say))
+    print(msgspec.json.encode(planned).decode() if asked.as_json else runs.show_plan(planned))
+    return 3 if any(run["problems"] for run in planned["runs"]) else 0
+
+
+def _run(asked: Asked, request: Request, folder: Path, run: str) -> int:
+    from ..base.paths import E2eRun
+    from ..e2e import runs, summary
+
+    own = E2eRun(folder / run) if run else runs.new(folder, request)
+    held = runs.lock(own)
+    say(f"run: {own.path}")
+    ended = runs.start(own, request, os.environ, say).run()
     os.close(held)
-    print(summary.as_json(found).decode() if args.json else summary.text(found))
-    return summary.EXIT_CODES[found.result]
+    print(summary.as_json(ended).decode() if asked.as_json else summary.text(ended))
+    return summary.EXIT_CODES[ended.result]
 
 
-def _summary(args: argparse.Namespace) -> int:
+@click.command("e2e-summary")
+@click.option("--exit-code", "ended", type=Count(0, 255, example=1), default=0, help="How the run ended; 2 and above are kept.")
+def e2e_summary(ended: int) -> int:
+    """Print the summary at the end of a run's log on stdin; the exit code is its verdict."""
     from ..e2e import summary
 
-    found, code = summary.in_log(sys.stdin.read())
-    print(found)
-    return code
-
-
-def _triage(args: argparse.Namespace) -> int:
-    from pathlib import Path
-
-    import msgspec
-
-    from ..diagnosis import views
-
-    verdicts, unreadable = set(), 0
-    for name in args.logs:
-        try:
-            found = views.triage_file(Path(name))
-        except BadInput as error:
-            say(error.show())
-            unreadable = error.exit_code
-            continue
-        verdicts.add(found.verdict)
-        print(msgspec.json.encode(found).decode() if args.json else views.show_triage(found), flush=True)
-    return unreadable or (1 if "Fail" in verdicts else 3 if verdicts & {"Blocked", "Unknown"} else 0)
-
-
-def add(verbs: Verbs) -> None:
-    """The parsers of both."""
-    verb = verbs.add_parser("e2e", help="run an end-to-end procedure to an honest verdict")
-    verb.add_argument("--description", default="verl", help="templates/e2e/NAME.yaml, or a file (default: verl)")
-    verb.add_argument("--level", default="", help="levels, e.g. 0 or 0,1")
-    verb.add_argument("--variant", action="append", default=[], help="a level's variant")
-    verb.add_argument("--model", default="", help="ORG/NAME, or a folder")
-    verb.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="handed on to the wrapper")
-    verb.add_argument("--bridge-tests", action="append", default=[], metavar="PATH", help="further focused tests")
-    verb.add_argument("--steps", type=_count, help="steps of a learning signal")
-    verb.add_argument("--baseline", default="", metavar="FILE", help="metrics or log of a baseline run, or a checkout to run")
-    verb.add_argument("--timeout", type=_seconds, default=7200.0, help="seconds for each start of the wrapper")
-    verb.add_argument("--stall", type=_seconds, default=1800.0, help="seconds without a word in its log")
-    verb.add_argument("--runs-dir", default="", help="where runs' folders are made")
-    verb.add_argument("--resume", default="", metavar="RUN", help="go on with an earlier run")
-    verb.add_argument("--recommend", action="store_true", help="which levels the change calls for")
-    verb.add_argument("--base", default="origin/main", help="what --recommend compares with")
-    verb.add_argument("--via", default="", help="docker, slurm, sbatch or ray: run it there")
-    verb.add_argument("--image", default=os.environ.get("VERL_IMAGE", ""), help="container image, with its exact tag")
-    verb.add_argument("--setup", default="", metavar="COMMAND", help="makes the environment ready, in the same container")
-    verb.add_argument(
-        "--launcher-option", action="append", default=[], metavar="OPTION", help="handed on to docker, srun or sbatch"
-    )
-    verb.add_argument("--plan", action="store_true", help="show every step, run nothing")
-    verb.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    verb.set_defaults(action=_run)
-
-    verb = verbs.add_parser("e2e-summary", help="the summary at the end of a run's log (stdin); the exit code is its verdict")
-    verb.set_defaults(action=_summary)
-
-    verb = verbs.add_parser("triage", help="what logs or metrics files mean for the code under test")
-    verb.add_argument("logs", nargs="+", metavar="LOG")
-    verb.add_argument("--json", action="store_true", help="one JSON object per log")
-    verb.set_defaults(action=_triage)
-
-
-def _seconds(text: str) -> float:
     try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
-        raise BadInput(f"'{text}' is not a number of seconds")
-    return found
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 2:
-        raise BadInput(f"--steps {text}: a learning signal takes two steps at least")
-    return int(text)
+        text, verdict = summary.in_log(sys.stdin.buffer.read().decode(errors="replace"))
+        print(text)
+    except Blocked as error:
+        say(error.show())
+        verdict = error.exit_code
+    return summary.exit_code(ended, verdict)

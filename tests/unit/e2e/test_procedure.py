@@ -653,15 +653,15 @@ def test_an_interrupt_while_a_command_starts_leaves_nothing_running(tmp_path: Pa
 
 
 def test_the_same_procedure_is_launched_elsewhere_with_both_checkouts_mounted(world: World) -> None:
-    from argparse import Namespace
-
     request = world.request("0", overrides=["a=1"], image="verlai/verl:x")
     runs_folder = world.root / "runs"
-    asked: dict[str, Any] = {"resume": "", "timeout": 60.0, "stall": 30.0, "json": True}
+
+    def start(via: str, image: str = "verlai/verl:x") -> launch.Elsewhere:
+        own = msgspec.structs.replace(request, image=image)
+        return launch.Elsewhere(via=via, request=own, runs=runs_folder, options=["--partition=gpu"], json=True)
 
     def argv(via: str, image: str = "verlai/verl:x") -> list[str]:
-        args = Namespace(**asked, via=via, launcher_option=["--partition=gpu"])
-        return launch.argv(args, msgspec.structs.replace(request, image=image), runs_folder, world.env)
+        return launch.argv(start(via, image), world.env)
 
     slurm = argv("slurm")
     assert slurm[0] == "srun" and "--container-image=verlai/verl:x" in slurm and "--partition=gpu" in slurm
@@ -675,7 +675,7 @@ def test_the_same_procedure_is_launched_elsewhere_with_both_checkouts_mounted(wo
     assert docker[docker.index("--gpus") + 1] == "all" and docker[docker.index("--image") + 1] == "verlai/verl:x"
     batch = argv("sbatch")
     assert batch[0] == "sbatch" and any(word.startswith("--wrap=srun ") for word in batch)
-    spec = json.loads(launch.jobspec(Namespace(**asked), request, runs_folder, world.env))
+    spec = json.loads(launch.jobspec(start("ray"), world.env))
     assert spec["workload"] == "e2e" and json.loads(spec["env_vars"]["E2E_ARGUMENTS"])[:2] == ["--description", "verl"]
     with pytest.raises(BadInput, match="--image is needed"):
         argv("docker", "")

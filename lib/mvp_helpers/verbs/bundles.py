@@ -1,0 +1,58 @@
+"""The evidence of a job, gathered into one archive. ID is a submission_id, BUNDLE the folder of a debug bundle."""
+
+from __future__ import annotations
+
+import click
+
+from ..base.errors import Blocked
+from . import job, say
+
+
+@click.command("debug-bundle")
+@click.argument("submission_id", metavar="ID")
+@click.option("--event", default="manual", metavar="WORD", help="The word in the bundle's name (default: manual).")
+def debug_bundle(submission_id: str, event: str) -> None:
+    """Write snapshots of Ray's state into the job folder; print the bundle's path."""
+    from ..cluster import ray_api
+    from ..record import debug_bundle
+
+    loaded, folder = job(submission_id)
+    bundle = debug_bundle.take(folder, ray_api.of(loaded), event)
+    print(bundle)
+    failed, collected = debug_bundle.outcome(bundle)
+    for item, error in failed.items():
+        say(f"{item}: {error}")
+    if not collected:
+        raise Blocked("Ray did not answer; the bundle contains only the errors", hint="./scripts/50_status.sh")
+
+
+@click.command("host-report")
+@click.argument("host")
+@click.argument("submission_id", metavar="ID")
+@click.argument("bundle")
+@click.option("--py-spy", is_flag=True, help="Also add the stacks of the job's Python processes.")
+def host_report(host: str, submission_id: str, bundle: str, py_spy: bool) -> None:
+    """Add to a debug bundle what HOST, which is this host, knows about the job."""
+    from pathlib import Path
+
+    from ..proof import host_report
+
+    loaded, folder = job(submission_id)
+    for line in host_report.take(loaded, host, folder, Path(bundle), py_spy=py_spy):
+        say(f"{host}: {line}")
+
+
+@click.command("pack-bundle")
+@click.argument("submission_id", metavar="ID")
+@click.argument("bundle")
+def pack_bundle(submission_id: str, bundle: str) -> None:
+    """Make one archive of a debug bundle and the job's evidence; print its path."""
+    from pathlib import Path
+
+    from ..proof import archive
+
+    loaded, folder = job(submission_id)
+    packed, missing = archive.pack(loaded, folder, Path(bundle))
+    print(packed)
+    size = packed.stat().st_size
+    say(f"{size / 1e6:.1f} MB" + (f"; {len(missing)} items are missing: missing.txt in it names them" if missing else ""))

@@ -1,0 +1,75 @@
+"""From a JobSpec to a running job."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from . import say
+from .values import Seconds
+
+if TYPE_CHECKING:
+    from ..plan.plan import Via
+
+
+@click.command("submit")
+@click.option("--spec-name", required=True, metavar="FILE", help="The file's name, for messages; its ending says JSON or YAML.")
+@click.option("--wait/--no-wait", default=False, help="Follow the job and exit with its outcome (default: --no-wait).")
+@click.option("--timeout", type=Seconds(), help="With --wait: give up after this many seconds (exit code 4); the job goes on.")
+@click.option(
+    "--pending-timeout",
+    type=Seconds(),
+    default=120.0,
+    help="Give up when Ray has not started the job after this many seconds (default 120).",
+)
+@click.option(
+    "--via", type=click.Choice(["cli", "sdk"]), default="cli", help="Submit by ray job submit (default) or by Ray's Python SDK."
+)
+@click.option("--packed", is_flag=True, help="Stdin contains the output of pack-spec.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
+def submit(
+    spec_name: str, wait: bool, timeout: float | None, pending_timeout: float, via: Via, packed: bool, dry_run: bool
+) -> int:
+    """Submit the JobSpec on stdin; run this on the head. Prints the submission_id."""
+    from ..cluster import cluster_file
+    from ..job import job_secrets, submit
+    from ..plan import plan
+    from ..record import job_folder
+
+    loaded = cluster_file.from_environment()
+    environment, data = job_secrets.unpack(sys.stdin.buffer.read(), packed)
+    if dry_run:
+        planned, _ = submit.prepare(data, spec_name, loaded, environment)
+        print(plan.describe(planned, via), end="")
+        return 0
+    planned, api = submit.submit(data, spec_name, loaded, say, environment, via=via)
+    print(planned.submission_id, flush=True)
+    if not wait:
+        return 0
+    from ..job import follow
+
+    result = follow.follow(planned.folder, api, timeout_s=timeout, pending_timeout_s=pending_timeout, say=say)
+    return job_folder.EXIT_CODES.get(result.state, 1)
+
+
+@click.command("pack-spec")
+@click.option("--spec-name", required=True, metavar="FILE", help="The file's name; its ending says JSON or YAML.")
+def pack_spec(spec_name: str) -> None:
+    """Print the JobSpec on stdin together with the secrets that it names, taken from this environment, for submit --packed."""
+    from ..job import job_secrets
+
+    sys.stdout.buffer.write(job_secrets.pack(sys.stdin.buffer.read(), spec_name))
+
+
+@click.command("run-job")
+@click.argument("folder")
+def run_job(folder: str) -> int:
+    """Run the job of the job folder FOLDER (Ray starts this on a worker)."""
+    from pathlib import Path
+
+    from ..base import paths
+    from ..job import run_job
+
+    return run_job.run(paths.JobFolder(Path(folder)))
