@@ -59,7 +59,7 @@ teardown_file() {
   [[ ! -e $FIXTURES/none ]] || fail 'a plan wrote something'
   run --separate-stderr 60_e2e_verl.sh --level 0 --override 'a=b c'
   assert_status 2
-  assert_stderr_has 'takes it apart'
+  assert_stderr_has 'would split or expand it'
   VERL_REPO=$BRIDGE_REPO run --separate-stderr 60_e2e_verl.sh --level 0
   assert_status 2
   assert_stderr_has 'it looks like bridge: BRIDGE_REPO'
@@ -109,7 +109,7 @@ SH
   assert_stderr_has 'Submitted batch job 12'
   SAYS='slurmstepd: error: node failure' ENDS=1 run --separate-stderr "${go[@]}" --via sbatch
   assert_status 3
-  assert_stderr_has 'blocked: the log holds no summary'
+  assert_stderr_has 'blocked: the log contains no summary'
   SAYS='' ENDS=1 run --separate-stderr "${go[@]}" --via sbatch
   assert_status 1
   [[ $stderr != *summary* ]] || fail 'a log of a job that never was'

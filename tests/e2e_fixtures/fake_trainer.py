@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 given = dict(text.lstrip("+").split("=", 1) for text in sys.argv[1:] if "=" in text and not text.startswith("--"))
@@ -15,6 +16,19 @@ WHO = "(TaskRunnerV1 pid=4711) "
 
 def say(text: str) -> None:
     print(WHO + text, flush=True)
+
+
+def save(checkpoint: Path) -> None:
+    """Write a checkpoint as Megatron does. The fault "cut-checkpoint": its last file is cut short."""
+    shards = checkpoint / "actor" / "dist_ckpt"
+    shards.mkdir(parents=True, exist_ok=True)
+    (shards / "__0_0.distcp").write_text("weights")
+    (shards / "metadata.json").write_text("{}")
+    with zipfile.ZipFile(checkpoint / "data.pt", "w") as archive:
+        archive.writestr("data/data.pkl", "state")
+    if fault == "cut-checkpoint":
+        data = (checkpoint / "data.pt").read_bytes()
+        (checkpoint / "data.pt").write_bytes(data[: len(data) // 2])
 
 
 def fail(frames: list[str], error: str) -> None:
@@ -97,8 +111,7 @@ for step in range(start + 1, steps + 1):
     say(f"step:{step} - " + " - ".join(f"{key}:{value}" for key, value in values.items()))
     print(f"Training Progress: {100 * step // steps}%|###| {step}/{steps} [00:01<00:00,  1.0s/it]", file=sys.stderr, flush=True)
     if saves > 0 and step % saves == 0 and fault != "no-checkpoint":
-        (folder / f"global_step_{step}" / "actor").mkdir(parents=True, exist_ok=True)
-        (folder / f"global_step_{step}" / "actor" / "weights").write_text("w")
+        save(folder / f"global_step_{step}")
         pointer.write_text(str(step))
 if start >= steps:
     say("Training from scratch" if not start else "nothing left to train")

@@ -1,5 +1,5 @@
-"""Fixture checkouts for the end-to-end procedure: real git repositories with a wrapper and a trainer that behave as real ones,
-over the real Megatron config of the verl that is installed here."""
+"""Fixture checkouts for the end-to-end procedure: git repositories with a wrapper and a trainer that behave as the real ones,
+over the config of the verl that is installed here, and the checkout of a toy trainer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -19,6 +18,7 @@ from toys import write_model
 from mvp_helpers.e2e.description import FOLDER
 
 FIXTURES = Path(__file__).parents[1] / "e2e_fixtures"
+TOY = FIXTURES / "toy"
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -87,7 +87,7 @@ def write_data(folder: Path, rows: int = 4, **more: object) -> None:
 
 
 def write_variant(folder: Path, **config: object) -> Path:
-    """A model whose config.json says more: experts, a vision tower, MTP layers."""
+    """A model whose config.json names more: experts, a vision tower, MTP layers."""
     write_model(folder)
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | config))
@@ -108,35 +108,40 @@ def make_home(folder: Path) -> Path:
     return folder
 
 
-def environment(bridge: Path, verl: Path, home: Path, bin_folder: Path, **more: str) -> Mapping[str, str]:
-    """What the user's shell has. ``bin_folder``: gets a python3, and an nvidia-smi that tells of eight GPUs."""
+def make_toy(folder: Path) -> Path:
+    """A checkout of the trainer that only the tests know."""
+    shutil.copytree(TOY / "checkout", folder)
+    commit(folder)
+    return folder
+
+
+def shell(home: Path, bin_folder: Path) -> dict[str, str]:
+    """What the user's shell has. ``bin_folder``: gets a python3, and an nvidia-smi that lists eight GPUs."""
     bin_folder.mkdir(exist_ok=True)
     smi = bin_folder / "nvidia-smi"
     smi.write_text('#!/bin/sh\nfor i in 0 1 2 3 4 5 6 7; do echo "$i, Fake, 80000 MiB"; done\n')
     smi.chmod(0o755)
-    # Not a link: a virtual environment's Python finds its packages by where it lies.
+    # Not a link: a virtual environment's Python finds its packages by its own place.
     python = bin_folder / "python3"
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
-    return {
-        **kept,
-        "HOME": str(home),
-        "PATH": f"{bin_folder}:/usr/bin:/bin",
-        "BRIDGE_REPO": str(bridge),
-        "VERL_REPO": str(verl),
-        "E2E_FREE_GB": "0",
-        "MVP_E2E_PYTHONPATH": str(home / "packages"),
-        **more,
-    }
+    own = {"HOME": str(home), "PATH": f"{bin_folder}:/usr/bin:/bin", "E2E_FREE_GB": "0"}
+    return {**kept, **own, "MVP_E2E_PYTHONPATH": str(home / "packages")}
 
 
 def make(folder: str) -> None:
     """All of it for a shell: ``environment`` to source, and a description whose run needs neither GPUs nor packages for them."""
     root = Path(folder)
-    env = environment(make_bridge(root / "bridge"), make_verl(root / "verl"), make_home(root / "home"), root / "bin")
+    env = shell(make_home(root / "home"), root / "bin")
+    env |= {"BRIDGE_REPO": str(make_bridge(root / "bridge")), "VERL_REPO": str(make_verl(root / "verl"))}
     mine = {name: value for name, value in env.items() if name not in ("PATH", "LANG", "TMPDIR")}
     lines = [f"export {name}={shlex.quote(value)}" for name, value in mine.items()]
     (root / "environment").write_text("\n".join([*lines, f"PATH={shlex.quote(str(root / 'bin'))}:$PATH", ""]))
-    description = yaml.safe_load((FOLDER / "verl.yaml").read_text()) | {"name": "verl-no-gpu", "devices": "cpu", "packages": []}
+    description = {"extends": str(FOLDER / "verl.yaml"), "name": "verl-no-gpu", "devices": "cpu", "packages": []}
     (root / "verl-no-gpu.yaml").write_text(yaml.safe_dump(description, sort_keys=False))
+
+
+def copy(checkout: Path, folder: Path) -> Path:
+    """Another checkout of the same code."""
+    return Path(shutil.copytree(checkout, folder, symlinks=True))

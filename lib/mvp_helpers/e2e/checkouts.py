@@ -15,7 +15,7 @@ from .description import Checkout, Description
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkout as it was found. ``fingerprint`` changes with any change of it."""
+    """The state of one checkout. ``fingerprint`` changes with any change of it."""
 
     name: str
     path: str
@@ -24,13 +24,13 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     dirty: list[str]
     submodules: list[str]
-    """As ``git submodule status`` says it: ``-`` not checked out, ``+`` another commit than the recorded one."""
+    """Lines of ``git submodule status``: ``-`` not checked out, ``+`` another commit than the recorded one."""
     fingerprint: str
     diff_hash: str
-    """Of what differs from the commit in tracked files."""
+    """Of the changes to tracked files."""
 
-    def tell(self) -> str:
-        """One line for the summary."""
+    def summary(self) -> str:
+        """Return the commit, the branch and the dirty files in one line."""
         changed = (
             f"{len(self.dirty)} dirty: {', '.join(self.dirty[:8])}{' …' if len(self.dirty) > 8 else ''}"
             if self.dirty
@@ -40,7 +40,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find(description: Description, env: Mapping[str, str]) -> dict[str, Path]:
-    """Where the checkouts lie, from the variables that name them.
+    """Return the checkouts by name, from the variables that name their folders.
 
     Raises:
         BadInput: a variable is missing, names no git checkout, or another repository than it should.
@@ -52,19 +52,19 @@ def find(description: Description, env: Mapping[str, str]) -> dict[str, Path]:
             raise BadInput(
                 f"{checkout.variable} is not set: the {name} checkout under test",
                 hint=" ".join(f"{one.variable}=/path/to/{key}" for key, one in description.checkouts.items())
-                + " ./scripts/60_e2e_verl.sh …",
+                + f" {description.command} ...",
             )
         path = Path(os.path.realpath(Path(value).expanduser()))
         if not path.is_dir():
             raise BadInput(f"{checkout.variable}={value} is not a folder")
         if git.root(path) != path:
             raise BadInput(
-                f"{checkout.variable}={value} is not a git checkout: what is tested there could not be named",
+                f"{checkout.variable}={value} is not a git checkout: the code under test would have no commit",
                 hint="git clone, or git init it",
             )
         if missing := [text for text in checkout.holds if not (path / text).exists()]:
             raise BadInput(
-                f"{checkout.variable}={value} is no {name} checkout: it has no {missing[0]}{_which(description, path)}"
+                f"{checkout.variable}={value} is not a {name} checkout: it has no {missing[0]}{_which(description, path)}"
             )
         found[name] = path
     return found
@@ -78,7 +78,7 @@ def _which(description: Description, path: Path) -> str:
 
 
 def record(name: str, path: Path, evidence: Path) -> State:
-    """Note the state of a checkout, and its uncommitted changes in ``<evidence>/<name>.diff``. Raises Blocked."""
+    """Return the state of a checkout, and keep its uncommitted changes in ``<evidence>/<name>.diff``. Raises Blocked."""
     facts = git.facts(path, ["."])
     try:
         if "unknown" in facts:
@@ -86,7 +86,7 @@ def record(name: str, path: Path, evidence: Path) -> State:
         diff, branch, submodules = git.diff(path), git.branch(path), git.submodules(path)
     except Blocked as error:
         raise Blocked(
-            f"git does not tell the state of {path}: {error.what}", hint=f"git -C {path} status; git -C {path} fsck"
+            f"git cannot read the state of {path}: {error.what}", hint=f"git -C {path} status; git -C {path} fsck"
         ) from None
     seen = hashlib.sha256(f"{facts['commit']}\n{diff}\n".encode(errors="surrogateescape"))
     for text in facts["changed"]:
@@ -108,7 +108,7 @@ def record(name: str, path: Path, evidence: Path) -> State:
 
 
 def moved(states: Sequence[State]) -> str:
-    """Which checkout is at another commit than it was recorded with, or has other changes to its tracked files; "" when none is.
+    """Return which checkout has another commit or other changes to tracked files than recorded; "" when none has.
 
     Untracked files do not count here: a trainer may leave some. Raises Blocked.
     """
@@ -126,7 +126,7 @@ def _hash(text: str) -> str:
 
 
 def unready(state: State, checkout: Checkout) -> list[str]:
-    """Folders that Python should import from and that are empty, mostly submodules nobody checked out."""
+    """Return the folders that Python should import from and that are empty, mostly submodules that are not checked out."""
     return [
         folder
         for folder in checkout.pythonpath
@@ -135,6 +135,6 @@ def unready(state: State, checkout: Checkout) -> list[str]:
 
 
 def pythonpath(description: Description, paths: Mapping[str, Path], inherited: str = "") -> str:
-    """The checkouts' folders, then what was inherited; no empty entry (that would be the working directory)."""
+    """Return the checkouts' folders, then the inherited ones; no empty entry (that would be the working directory)."""
     own = [str((paths[name] / folder).resolve()) for name, one in description.checkouts.items() for folder in one.pythonpath]
     return ":".join([*own, *(part for part in inherited.split(":") if part and part not in own)])

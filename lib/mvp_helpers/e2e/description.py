@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +12,26 @@ import msgspec
 from ..base.documents import convert, parse
 from ..base.errors import BadInput, did_you_mean
 from ..base.project import PROJECT
-from ..trainers import metric_names
+from ..trainers import trainer
 from ..trainers.metric_names import MetricNames
+from ..trainers.trainer import Trainer
 
 FOLDER = PROJECT / "templates" / "e2e"
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every part of a description is."""
+    """The base of every part of a description."""
 
 
 class Checkout(Data, frozen=True, kw_only=True):
-    """A git checkout that a variable names. ``holds``: paths that prove that it is the right one."""
+    """A git checkout that a variable names. ``holds``: paths that prove that it is the right repository."""
 
     variable: str
     holds: list[str]
     pythonpath: list[str]
     """Folders in it that Python imports from, in this order."""
+    title: str = ""
+    """Its name in the summary, where that differs from its key."""
 
 
 class Import(Data, frozen=True, kw_only=True):
@@ -38,17 +42,16 @@ class Import(Data, frozen=True, kw_only=True):
 
 
 class Package(Data, frozen=True, kw_only=True):
-    """A distribution or module that the wrapper's interpreter needs; ``needed: false`` is a note only."""
+    """A module that the launch's interpreter needs."""
 
     module: str
     install: str
-    needed: bool = True
     only_if: dict[str, str] = {}
-    """Only when the level's environment has these values."""
+    """Only when the run's environment has these values."""
 
 
 class DataFile(Data, frozen=True, kw_only=True):
-    """A parquet file that a variable names; ``columns`` it must have."""
+    """A parquet or JSON-lines file that a variable names; ``columns`` it must have."""
 
     variable: str
     default: str
@@ -63,7 +66,7 @@ class Preparation(Data, frozen=True, kw_only=True):
 
 
 class Dummy(Data, frozen=True, kw_only=True):
-    """Variables with which the wrapper makes a model of random weights: ``switch`` (True), its config, and the new folder."""
+    """Variables with which the script makes a model of random weights: ``switch`` (True), its config, and the new folder."""
 
     switch: str
     config: str
@@ -71,16 +74,19 @@ class Dummy(Data, frozen=True, kw_only=True):
 
 
 class Model(Data, frozen=True, kw_only=True):
-    """Where the model is looked for; ``~`` is the user's home."""
+    """How a run is given its model: by variables, or by ``overrides``, each of which is set to the model."""
 
-    id_variable: str
-    path_variable: str
-    default: str
-    """With {MODEL_ID}."""
+    id_variable: str = ""
+    path_variable: str = ""
+    default: str = ""
+    """The folder of a model that only its id names, with {id}; "": the trainer finds it by its id. ``~`` is the user's home."""
+    overrides: list[str] = []
     dummy: Dummy | None = None
 
 
 class RewardModel(Data, frozen=True, kw_only=True):
+    """A model that is served beside the training, if it is there; else it is switched off."""
+
     variable: str
     default: str
     enabled_by: list[str]
@@ -89,56 +95,66 @@ class RewardModel(Data, frozen=True, kw_only=True):
 
 
 class Wrapper(Data, frozen=True, kw_only=True):
-    """The checkout's own script, and the trainer that it starts with a Hydra config."""
+    """The script that starts the trainer. A level, variant or run may change some of it; its overrides are added."""
 
-    checkout: str
-    script: str
-    """Relative to the checkout, where it is started; {project} is this project."""
-    module: str
-    config_dir: str
-    config_name: str
+    checkout: str = ""
+    script: str = ""
+    """Relative to the checkout; {project} is this project."""
+    cwd: str = "."
+    """The folder in which it is started, relative to the checkout."""
     overrides: list[str] = []
-    """Given to every run, with {pythonpath}, {checkpoints} and {hydra} filled."""
+    """Arguments with {pythonpath}, {checkpoints} and {run} (the run's folder) filled."""
 
 
-class Parallel(Data, frozen=True, kw_only=True):
-    """The parallel sizes of the trained model, by the variable that sets each, and who else needs GPUs."""
+class StepCount(Data, frozen=True, kw_only=True):
+    """What sets the number of training steps: a variable, or the key of an override."""
 
-    gpus: str
-    sizes: list[str]
-    expert: list[str] = []
-    inference: list[str] = []
+    variable: str = ""
+    override: str = ""
+
+
+class Tests(Data, frozen=True, kw_only=True):
+    """A list of focused tests, run by pytest in one checkout."""
+
+    name: str
+    title: str
+    checkout: str
+    paths: list[str]
+    command: list[str] = []
+    """The argv before the paths; by default pytest, through uv where uv and its lock file are."""
+    optional: bool = False
 
 
 class Expect(Data, frozen=True, kw_only=True):
-    """A value in the resolved config, and the line with which the wrapper shows it."""
+    """Evidence without which a run does not pass."""
 
     config: dict[str, Any] = {}
+    """Values of the resolved config of every training."""
     xtrace: dict[str, str] = {}
+    """Variables that the script shows with ``set -x``."""
+    lines: dict[str, str] = {}
+    """Regular expressions of lines that the log must have, and what each shows."""
     refuse: dict[str, str] = {}
-    """Regular expressions of lines that make everything else worthless, and why."""
-
-
-class Lines(Data, frozen=True, kw_only=True):
-    """How the log tells things (regular expressions)."""
-
-    step: str
-    finished: str
-    resumed: str
-    scratch: str
-    trainable: str
+    """Regular expressions of lines that make all other evidence worthless, and why."""
 
 
 class Run(Data, frozen=True, kw_only=True):
-    """One start of the wrapper."""
+    """One start of the script."""
 
     name: str
     env: dict[str, str] = {}
     overrides: list[str] = []
     steps: list[int]
     """First and last step that it must train."""
+    trainings: list[list[int]] = []
+    """Of a script that starts several trainings: the first and the last step of each, in order."""
     resumes: str = ""
-    """The run of this level whose checkpoint it goes on from."""
+    """The earlier run of this level whose checkpoint it loads."""
+    saves: bool = False
+    """It must leave a whole checkpoint of its last step."""
+    optional: bool = False
+    """Whatever its verdict, the runs after it are done, and it does not decide the result."""
+    wrapper: Wrapper | None = None
 
 
 class Variant(Data, frozen=True, kw_only=True):
@@ -151,26 +167,30 @@ class Variant(Data, frozen=True, kw_only=True):
     """Why it cannot pass without overrides that switch the feature on."""
     proves: list[str] = []
     """Regular expressions of config keys of which an override must set one for the feature to be on."""
-    expect: dict[str, Any] = {}
-    """Values of the resolved config without which the run is not this variant's."""
+    expect: Expect = Expect()
     model_has: str = ""
     """Regular expression of a key in the model's config.json that a model with the feature has."""
     data_has: list[str] = []
     """Config keys that name columns, of which the training data must have one that is not empty."""
     limitation: str = ""
+    wrapper: Wrapper | None = None
 
 
 class Level(Data, frozen=True, kw_only=True):
     title: str
     when: str
-    """When a change calls for it: shown by --recommend."""
+    """When a change requires it: shown by --recommend."""
     files: list[str] = []
-    """Regular expressions of changed files that call for it."""
+    """Regular expressions of changed files that require it."""
     on_request: bool = False
     """Never recommended by files alone, and run only when named."""
     variants: dict[str, Variant]
     learning: bool = False
     """Its metrics are judged as a learning signal."""
+    wrapper: Wrapper | None = None
+    tests: list[Tests] = []
+    """Further tests when this level is asked for."""
+    expect: Expect = Expect()
 
 
 class Limitation(Data, frozen=True, kw_only=True):
@@ -185,6 +205,10 @@ class Limitation(Data, frozen=True, kw_only=True):
 class Description(Data, frozen=True, kw_only=True):
     name: str
     title: str
+    trainer: str
+    """A trainer of this project by its name, or a Python file, relative to the description, that exposes one."""
+    command: str
+    """How a person starts this procedure."""
     subject: str
     """The checkout whose code is being tested."""
     checkouts: dict[str, Checkout]
@@ -197,63 +221,107 @@ class Description(Data, frozen=True, kw_only=True):
     model: Model
     reward_model: RewardModel | None = None
     wrapper: Wrapper
-    parallel: Parallel
-    env: dict[str, str]
+    step_count: StepCount
+    env: dict[str, str] = {}
     """Level 0's environment, below that of every run."""
     harmless: dict[str, str] = {}
-    """Variables an older wrapper does not read, with the value that it has anyway."""
+    """Variables that an older script does not read, with the value that it has anyway."""
     passed_on: list[str] = []
     """Variables of which the user's own value wins over the levels'."""
-    tests_checkout: str = ""
-    tests: list[str] = []
+    tests: list[Tests] = []
     expect: Expect = Expect()
-    lines: Lines
     source: str = ""
-    """Regular expression of changed files that the trainer can see at all; others call for no level."""
+    """Regular expression of changed files that the trainer can see at all; others require no level."""
     levels: dict[int, Level]
     limitations: list[Limitation] = []
-    learning: MetricNames = metric_names.VERL
+    learning: dict[str, Any] = {}
+    """Fields of the trainer's ``MetricNames`` that differ in this procedure."""
+    deliverables: dict[str, str] = {}
+    """Names in the summary that differ from the trainer's."""
     resolved: list[str] = []
     """Config keys whose resolved values are part of the evidence."""
     devices: str = "gpu"
     """``cpu``: needs no GPU."""
 
+    def load_trainer(self) -> Trainer:
+        """Return its trainer. Raises BadInput."""
+        return trainer.load(self.trainer)
+
+    def metric_names(self) -> MetricNames:
+        """Return which metrics mean what in this procedure. Raises BadInput."""
+        known = msgspec.to_builtins(self.load_trainer().metrics)
+        return convert({**known, **self.learning}, MetricNames, f"{self.name}: learning")
+
 
 def names() -> list[str]:
-    """The descriptions there are."""
+    """Return the names of the descriptions in ``templates/e2e``."""
     return sorted(file.stem for file in FOLDER.glob("*.yaml"))
 
 
 def load(name: str) -> Description:
-    """The description ``name``, or that in the file ``name``. Raises BadInput."""
+    """Return the description ``name``, or the one in the file ``name``. Raises BadInput."""
     file = Path(name) if name.endswith(".yaml") else FOLDER / f"{name}.yaml"
+    document = _document(file, name)
+    if str(document.get("trainer", "")).endswith(".py"):
+        document["trainer"] = str((file.parent / document["trainer"]).resolve())
+    if isinstance(levels := document.get("levels"), dict):
+        document["levels"] = dict(sorted(levels.items(), key=lambda item: str(item[0])))
+    description = convert(document, Description, str(file))
+    _check_patterns(description, file)
+    _check_runs(description, file)
+    return description
+
+
+def _document(file: Path, name: str) -> dict[str, Any]:
+    """Return the description's fields, over those of the file that it ``extends``."""
     try:
-        found = convert(parse(file.read_bytes(), str(file)), Description, str(file))
+        document = parse(file.read_bytes(), str(file))
     except OSError as error:
         raise BadInput(
             f"no description '{name}': {error.strerror}{did_you_mean(name, names())}", hint=f"one of {', '.join(names())}"
         ) from None
-    for text in _patterns(found):
+    base = document.pop("extends", "")
+    return _merged(_document(file.parent / base, str(file.parent / base)), document) if base else document
+
+
+def _merged(base: Mapping[Any, Any], over: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return ``base`` with the fields of ``over``, whose own come first; mappings are merged, everything else is replaced."""
+    both = {key for key in over if isinstance(over[key], dict) and isinstance(base.get(key), dict)}
+    own = {key: _merged(base[key], value) if key in both else value for key, value in over.items()}
+    return {**own, **{key: value for key, value in base.items() if key not in own}}
+
+
+def _check_patterns(description: Description, file: Path) -> None:
+    for text in _patterns(description):
         try:
             re.compile(text)
         except re.error as error:
             raise BadInput(f"{file}: '{text}' is not a regular expression: {error}") from None
-    for number, level in found.levels.items():
+
+
+def _patterns(description: Description) -> Iterator[str]:
+    yield description.source
+    yield from description.metric_names().patterns()
+    expected = [description.expect]
+    for level in description.levels.values():
+        yield from level.files
+        expected.append(level.expect)
+        for variant in level.variants.values():
+            yield from (*variant.proves, variant.model_has)
+            expected.append(variant.expect)
+    for expect in expected:
+        yield from (*expect.lines, *expect.refuse)
+
+
+def _check_runs(description: Description, file: Path) -> None:
+    for number, level in description.levels.items():
         for key, variant in level.variants.items():
-            known: list[str] = []
+            known: set[str] = set()
             for run in variant.runs:
+                where = f"{file}: level {number}, {key}: '{run.name}'"
+                for steps in [run.steps, *run.trainings]:
+                    if len(steps) != 2 or not 0 < steps[0] <= steps[1]:
+                        raise BadInput(f"{where}: steps must be the first and the last step, as in [1, 20], not {steps}")
                 if run.resumes and run.resumes not in known:
-                    raise BadInput(
-                        f"{file}: level {number}, {key}: '{run.name}' resumes '{run.resumes}', which does not come before it"
-                    )
-                known.append(run.name)
-    return found
-
-
-def _patterns(found: Description) -> list[str]:
-    texts = [*msgspec.structs.asdict(found.lines).values(), *found.expect.refuse]
-    texts += [found.source, *found.learning.patterns()]
-    for level in found.levels.values():
-        texts += level.files
-        texts += [text for variant in level.variants.values() for text in (*variant.proves, variant.model_has)]
-    return texts
+                    raise BadInput(f"{where} resumes '{run.resumes}', which does not come before it")
+                known.add(run.name)

@@ -1,9 +1,10 @@
-"""Runs one command to its end, whatever that is: complete log, own exit status, limits in time, and nothing left behind."""
+"""Runs one command to its end: complete log, own exit status, limits in time, and no process left behind."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from ..base.mask import Mask
 from ..base.redact import MASKED, environment
 
 MARK = "MVP_E2E_STEP"
-"""In the environment of everything that a step starts: what tells its processes from those of others."""
+"""A variable in the environment of everything that a step starts, so that its processes are found."""
 POLL_S = 0.2
 TERM_S = 15.0
 CHUNK = 1 << 20
@@ -45,11 +46,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     def good(self) -> bool:
         return self.ended == "exit" and self.exit_code == 0
 
-    def tell(self) -> str:
+    def summary(self) -> str:
+        """Return how it ended and what it used, in one phrase."""
         how = {
             "exit": f"exit code {self.exit_code}",
-            "timeout": f"ended by us after {self.seconds:.0f} s: it took too long",
-            "stall": f"ended by us after {self.seconds:.0f} s: its log did not grow any more",
+            "timeout": f"ended after {self.seconds:.0f} s: it took too long",
+            "stall": f"ended after {self.seconds:.0f} s: its log no longer grew",
             "interrupted": "interrupted",
             "not started": "could not be started",
         }[self.ended]
@@ -67,13 +69,13 @@ def run(
     watch: Callable[[bytes], None] = lambda _: None,
     stdin: Path | None = None,
 ) -> Outcome:
-    """Run ``argv``; its output goes straight into ``log`` (so no pipe can lose its status). ``watch`` gets what was added, and
-    nothing (b"") again and again while it runs.
+    """Run ``argv`` with its output straight in ``log``, so that no pipe can lose its status; return how it ended.
 
-    Whatever it left running is ended then, and its Ray's session folder removed. Secret variables' values are masked in the log.
+    ``watch`` gets what was added to the log, and b"" again and again while the command runs. Processes that it left are ended,
+    its Ray's session folder is removed, and the values of secret variables are masked in the log.
     """
     began = time.monotonic()
-    # Ray's sockets lie below it, and a path of a socket has 107 characters at most.
+    # Ray's sockets are below it, and a path of a socket has 107 characters at most.
     ray = Path(tempfile.mkdtemp(prefix="mvp-e2e-"))
     full = {**env, MARK: mark, "RAY_TMPDIR": str(ray)}
     ended: Ended = "exit"
@@ -106,21 +108,24 @@ def run(
         shutil.rmtree(ray, ignore_errors=True)
     if ended == "interrupted":
         raise KeyboardInterrupt
-    code = process.returncode
+    return _outcome(ended, process.returncode, time.monotonic() - began, used, log, len(left))
+
+
+def _outcome(ended: Ended, code: int, seconds: float, used: Used, log: Path, left_behind: int) -> Outcome:
     return Outcome(
         ended=ended,
         exit_code=code if code >= 0 else 128 - code,
-        seconds=round(time.monotonic() - began, 3),
+        seconds=round(seconds, 3),
         cpu_s=round(used.ru_utime + used.ru_stime, 1),
         peak_mb=round(used.ru_maxrss / 1024, 1),
         log_bytes=log.stat().st_size,
-        left_behind=len(left),
+        left_behind=left_behind,
     )
 
 
 @contextlib.contextmanager
 def _deferred() -> Iterator[list[int]]:
-    """Ctrl-C and TERM are noted only: between its start and the moment when we know of it, a process would be left running."""
+    """Only note Ctrl-C and TERM: between its start and the moment when we know its pid, a process would be left running."""
     came: list[int] = []
     before = {number: signal.signal(number, lambda given, _: came.append(given)) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -131,13 +136,13 @@ def _deferred() -> Iterator[list[int]]:
 
 
 class Used:
-    """What a process and those it waited for used, known once it is reaped."""
+    """The resources that a process and those it waited for used, known once it is reaped."""
 
     ru_utime = ru_stime = 0.0
     ru_maxrss = 0
 
     def wait(self, process: subprocess.Popen[bytes], seconds: float) -> bool:
-        """Whether it ends within ``seconds``."""
+        """Return whether it ends within ``seconds``."""
         deadline = time.monotonic() + seconds
         while process.returncode is None:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -190,8 +195,8 @@ def _ours(mark: str, ray: Path) -> list[int]:
 
 
 def _mask(log: Path, env: Mapping[str, str]) -> None:
-    """Take the values of variables that are secret by name or look out of a log."""
-    # PWD is no password: what exists as a path is none.
+    """Mask the values of variables that are secret by name or by look in a log."""
+    # PWD is not a password, and neither is anything that exists as a path.
     values = [
         value
         for name, value in env.items()
@@ -208,3 +213,9 @@ def _mask(log: Path, env: Mapping[str, str]) -> None:
     with files.replacing(log) as masked, masked.open("wb") as sink:
         for piece in Mask(values).stream(pieces()):
             sink.write(piece)
+
+
+def script(cwd: Path, env: Mapping[str, str], argv: Sequence[str]) -> str:
+    """Return a command with its environment as a script that does the same by hand."""
+    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in sorted(env.items()))
+    return f"#!/usr/bin/env bash\n# secret values are masked\ncd {shlex.quote(str(cwd))}\n{exports}\n{shlex.join(argv)}\n"

@@ -143,7 +143,8 @@ def mounts(found: Description, request: Request, runs: Path, env: Mapping[str, s
     given = [environment.home(env.get(data.variable) or data.default, env) for data in found.data]
     given += [Path(value) for value in (*request.env.values(), request.baseline, request.description) if value.startswith("/")]
     paths = [PROJECT, *map(Path, request.checkouts.values()), environment.hf_home(env)]
-    paths += [environment.model_folder(found, {**env, **found.env, **request.env}), *given]
+    model = environment.model_folder(found, {**env, **found.env, **request.env}, request.overrides)
+    paths += [*([model] if model else []), *given]
     paths += [environment.home(found.reward_model.default, env)] if found.reward_model else []
     folders = {str(runs), *(str(path if path.is_dir() else path.parent) for path in paths if path.exists())}
     return [path for path in sorted(folders) if not any(path != other and Path(path).is_relative_to(other) for other in folders)]

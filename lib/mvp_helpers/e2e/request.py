@@ -1,7 +1,8 @@
-"""What a run was asked for, checked before anything is made."""
+"""A request: what a run was asked for, checked before anything is made."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,28 +11,28 @@ import msgspec
 
 from ..base.errors import BadInput
 from ..diagnosis import learning
-from . import checkouts, description, matrix, wrapper
+from . import checkouts, description, levels
 from .description import Description
-from .matrix import Planned
+from .levels import Planned
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for; kept in ``run.json``, so that a resume asks for the same."""
+    """Kept in ``run.json``, so that a resume asks for the same."""
 
     description: str
     levels: list[int]
     variants: list[str] = []
     env: dict[str, str] = {}
-    """The user's variables that are passed on to the wrapper, and --model's."""
+    """The user's variables that are passed on to the script, and --model's."""
     overrides: list[str] = []
     tests: list[str] = []
     steps: int | None = None
     baseline: str = ""
     """A log or metrics file of a baseline run, or a checkout of the unchanged code, which is then run too."""
     setup: str = ""
-    """A shell command that makes the environment ready, e.g. a container's; it is evidence, no change of a checkout."""
+    """A shell command that makes the environment ready, for example a container's."""
     image: str = ""
-    """The container's image with its exact tag; only told in the report."""
+    """The container's image with its exact tag, for the report."""
     timeout_s: float = 7200
     stall_s: float = 1800
     checkouts: dict[str, str] = {}
@@ -39,44 +40,31 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 def request_from(
     name: str,
-    levels: str,
+    chosen: str,
     variants: Sequence[str],
     model: str,
     env: Mapping[str, str],
     **options: Any,
 ) -> Request:
-    """A checked request from options and the environment. Raises BadInput."""
+    """Return a checked request from options and the environment; ``chosen``: the levels. Raises BadInput."""
     found = description.load(name)
     given = {key: env[key] for key in found.passed_on if env.get(key)}
+    overrides = list(options.pop("overrides", []))
     if model:
-        local = Path(model).expanduser()
-        if model.startswith(("/", ".", "~")):
-            if not (local / "config.json").is_file():
-                raise BadInput(
-                    f"--model {model} is no folder with a model (no config.json)",
-                    hint="--model ORG/NAME, or a folder with config.json",
-                )
-            given |= {found.model.path_variable: str(local.resolve()), found.model.id_variable: local.resolve().name}
-        else:
-            given[found.model.id_variable] = model
-    wrapper.check_overrides(options.get("overrides", []))
+        variables, settings = _model(found, model)
+        given |= variables
+        overrides = [*settings, *overrides]
+    check_overrides(found, overrides)
     paths = checkouts.find(found, env)
-    if baseline := options.get("baseline"):
-        if not any(found.levels[number].learning for number in matrix.levels_of(found, levels)):
-            known = ", ".join(str(number) for number, level in found.levels.items() if level.learning)
-            raise BadInput(f"--baseline is for a learning signal, which none of the levels is: {known}")
-        if Path(baseline).is_dir():
-            subject = msgspec.structs.replace(found.checkouts[found.subject], variable="--baseline")
-            only = msgspec.structs.replace(found, checkouts={found.subject: subject})
-            options["baseline"] = str(checkouts.find(only, {"--baseline": baseline})[found.subject])
-        else:
-            learning.read(Path(baseline))
-            options["baseline"] = str(Path(baseline).resolve())
+    numbers = levels.levels_of(found, chosen)
+    if options.get("baseline"):
+        options["baseline"] = _baseline(found, options["baseline"], numbers)
     request = Request(
         description=str(Path(name).resolve()) if name.endswith(".yaml") else name,
-        levels=matrix.levels_of(found, levels),
+        levels=numbers,
         variants=list(variants),
         env=given,
+        overrides=overrides,
         checkouts={key: str(path) for key, path in paths.items()},
         **options,
     )
@@ -84,6 +72,48 @@ def request_from(
     return request
 
 
+def _model(found: Description, model: str) -> tuple[dict[str, str], list[str]]:
+    """Return the variables and overrides with which a run gets its model (ORG/NAME, or a folder)."""
+    folder = Path(model).expanduser()
+    is_folder = model.startswith(("/", ".", "~"))
+    if is_folder and not (folder / "config.json").is_file():
+        raise BadInput(
+            f"--model {model} is not a folder with a model (no config.json)",
+            hint="--model ORG/NAME, or a folder with config.json",
+        )
+    value = str(folder.resolve()) if is_folder else model
+    settings = [f"{key}={value}" for key in found.model.overrides]
+    if is_folder and found.model.path_variable:
+        return {found.model.path_variable: value, found.model.id_variable: folder.resolve().name}, settings
+    return ({found.model.id_variable: model} if found.model.id_variable else {}), settings
+
+
+def _baseline(found: Description, baseline: str, numbers: Sequence[int]) -> str:
+    """Return the absolute path of a baseline: a checkout of the subject, or a file of metrics."""
+    if not any(found.levels[number].learning for number in numbers):
+        known = ", ".join(str(number) for number, level in found.levels.items() if level.learning)
+        raise BadInput(f"--baseline: none of the levels judges a learning signal (levels that do: {known})")
+    if Path(baseline).is_dir():
+        subject = msgspec.structs.replace(found.checkouts[found.subject], variable="--baseline")
+        only = msgspec.structs.replace(found, checkouts={found.subject: subject})
+        return str(checkouts.find(only, {"--baseline": baseline})[found.subject])
+    learning.read(Path(baseline))
+    return str(Path(baseline).resolve())
+
+
+def check_overrides(found: Description, overrides: Sequence[str]) -> None:
+    """Refuse overrides that the trainer cannot read, or that a script splits: it hands on ``$@`` unquoted. Raises BadInput."""
+    trainer = found.load_trainer()
+    for text in overrides:
+        if bad := re.search(r"[\s*?]", text):
+            raise BadInput(
+                f"the override '{text}' contains {bad[0]!r}, at which the script would split or expand it",
+                hint="an override without spaces, * and ?",
+            )
+        trainer.setting(text)
+
+
 def planned_of(found: Description, request: Request) -> list[Planned]:
+    """Return the runs that the request means. Raises BadInput."""
     baseline = bool(request.baseline) and Path(request.baseline).is_dir()
-    return matrix.plan(found, request.levels, request.variants, request.env, request.overrides, request.steps, baseline)
+    return levels.plan(found, request.levels, request.variants, request.env, request.overrides, request.steps, baseline)

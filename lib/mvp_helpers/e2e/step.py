@@ -1,22 +1,25 @@
-"""One step of a run as it is kept: verdict, evidence, command, outcome."""
+"""One step of a run as its ``step.json`` keeps it: a check with its command, outcome, criteria and limitations."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import msgspec
 
+from ..base.verdict import Check, Evidence, Verdict
 from ..diagnosis.views import Triage
-from .criteria import Criterion, Verdict
 from .execute import Outcome
 
 
 class Step(msgspec.Struct, kw_only=True):
-    """One step's verdict, as in its ``step.json``."""
+    """One step's verdict. name, verdict, reason, evidence and seconds are those of every check."""
 
-    name: str
-    title: str
+    name: str = ""
+    title: str = ""
     verdict: Verdict
     reason: str
-    evidence: list[str] = []
+    evidence: list[Evidence] = []
     fixes: list[str] = []
     """What to do about it, where the step knows."""
     command: list[str] = []
@@ -25,7 +28,7 @@ class Step(msgspec.Struct, kw_only=True):
     cwd: str = ""
     log: str = ""
     outcome: Outcome | None = None
-    criteria: list[Criterion] = []
+    criteria: list[Check] = []
     triage: Triage | None = None
     learning: list[str] = []
     limitations: list[str] = []
@@ -36,3 +39,32 @@ class Step(msgspec.Struct, kw_only=True):
     @property
     def passed(self) -> bool:
         return self.verdict == "Pass"
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the evidence."""
+        return [evidence.text for evidence in self.evidence]
+
+
+def step_of(
+    verdict: Verdict, reason: str, evidence: Sequence[str] = (), log: Path | None = None, limitations: Sequence[str] = ()
+) -> Step:
+    """Return a step's outcome; ``evidence`` are texts that come from no file."""
+    return Step(
+        verdict=verdict,
+        reason=reason,
+        evidence=[text_of(text) for text in evidence],
+        log=str(log or ""),
+        limitations=list(limitations),
+    )
+
+
+def text_of(text: str) -> Evidence:
+    """Return evidence that comes from no file."""
+    return Evidence("", None, text)
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log that is not empty; "" when there is none."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.exists() else []
+    return lines[-1][:300] if lines else ""

@@ -1,4 +1,4 @@
-"""Step 10, the summary: did the requested deliverables pass? In the procedure's own format, as text, Markdown and JSON. Pure."""
+"""The summary of a run: did the requested deliverables pass? In the procedure's own format, as text, Markdown and JSON. Pure."""
 
 from __future__ import annotations
 
@@ -11,27 +11,20 @@ from typing import Any, Literal
 import msgspec
 
 from ..base.errors import Blocked
+from ..base.verdict import Check
 
 Overall = Literal["Pass", "Fail", "Blocked"]
 EXIT_CODES: dict[str, int] = {"Pass": 0, "Fail": 1, "Blocked": 3}
 
 
-class Deliverable(msgspec.Struct, frozen=True, kw_only=True):
-    """One line under Deliverables."""
-
-    name: str
-    verdict: Literal["Pass", "Fail", "Skipped", "Blocked", "Not requested"]
-    reason: str
-
-
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole report; the fields are those of the format, in its order."""
+    """The whole report; its fields are those of the format, in that order."""
 
     result: Overall
     sentence: str
     coverage: str
     model: str
-    deliverables: list[Deliverable]
+    deliverables: list[Check]
     evidence: list[tuple[str, str]]
     limitations: list[str]
     follow_ups: list[str]
@@ -40,7 +33,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def overall(verdicts: Sequence[str], requested: Sequence[str]) -> Overall:
-    """The first cause decides: what is first Blocked or Fail; Pass only when everything requested passed."""
+    """Return the first Blocked or Fail; Pass only when everything requested passed."""
     for verdict in verdicts:
         if verdict == "Blocked":
             return "Blocked"
@@ -50,7 +43,7 @@ def overall(verdicts: Sequence[str], requested: Sequence[str]) -> Overall:
 
 
 def in_log(log: str) -> tuple[str, int]:
-    """The summary at the end of a run's output, text or JSON, and its verdict's exit code. Raises Blocked when there is none."""
+    """Return the summary at the end of a run's output, text or JSON, and its verdict's exit code. Raises Blocked without one."""
     for begin in reversed(list(re.finditer(r"^(?:Result: (\w+) - |\{$)", log, re.M))):
         if begin[1]:
             return log[begin.start() :].rstrip(), EXIT_CODES[begin[1]]
@@ -58,7 +51,7 @@ def in_log(log: str) -> tuple[str, int]:
             found, end = json.JSONDecoder().raw_decode(log, begin.start())
             if "result" in found:
                 return log[begin.start() : end], EXIT_CODES[found["result"]]
-    raise Blocked("the log holds no summary: the procedure did not come to its end")
+    raise Blocked("the log contains no summary: the procedure did not reach its end")
 
 
 def exit_code(ended: int, verdict: int) -> int:
@@ -70,7 +63,7 @@ def exit_code(ended: int, verdict: int) -> int:
 
 
 def text(found: Summary) -> str:
-    """The format of the procedure, line by line."""
+    """Return the summary in the format of the procedure."""
     return "\n".join(
         [
             f"Result: {found.result} - {found.sentence}",
@@ -93,7 +86,7 @@ def text(found: Summary) -> str:
 
 
 def markdown(found: Summary) -> str:
-    """The same for a pull request."""
+    """Return the summary for a pull request."""
 
     def cell(words: str) -> str:
         return words.replace("|", "\\|").replace("\n", " ")
@@ -129,7 +122,7 @@ def markdown(found: Summary) -> str:
 
 
 def as_json(found: Summary) -> bytes:
-    """One JSON object; evidence as a mapping."""
+    """Return one JSON object, with the evidence as a mapping."""
     plain = msgspec.to_builtins(found)
     plain["evidence"] = dict(found.evidence)
     return msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n"

@@ -91,9 +91,9 @@ def e2e(**options: Any) -> int:
 def _runs(asked: Asked) -> Path:
     from pathlib import Path
 
-    from ..e2e import runs
+    from ..e2e import run_folders
 
-    return Path(asked.runs_dir or runs.DEFAULT).expanduser().resolve()
+    return Path(asked.runs_dir or run_folders.DEFAULT).expanduser().resolve()
 
 
 def _requested(asked: Asked) -> Request:
@@ -123,12 +123,12 @@ def _resumed(asked: Asked) -> tuple[Request, Path, str]:
     """Return the request of an earlier run, the folder of the runs, and the run's name. Raises BadInput."""
     import msgspec
 
-    from ..e2e import runs
+    from ..e2e import run_folders
 
     if given := [name for name in FIXED if getattr(asked, name)]:
         option = f"--{given[0].replace('_', '-')}"
         raise BadInput(f"{option} with --resume: a resumed run keeps the {given[0]} of its start", hint="start a new run")
-    folder, request = runs.find(_runs(asked), asked.resume)
+    folder, request = run_folders.find(_runs(asked), asked.resume)
     request = msgspec.structs.replace(request, timeout_s=asked.timeout, stall_s=asked.stall, image=asked.image or request.image)
     return request, folder.path.parent, folder.path.name
 
@@ -136,9 +136,9 @@ def _resumed(asked: Asked) -> tuple[Request, Path, str]:
 def _recommend(asked: Asked) -> int:
     import msgspec
 
-    from ..e2e import runs
+    from ..e2e import description, recommend
 
-    recommended, changed = runs.recommend(asked.description, asked.base, os.environ)
+    recommended, changed = recommend.recommend(asked.description, asked.base, os.environ)
     if asked.as_json:
         rows = [
             {"level": level.number, "called_for": level.called_for, "when": level.level.when, "files": level.files}
@@ -146,7 +146,7 @@ def _recommend(asked: Asked) -> int:
         ]
         print(msgspec.json.encode({"changed": changed, "levels": rows}).decode())
     else:
-        print(runs.show_recommended(recommended, changed))
+        print(recommend.show(recommended, changed, description.load(asked.description).command))
     return 0
 
 
@@ -169,22 +169,23 @@ def _plan(asked: Asked, request: Request, folder: Path) -> int:
     import msgspec
 
     from ..base.paths import E2eRun
-    from ..e2e import runs
-    from ..e2e.procedure import Procedure
+    from ..e2e import plan_view
+    from ..e2e.context import Context
 
-    planned = runs.plan(Procedure(E2eRun(folder / "RUN"), request, os.environ, say))
-    print(msgspec.json.encode(planned).decode() if asked.as_json else runs.show_plan(planned))
+    planned = plan_view.plan(Context(E2eRun(folder / "RUN"), request, os.environ, say))
+    print(msgspec.json.encode(planned).decode() if asked.as_json else plan_view.show(planned))
     return 3 if any(run["problems"] for run in planned["runs"]) else 0
 
 
 def _run(asked: Asked, request: Request, folder: Path, run: str) -> int:
     from ..base.paths import E2eRun
-    from ..e2e import runs, summary
+    from ..e2e import procedure, run_folders, summary
+    from ..e2e.context import Context
 
-    own = E2eRun(folder / run) if run else runs.new(folder, request)
-    held = runs.lock(own)
+    own = E2eRun(folder / run) if run else run_folders.new(folder, request)
+    held = run_folders.lock(own)
     say(f"run: {own.path}")
-    ended = runs.start(own, request, os.environ, say).run()
+    ended = procedure.run(Context(own, request, os.environ, say))
     os.close(held)
     print(summary.as_json(ended).decode() if asked.as_json else summary.text(ended))
     return summary.EXIT_CODES[ended.result]

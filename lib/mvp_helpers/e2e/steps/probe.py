@@ -1,4 +1,4 @@
-"""Runs in the wrapper's own interpreter, read from stdin: what it imports, here and in a Ray worker.
+"""Runs in the launch's own interpreter, read from stdin: reports what it imports, here and in a Ray worker.
 
 argv: one JSON object ``{"modules", "ray": null or the arguments of ray.init}``; stdout: the line ``MVP_PROBE {...}``.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def look(modules: list[str]) -> dict[str, Any]:
-    """Where each module comes from, in this process."""
+    """Return where each module comes from in this process."""
     import importlib
     import os
     import sys
@@ -38,7 +38,7 @@ def look(modules: list[str]) -> dict[str, Any]:
 
 
 def in_ray(modules: list[str], how: dict[str, Any]) -> dict[str, Any]:
-    """The same in one Ray worker; a Ray that nobody named is started here, and ends with this process."""
+    """Return the same for one Ray worker; without an address a Ray is started here, which ends with this process."""
     try:
         import ray
 

@@ -1,0 +1,193 @@
+"""What all steps of one run share: its request, description and trainer, its checkouts, and how each planned run is started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import Blocked
+from ..base.paths import E2eRun
+from ..base.project import PROJECT
+from ..trainers import launch_preview
+from ..trainers.launch_preview import Launch
+from ..trainers.trainer import ABSENT, Outputs, at_key
+from . import checkouts, description, environment, levels
+from .checkouts import State
+from .levels import Planned
+from .request import Request, planned_of
+
+INHERITED = "MVP_E2E_PYTHONPATH"
+"""The PYTHONPATH of whoever started the script; PYTHONPATH itself is this project's own, and is not handed on."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One run against this revision of the checkout. ``problems`` block it; ``notes`` say how it adapts."""
+
+    launches: list[Launch] = field(default_factory=list)
+    configs: list[dict[str, Any]] = field(default_factory=list)
+    """The resolved config of each launch; empty when one of them does not compose."""
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The first launch's config."""
+        return self.configs[0] if self.configs else {}
+
+
+class Context:
+    """One run. ``say`` prints a line for the person who watches."""
+
+    def __init__(self, folder: E2eRun, request: Request, env: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self.folder, self.request, self.say = folder, request, say
+        self.description = description.load(request.description)
+        self.trainer = self.description.load_trainer()
+        self.metric_names = self.description.metric_names()
+        self.paths = {name: Path(path) for name, path in request.checkouts.items()}
+        self.planned = planned_of(self.description, request)
+        self.tests = levels.tests_of(self.description, request.levels)
+        self.inherited = env.get(INHERITED, "")
+        # Unless told otherwise the trainer would join any Ray that happens to run here.
+        ray = {"RAY_DEDUP_LOGS": "0", "RAY_ADDRESS": env.get("RAY_ADDRESS") or "local"}
+        self.base = {**env, "PYTHONPATH": self.pythonpath(), **ray}
+        self.states: list[State] = []
+        """The checkouts as the run found them."""
+        self.logs: dict[str, str] = {}
+        """The logs of the steps so far, by step."""
+        self.extra: list[str] = []
+        """Overrides that this machine and this revision need."""
+        self.limits: list[str] = []
+        self._checked: dict[tuple[str, ...], Checked] = {}
+
+    @property
+    def mark(self) -> str:
+        """Marks the processes of this run."""
+        return self.folder.path.name
+
+    def paths_of(self, baseline: bool = False) -> dict[str, Path]:
+        """Return the checkouts of a run; the baseline has the unchanged code in the subject's place."""
+        return self.paths | ({self.description.subject: Path(self.request.baseline)} if baseline else {})
+
+    def pythonpath(self, baseline: bool = False) -> str:
+        return checkouts.pythonpath(self.description, self.paths_of(baseline), self.inherited)
+
+    def checkout(self, one: Planned) -> Path:
+        """Return the checkout whose script the run starts."""
+        return self.paths_of(one.baseline)[one.wrapper.checkout]
+
+    def cwd(self, one: Planned) -> Path:
+        """Return the folder in which the run's script is started."""
+        return self.checkout(one) / one.wrapper.cwd
+
+    def environment(self, one: Planned) -> dict[str, str]:
+        """Return the environment of a run; ``{run}`` in its variables is the run's folder."""
+        own = {name: value.replace("{run}", str(self.folder.path)) for name, value in one.env.items()}
+        return {**self.base, **own, "PYTHONPATH": self.pythonpath(one.baseline)}
+
+    def arguments(self, one: Planned) -> list[str]:
+        """Return the overrides that the run's script is given."""
+        checkpoints = self.folder.checkpoints / one.group
+        values = {
+            "pythonpath": self.pythonpath(one.baseline),
+            "checkpoints": str(checkpoints),
+            "run": str(self.folder.path),
+        }
+        outputs = Outputs(checkpoints=checkpoints, scratch=self.folder.path / "trainer-output" / one.name)
+        own = [re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), text) for text in one.wrapper.overrides]
+        return [*own, *self.trainer.output_arguments(outputs), *self.extra, *one.overrides]
+
+    def command(self, one: Planned) -> list[str]:
+        return ["bash", str(self._script_argument(one)), *self.arguments(one)]
+
+    def _script_argument(self, one: Planned) -> str:
+        script = one.wrapper.script.replace("{project}", str(PROJECT))
+        return script if one.wrapper.cwd == "." else str(self.checkout(one) / script)
+
+    def script(self, one: Planned) -> Path:
+        """Return the run's script. Raises Blocked when this revision has none at that place."""
+        script = self.checkout(one) / one.wrapper.script.replace("{project}", str(PROJECT))
+        if not script.is_file():
+            raise Blocked(
+                f"this {one.wrapper.checkout} checkout has no {one.wrapper.script}",
+                hint="another revision of it, or correct the description in templates/e2e/",
+            )
+        return script
+
+    def launches(self, one: Planned) -> list[Launch]:
+        """Return the trainings that the run would start, without starting any. Raises Blocked when there are none."""
+        device = "cpu" if self.description.devices == "cpu" else "cuda"
+        return self.trainer.preview(self.script(one), self.cwd(one), self.environment(one), self.arguments(one), device)
+
+    def checked(self, one: Planned) -> Checked:
+        """Compare the run with this revision of the checkout, once for each set of ``extra``; nothing is started."""
+        key = (one.name, *self.extra)
+        if key not in self._checked:
+            self._checked[key] = self._check(one)
+        return self._checked[key]
+
+    def model(self, one: Planned) -> str:
+        """Return the path or the id of the run's model, as far as that is known."""
+        if named := environment.model_of(self.description, one.env, one.overrides):
+            return named
+        config = next((seen.config for (name, *_), seen in self._checked.items() if name == one.name), {})
+        values = [at_key(config, key) for key in self.description.model.overrides]
+        return next((str(value) for value in values if value is not ABSENT), "")
+
+    def gpu_problems(self, available: int | None, where: str = "here") -> list[str]:
+        """Return the runs that do not fit the GPUs of ``where`` (None: not known yet), by their resolved configs."""
+        available = available if self.description.devices == "gpu" else None
+        return [
+            problem
+            for one in self.planned
+            for config in self.checked(one).configs
+            for problem in environment.gpu_problems(one.name, self.trainer.gpus(config), available, where)
+        ]
+
+    def _check(self, one: Planned) -> Checked:
+        script = self.script(one)
+        problems, notes = self._unread_variables(script, one)
+        try:
+            launches = self.launches(one)
+        except Blocked as error:
+            return Checked(problems=[*problems, error.what], notes=notes)
+        if len(launches) != len(one.trainings):
+            problems.append(f"{script.name} starts {len(launches)} trainings, not {len(one.trainings)}")
+        composed = [self.trainer.compose(launch, self.checkout(one)) for launch in launches]
+        refused = [f"its own config: {problem}" for each in composed for problem in each.problems]
+        if refused:
+            return Checked(launches, [], [*problems, *refused], notes)
+        configs = [each.config for each in composed]
+        wanted = one.expect(self.description).config
+        problems += dict.fromkeys(problem for config in configs for problem in config_problems(config, wanted))
+        problems += environment.feature_problems(self.description, one, self.environment(one), configs[0])
+        return Checked(launches, configs, problems, notes)
+
+    def _unread_variables(self, script: Path, one: Planned) -> tuple[list[str], list[str]]:
+        """Return problems and notes about the level's own variables that the script does not read."""
+        read = launch_preview.variables(script)
+        harmless, count = self.description.harmless, self.description.step_count.variable
+        own = {name: value for name, value in one.env.items() if name not in self.request.env or name in {*one.run.env, count}}
+        problems, notes = [], []
+        for name, value in own.items():
+            if name in read:
+                continue
+            if harmless.get(name) == value:
+                notes.append(f"{name} is not read by this revision, which always behaves like {name}={value}")
+            else:
+                problems.append(f"{script.name} of this revision does not read {name}: it would ignore {name}={value} silently")
+        return problems, notes
+
+
+def config_problems(config: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Return where the resolved config differs from what the procedure expects of it."""
+    problems = []
+    for key, value in wanted.items():
+        if (actual := at_key(config, key)) is ABSENT:
+            problems.append(f"the resolved config has no {key}")
+        elif actual != value:
+            problems.append(f"the resolved config has {key}={actual}, not {value}")
+    return problems

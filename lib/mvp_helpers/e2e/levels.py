@@ -1,0 +1,202 @@
+"""Which runs a request means, each with its exact environment and overrides, and what none of them shows. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from ..base.errors import BadInput, did_you_mean
+from ..trainers.trainer import Trainer
+from .description import Description, Expect, Level, Limitation, Run, Tests, Variant, Wrapper
+
+OFF = ("false", "null", "none", "0", "disabled", "off", "")
+"""Values that switch a feature off."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One start of the script: level and variant, what it sets, and which steps it must train."""
+
+    number: int
+    key: str
+    level: Level
+    variant: Variant
+    run: Run
+    wrapper: Wrapper
+    env: dict[str, str]
+    overrides: list[str]
+    steps: list[int]
+    baseline: bool = False
+    """The same run of the unchanged code, to compare with."""
+
+    @property
+    def name(self) -> str:
+        """``level-1-save``, or ``level-2-dense-stress`` where the level has variants."""
+        variant = f"-{self.key}" if len(self.level.variants) > 1 else ""
+        return f"level-{self.number}{variant}-{'baseline' if self.baseline else self.run.name}"
+
+    @property
+    def group(self) -> str:
+        """The folder of checkpoints of runs that resume each other, named after the first of them."""
+        by_name = {run.name: run for run in self.variant.runs}
+        run = self.run
+        while run.resumes:
+            run = by_name[run.resumes]
+        return f"level-{self.number}-{self.key}-{'baseline' if self.baseline else run.name}"
+
+    @property
+    def trainings(self) -> list[list[int]]:
+        """The first and the last step of each training that the script starts."""
+        return self.run.trainings or [self.steps]
+
+    def expect(self, description: Description) -> Expect:
+        """Return what the procedure, the level and the variant expect together."""
+        merged = description.expect
+        for more in (self.level.expect, self.variant.expect):
+            merged = Expect(
+                config={**merged.config, **more.config},
+                xtrace={**merged.xtrace, **more.xtrace},
+                lines={**merged.lines, **more.lines},
+                refuse={**merged.refuse, **more.refuse},
+            )
+        return merged
+
+
+def levels_of(description: Description, text: str) -> list[int]:
+    """Return the numbers of levels in ``0,1`` or ``1 2``, each once. Raises BadInput."""
+    numbers: list[int] = []
+    for word in re.split(r"[,\s]+", text.strip()):
+        if not word.isdigit() or int(word) not in description.levels:
+            known = ", ".join(map(str, description.levels))
+            raise BadInput(f"{description.name} has no level {word!r} (levels: {known})", hint="--level 0, or --level 0,1")
+        if int(word) not in numbers:
+            numbers.append(int(word))
+    return numbers
+
+
+def plan(
+    description: Description,
+    levels: Sequence[int],
+    variants: Sequence[str],
+    given: Mapping[str, str],
+    overrides: Sequence[str],
+    steps: int | None = None,
+    baseline: bool = False,
+) -> list[Planned]:
+    """Return the runs of the levels in order. ``given``: variables that the user chose, of those the description passes on;
+    ``steps``: how far a learning signal goes; ``baseline``: before each run whose metrics are judged, one of the unchanged code.
+
+    Raises:
+        BadInput: an unknown variant, one whose level was not asked for, or one that lacks the overrides it needs.
+    """
+    _check_variants(description, levels, variants)
+    trainer, planned = description.load_trainer(), []
+    for number in levels:
+        level = description.levels[number]
+        for key in _chosen(number, level, variants):
+            variant = level.variants[key]
+            _check_feature(trainer, number, key, variant, overrides)
+            for run in variant.runs:
+                last = steps if steps is not None and level.learning else run.steps[1]
+                one = _planned(description, (number, key, level, variant, run), given, overrides, last)
+                planned += [replace(one, baseline=True), one] if baseline and level.learning else [one]
+    return planned
+
+
+def _planned(
+    description: Description,
+    place: tuple[int, str, Level, Variant, Run],
+    given: Mapping[str, str],
+    overrides: Sequence[str],
+    last: int,
+) -> Planned:
+    number, key, level, variant, run = place
+    count = description.step_count
+    counted = {count.variable: str(last)} if count.variable else {}
+    env = {**description.env, **run.env, **counted, **given}
+    if (dummy := description.model.dummy) and env.get(dummy.switch) == "True":
+        # The script takes a folder that exists as it is, whatever model is in it.
+        env.setdefault(dummy.path, "{run}/dummy-model")
+    own = [*run.overrides, *([f"{count.override}={last}"] if count.override else []), *overrides]
+    wrapper = description.wrapper
+    for change in (level.wrapper, variant.wrapper, run.wrapper):
+        wrapper = _changed(wrapper, change) if change else wrapper
+    return Planned(number, key, level, variant, run, wrapper, env, own, [run.steps[0], last])
+
+
+def _changed(wrapper: Wrapper, change: Wrapper) -> Wrapper:
+    own = {name: value for name, value in msgspec.structs.asdict(change).items() if value not in ("", ".", [])}
+    return msgspec.structs.replace(wrapper, **{**own, "overrides": [*wrapper.overrides, *change.overrides]})
+
+
+def _check_variants(description: Description, levels: Sequence[int], variants: Sequence[str]) -> None:
+    known: dict[str, list[int]] = {}
+    for number, level in description.levels.items():
+        for key in level.variants if len(level.variants) > 1 else ():
+            known.setdefault(key, []).append(number)
+    for key in variants:
+        if key not in known:
+            names = ", ".join(f"{name} (level {_either(numbers)})" for name, numbers in known.items())
+            raise BadInput(f"unknown variant '{key}'{did_you_mean(key, known)}", hint=names)
+        if not set(known[key]) & set(levels):
+            raise BadInput(
+                f"the variant '{key}' belongs to level {_either(known[key])}, which was not asked for",
+                hint=f"--level {known[key][0]}",
+            )
+
+
+def _chosen(number: int, level: Level, variants: Sequence[str]) -> list[str]:
+    chosen = [key for key in level.variants if key in variants]
+    chosen = chosen or [key for key, variant in level.variants.items() if not variant.on_request]
+    if not chosen:
+        raise BadInput(f"level {number} ({level.title}) needs a variant", hint=f"--variant {'|'.join(level.variants)}")
+    return chosen
+
+
+def _either(numbers: Sequence[int]) -> str:
+    return " or ".join(map(str, numbers))
+
+
+def _check_feature(trainer: Trainer, number: int, key: str, variant: Variant, overrides: Sequence[str]) -> None:
+    if not variant.needs_overrides:
+        return
+    settings = [trainer.setting(text) for text in overrides]
+    keys = [name for name, value in settings if value.lower() not in OFF]
+    if not any(re.search(pattern, name) for name in keys for pattern in variant.proves):
+        raise BadInput(
+            f"level {number}, {key}: {variant.needs_overrides}",
+            hint="--override KEY=VALUE that switches it on; the report names it",
+        )
+
+
+def tests_of(description: Description, levels: Sequence[int]) -> list[Tests]:
+    """Return the lists of tests of the procedure and of the levels; lists of the same name are one."""
+    merged: dict[str, Tests] = {}
+    for tests in [*description.tests, *(one for number in levels for one in description.levels[number].tests)]:
+        earlier = merged.get(tests.name)
+        paths = [*(earlier.paths if earlier else ()), *tests.paths]
+        merged[tests.name] = msgspec.structs.replace(earlier or tests, paths=list(dict.fromkeys(paths)))
+    return list(merged.values())
+
+
+def limitations(description: Description, planned: Sequence[Planned], overrides: Sequence[str] = ()) -> list[str]:
+    """Return what none of the runs shows, each once: derived from their environments and overrides."""
+
+    def applies(limit: Limitation, one: Planned) -> bool:
+        texts = [*one.overrides, *overrides]
+        return (
+            all(_matches(one.env.get(name, ""), value) for name, value in limit.env.items())
+            and (not limit.override or any(re.search(limit.override, text) for text in texts))
+            and not (limit.unless_override and any(re.search(limit.unless_override, text) for text in texts))
+        )
+
+    limits = [limit.text for limit in description.limitations if planned and all(applies(limit, one) for one in planned)]
+    limits += [one.variant.limitation for one in planned if one.variant.limitation]
+    return list(dict.fromkeys(limits))
+
+
+def _matches(value: str, wanted: str) -> bool:
+    return bool(re.search(wanted[1:], value)) if wanted.startswith("~") else value == wanted

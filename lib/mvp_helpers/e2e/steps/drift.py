@@ -1,0 +1,30 @@
+"""Step "drift", before a GPU is used: does this revision read the runs' variables, and accept every override?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...base import files
+from ...trainers.trainer import ABSENT, at_key
+from ..context import Context
+from ..step import Step, step_of
+
+
+def run(context: Context, place: Path) -> Step:
+    """Compare every run with this revision; keep the resolved configs."""
+    problems, evidence = [], []
+    for one in context.planned:
+        checked = context.checked(one)
+        problems += [f"{one.name}: {problem}" for problem in checked.problems]
+        evidence += [f"{one.name}: {note}" for note in checked.notes]
+        for at, config in enumerate(checked.configs):
+            files.write_json(place / f"{one.name}{f'.{at + 1}' if at else ''}.config.json", config)
+        if checked.configs:
+            evidence.append(f"{one.name}: all {len(context.arguments(one))} arguments accepted")
+        values = {key: at_key(checked.config, key) for key in context.description.resolved}
+        shown = " ".join(f"{key}={value}" for key, value in values.items() if value is not ABSENT)
+        evidence += [f"resolved: {one.name}: {shown}"] if shown else []
+    if problems:
+        return step_of("Blocked", f"this revision differs: {problems[0]}", [*problems, *evidence])
+    scripts = ", ".join(dict.fromkeys(Path(one.wrapper.script).name for one in context.planned))
+    return step_of("Pass", f"{scripts} and its config accept all {len(context.planned)} runs", evidence)

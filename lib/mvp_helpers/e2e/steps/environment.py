@@ -1,0 +1,124 @@
+"""Step "environment": can these runs start here? What is missing blocks them, with what to do about it."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...base import redact
+from ...base.errors import BadInput, Blocked
+from ...diagnosis import views
+from ...trainers.trainer import ABSENT, at_key
+from .. import data_files, environment, execute
+from ..context import Context
+from ..step import Step, last_line, step_of
+from . import imports
+
+PREPARE_TIMEOUT_S = 1800
+
+
+def run(context: Context, place: Path) -> Step:
+    """Check devices, Ray, GPUs, disk, interpreter, packages, data, model and reward model."""
+    description, env = context.description, context.environment(context.planned[0])
+    if " " in str(context.folder.path):
+        raise BadInput(
+            f"the runs' folder {context.folder.path} contains a space, at which the script would split its arguments",
+            hint="--runs-dir FOLDER",
+        )
+    available, how = _available_gpus(context, env)
+    evidence = [f"GPUs: {'' if available is None else f'{available} '}({how})"]
+    problems = [*context.trainer.environment_problems(env), *filter(None, [environment.ray_problem(env)])]
+    problems += context.gpu_problems(available)
+    problems += environment.disk(env, [environment.hf_home(env), context.folder.path])
+    interpreter: list[str] = []
+    try:
+        interpreter = _interpreter(context, evidence)
+        problems += _packages(context, place, interpreter, env, evidence)
+    except Blocked as error:
+        problems.append(f"{error.what}: {error.hint}")
+    problems += _data(context, place, interpreter, env, evidence)
+    problems += filter(None, [environment.model_problem(description, env, context.planned[0].overrides)])
+    _reward_model(context, env, evidence)
+    used = {name: value for name, value in env.items() if name in context.request.env}
+    evidence += [f"from your environment: {name}={value}" for name, value in redact.environment(used).items()]
+    if problems:
+        step = step_of("Blocked", problems[0], [*problems, *evidence], limitations=context.limits)
+        step.fixes = problems
+        return step
+    return step_of("Pass", f"{' '.join(interpreter)}, {evidence[0]}", evidence, limitations=context.limits)
+
+
+def _available_gpus(context: Context, env: Mapping[str, str]) -> tuple[int | None, str]:
+    if context.description.devices != "gpu":
+        return 0, "CPU only"
+    if env["RAY_ADDRESS"] != "local":
+        return None, f"those of the Ray cluster at {env['RAY_ADDRESS']}, see imports"
+    return environment.gpus(env)
+
+
+def _interpreter(context: Context, evidence: list[str]) -> list[str]:
+    """Return the words with which the script starts Python. Raises Blocked when its program is not installed."""
+    interpreter = context.trainer.interpreter(context.launches(context.planned[0])[0])
+    evidence.append(f"interpreter: {shlex.join(interpreter)}")
+    if not shutil.which(interpreter[0], path=context.base.get("PATH")):
+        raise Blocked(
+            f"the script starts Python with '{interpreter[0]}', which is not on the PATH",
+            hint=context.trainer.missing_interpreter,
+        )
+    return interpreter
+
+
+def _packages(
+    context: Context, place: Path, interpreter: Sequence[str], env: Mapping[str, str], evidence: list[str]
+) -> list[str]:
+    wanted = {
+        package.module: package
+        for package in context.description.packages
+        if all(env.get(name) == value for name, value in package.only_if.items())
+    }
+    log, cwd = place / "packages.log", context.cwd(context.planned[0])
+    answer, outcome = imports.ask(interpreter, cwd, env, log, context.mark, [], list(wanted))
+    if answer is None:
+        return [f"the script's interpreter does not start: {last_line(log) or outcome.summary()}"]
+    evidence.append(f"Python {answer['driver']['version']}: {answer['driver']['python']}")
+    return [f"the script's interpreter has no module '{name}': install {wanted[name].install}" for name in answer["missing"]]
+
+
+def _data(context: Context, place: Path, interpreter: Sequence[str], env: Mapping[str, str], evidence: list[str]) -> list[str]:
+    """Return the problems of the data files; where all are missing, the checkout's own script makes them first."""
+    wanted = [(data, environment.home(env.get(data.variable) or data.default, env)) for data in context.description.data]
+
+    def problems() -> list[str]:
+        found = [(data.variable, data_files.problem(path, data.columns)) for data, path in wanted]
+        return [f"{variable}: {problem}" for variable, problem in found if problem]
+
+    folders = {path.parent for _, path in wanted}
+    preparation = context.description.preparation
+    if not preparation or not interpreter or len(folders) != 1 or any(path.exists() for _, path in wanted):
+        return problems()
+    [folder] = folders
+    argv = [*interpreter, *(text.replace("{folder}", str(folder)) for text in preparation.command)]
+    log = place / "prepare.log"
+    context.say(f"environment: preparing the data: {shlex.join(argv)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    cwd = context.paths[preparation.checkout]
+    outcome = execute.run(argv, cwd, env, log, context.mark, PREPARE_TIMEOUT_S, PREPARE_TIMEOUT_S)
+    evidence.append(f"data prepared: {shlex.join(argv)} ({outcome.summary()})")
+    if outcome.good:
+        return problems()
+    cause = views.triage_log(log).evidence if log.stat().st_size else outcome.summary()
+    return [f"the data could not be prepared: {cause}"]
+
+
+def _reward_model(context: Context, env: Mapping[str, str], evidence: list[str]) -> None:
+    """Switch off a reward model that is not here, with the key that this revision's config has."""
+    model = context.description.reward_model
+    if not model or environment.home(env.get(model.variable) or model.default, env).is_dir():
+        return
+    context.limits.append(model.limitation)
+    config = context.checked(context.planned[0]).config
+    if key := next((key for key in model.enabled_by if at_key(config, key) is not ABSENT), ""):
+        context.extra = [f"{key}=False"]
+        evidence.append(f"no reward model at {env.get(model.variable) or model.default}: {key}=False")

@@ -1,0 +1,35 @@
+"""Step "checkouts": record the state of every checkout under test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from ...base import files
+from .. import checkouts
+from ..context import Context
+from ..step import Step, step_of
+
+
+def run(context: Context, place: Path) -> Step:
+    """Pass with commit, branch, dirty files and submodules; Blocked when a folder that Python imports from is empty."""
+    description = context.description
+    keys = {name: name for name in context.paths}
+    paths = dict(context.paths)
+    if any(one.baseline for one in context.planned):
+        keys["baseline"], paths["baseline"] = description.subject, Path(context.request.baseline)
+    context.states = [checkouts.record(name, path, place) for name, path in paths.items()]
+    evidence = [f"{state.name}: {state.path} {state.summary()}" for state in context.states]
+    evidence += [f"{state.name}: submodule {line.strip()}" for state in context.states for line in state.submodules]
+    files.write_bytes(place / "checkouts.json", msgspec.json.format(msgspec.json.encode(context.states), indent=2) + b"\n")
+    empty = [
+        f"{state.path}/{folder}"
+        for state in context.states
+        for folder in checkouts.unready(state, description.checkouts[keys[state.name]])
+    ]
+    if not empty:
+        return step_of("Pass", "; ".join(evidence[: len(context.states)]), evidence)
+    step = step_of("Blocked", f"{empty[0]} is empty: its submodule is not checked out", evidence)
+    step.fixes = ["git submodule update --init --recursive"]
+    return step

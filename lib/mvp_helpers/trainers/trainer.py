@@ -1,0 +1,222 @@
+"""What the toolkit must know of a trainer to drive it and judge its runs: one ``Trainer`` for each, assembled in its own module.
+
+A module of this room, or any Python file that a description names, exposes its trainer as ``TRAINER``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..base.errors import BadInput, Blocked, did_you_mean
+from . import launch_preview
+from .launch_preview import Launch
+from .log_patterns import LogPatterns
+from .metric_names import MetricNames
+
+Metrics = dict[int, dict[str, float]]
+"""Values by step and by name."""
+HERE = Path(__file__).parent
+ABSENT = object()
+"""What ``at_key`` returns for a key that a config does not have (None is a value)."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where a training must write, so that it resumes nothing stale and overwrites nothing in a checkout."""
+
+    checkpoints: Path
+    scratch: Path
+    """For whatever else it writes."""
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A launch's config with everything resolved. ``problems`` say why the launch would be refused; then there is no config."""
+
+    config: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Role:
+    """A part of a training that uses GPUs. ``gpus`` must be a multiple of what its parallel sizes multiply to."""
+
+    name: str
+    gpus: int
+    sizes: dict[str, int]
+    """Parallel sizes above 1, by the name that a user knows."""
+    multiple: int = 1
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """The GPUs that a training uses: roles that are colocated share them, others add up."""
+
+    roles: list[Role]
+    colocated: bool = True
+
+    @property
+    def total(self) -> int:
+        counts = [role.gpus for role in self.roles]
+        return max(counts, default=0) if self.colocated else sum(counts)
+
+    @property
+    def reason(self) -> str:
+        """The parallel sizes, in one phrase."""
+        sizes = {name: size for role in self.roles for name, size in role.sizes.items()}
+        text = "·".join(f"{name}={size}" for name, size in sizes.items()) or "all parallel sizes 1"
+        return text if self.colocated else f"{text}; {' + '.join(f'{role.name} {role.gpus}' for role in self.roles)}"
+
+    def problem(self) -> str:
+        """Return why the sizes do not fit the GPUs that the training is given; "" when they do."""
+        if self.colocated:
+            together = math.lcm(*(role.multiple for role in self.roles)) if self.roles else 1
+            return f"{self.total} GPUs are not a multiple of {together} ({self.reason})" if self.total % together else ""
+        uneven = next((role for role in self.roles if role.gpus % role.multiple), None)
+        return f"{uneven.gpus} GPUs of {uneven.name} are not a multiple of {uneven.multiple} ({self.reason})" if uneven else ""
+
+
+class Trainer(ABC):
+    """One trainer. The methods that are not abstract fit a trainer with ``key=value`` arguments and metrics in its log."""
+
+    name: str
+    lines: LogPatterns
+    metrics: MetricNames
+    deliverables: ClassVar[Mapping[str, str]] = {}
+    """Names of ``imports``, ``run``, ``variants`` and ``logs`` in the summary of an end-to-end run."""
+    missing_interpreter: str = "install the program, or start the script in an image that has it"
+    """What to do when the program that a launch begins with is not installed."""
+
+    # launching
+
+    @abstractmethod
+    def is_launch(self, argv: Sequence[str]) -> bool:
+        """Tell whether this command starts the trainer."""
+
+    @abstractmethod
+    def interpreter(self, launch: Launch) -> list[str]:
+        """Return the words with which the launch starts Python: ``python3``, or ``uv run ... python3``."""
+
+    def preview(self, script: Path, cwd: Path, env: Mapping[str, str], arguments: Sequence[str], device: str) -> list[Launch]:
+        """Return the trainings that ``script`` would start, in order. Raises Blocked when it would start none."""
+        recording = launch_preview.record(script, cwd, env, arguments, device)
+        launches = [command for command in recording.commands if self.is_launch(command.argv)]
+        if launches:
+            return launches
+        ended = f"{script.name} never starts {self.name} with this environment (exit code {recording.exit_code})"
+        raise Blocked(
+            f"{ended}: {recording.last_line}" if recording.last_line else ended,
+            hint=f"bash -n {script}; the checkout's own documentation; another revision of the checkout",
+        )
+
+    def setting(self, argument: str) -> tuple[str, str]:
+        """Return key and value of an argument that a user adds; the value is "" for one that removes a key. Raises BadInput."""
+        key, equals, value = argument.partition("=")
+        if not equals or not key:
+            raise BadInput(f"the override '{argument}' is not key=value")
+        return key, value
+
+    @abstractmethod
+    def output_arguments(self, outputs: Outputs) -> list[str]:
+        """Return the arguments with which the trainer writes into ``outputs``."""
+
+    # its config
+
+    @abstractmethod
+    def compose(self, launch: Launch, checkout: Path) -> Composed:
+        """Return the config that the launch would train with, as the checkout itself composes it. Nothing is started."""
+
+    @abstractmethod
+    def gpus(self, config: Mapping[str, Any]) -> Gpus:
+        """Return the GPUs that a training with this config uses. Raises BadInput for a size that is not a number."""
+
+    def trains_adapters(self, config: Mapping[str, Any]) -> bool:
+        """Tell whether only adapters are trained (PEFT), whose parameters the log then counts."""
+        return False
+
+    def ray_init(self, config: Mapping[str, Any], pythonpath: str) -> dict[str, Any]:
+        """Return the arguments with which the trainer calls ``ray.init``, without the address."""
+        return {"runtime_env": {"env_vars": {"PYTHONPATH": pythonpath}}}
+
+    # what it leaves
+    def step_done(self, line: str) -> int | None:
+        """Return the step that this line of the log shows as done; with metrics in the log, only a line of metrics does."""
+        if self.lines.metrics:
+            match = re.search(self.lines.metrics, line) if self.lines.metrics_word in line else None
+            return int(match["step"]) if match else None
+        for kind in self.lines.stepped:
+            if any(word in line for word in kind.words) and (match := re.search(kind.pattern, line)):
+                groups = match.groupdict()
+                return int(groups["step"]) if groups.get("step") else int(groups["next_step"]) - 1
+        return None
+
+    @abstractmethod
+    def checkpoint_problem(self, folder: Path, step: int) -> str:
+        """Return why ``folder`` contains no whole checkpoint of ``step``; "" when it does."""
+
+    def metrics_file(self, launch: Launch, config: Mapping[str, Any]) -> Path | None:
+        """Return the file that this launch's metrics are in when it has ended; None when they are in its console log."""
+        return None
+
+    def read_metrics(self, file: Path) -> Metrics:
+        """Return the metrics of a file that ``metrics_file`` names. Raises BadInput."""
+        raise BadInput(f"cannot read {file}: {self.name} writes its metrics into its log")
+
+    # the machine
+
+    def environment_problems(self, env: Mapping[str, str]) -> list[str]:
+        """Return why the trainer's processes would refuse to start in this environment."""
+        return []
+
+
+def at_key(config: Mapping[str, Any], key: str) -> Any:
+    """Return the value at a dotted key; ABSENT when there is none."""
+    value: Any = config
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return ABSENT
+        value = value[part]
+    return value
+
+
+def load(name: str) -> Trainer:
+    """Return the trainer ``name``: a module of this room, or a Python file (``.py``). Raises BadInput."""
+    if name.endswith(".py"):
+        return _of_file(Path(name))
+    if name not in names():
+        raise BadInput(
+            f"unknown trainer '{name}'{did_you_mean(name, names())}", hint=f"one of {', '.join(names())}, or a file.py"
+        )
+    return _exposed(importlib.import_module(f"{__package__}.{name}"), name)
+
+
+def names() -> list[str]:
+    """Return the trainers of this room."""
+    return sorted(file.stem for file in HERE.glob("*.py") if "\nTRAINER = " in file.read_text())
+
+
+def _of_file(file: Path) -> Trainer:
+    spec = importlib.util.spec_from_file_location(f"mvp_trainer_{file.stem}", file)
+    if not file.is_file() or spec is None or spec.loader is None:
+        raise BadInput(f"there is no trainer {file}: the file does not exist")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadInput(f"cannot import the trainer {file}: {type(error).__name__}: {error}") from error
+    return _exposed(module, str(file))
+
+
+def _exposed(module: Any, name: str) -> Trainer:
+    trainer = getattr(module, "TRAINER", None)
+    if not isinstance(trainer, Trainer):
+        raise BadInput(f"{name} has no TRAINER that is a {Trainer.__module__}.Trainer")
+    return trainer

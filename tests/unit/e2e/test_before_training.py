@@ -1,0 +1,282 @@
+"""The steps before a GPU is used: checkouts, setup, environment, imports, focused tests, drift."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import e2e_checkouts as fixtures
+import pytest
+
+from mvp_helpers.base.errors import BadInput
+from mvp_helpers.e2e import checkouts
+from mvp_helpers.e2e.step import Step
+from mvp_helpers.e2e.steps import imports, probe
+
+if TYPE_CHECKING:
+    from conftest import World
+
+EXPERTS = ["actor_rollout_ref.actor.megatron.expert_tensor_parallel_size=1"]
+IMAGES = "data.train_files={}/data/geo3k/train.parquet"
+MTP = ["actor_rollout_ref.model.mtp.enable=True"]
+
+# checkouts
+
+
+def test_dirty_files_their_diff_and_submodules_are_recorded_and_nothing_is_changed(world: World) -> None:
+    (world.bridge / "src/megatron/bridge/__init__.py").write_text("API_TOKEN = 'abcdefghijklmnop'\n")
+    (world.bridge / "new.py").write_text("x = 1\n")
+    state = checkouts.record("bridge", world.bridge, world.root)
+    assert sorted(state.dirty) == ["new.py", "src/megatron/bridge/__init__.py"] and "2 dirty" in state.summary()
+    diff = (world.root / "bridge.diff").read_text()
+    assert "-__version__ = '0'" in diff and "abcdefghijklmnop" not in diff
+    (world.bridge / "new.py").write_text("x = 2\n")
+    assert checkouts.record("bridge", world.bridge, world.root).fingerprint != state.fingerprint, "untracked files count"
+
+
+def test_a_submodule_that_is_not_checked_out_blocks_with_the_command(world: World) -> None:
+    whole = world.step("checkouts")
+    assert whole.verdict == "Pass" and any("bridge: submodule" in text and "3rdparty/Megatron-LM" in text for text in whole.texts)
+    fixtures.git(world.bridge, "worktree", "add", "-q", str(world.root / "tree"))
+    env = {"BRIDGE_REPO": str(world.root / "tree")}
+    step = world.step("checkouts", world.request(env=env), **env)
+    assert step.verdict == "Blocked" and "3rdparty/Megatron-LM is empty" in step.reason
+    assert step.fixes == ["git submodule update --init --recursive"]
+    assert any("bridge: submodule -" in text for text in step.texts)
+
+
+# setup
+
+
+def test_a_setup_command_is_evidence_and_blocks_when_it_fails(world: World) -> None:
+    step = world.step("setup", world.request(setup="echo installed > $HOME/setup-ran"))
+    assert step.verdict == "Pass" and (world.home / "setup-ran").read_text() == "installed\n"
+    assert step.limitations == ["the environment was prepared by: echo installed > $HOME/setup-ran"]
+    failed = world.step("setup", world.request(setup="echo no such package >&2; exit 7"))
+    assert failed.verdict == "Blocked" and "exit code 7" in failed.reason and "no such package" in failed.reason
+
+
+# environment
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ({"NUM_GPUS": "16"}, "needs 16 GPUs"),
+        ({"ROCR_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "0"}, "ROCR_VISIBLE_DEVICES"),
+        ({"TRAIN_FILES": "/no/such/train.parquet"}, "does not exist"),
+        ({"MODEL_ID": "Qwen/Other"}, "the model is not at"),
+        ({"USE_DUMMY_MODEL": "True"}, "DUMMY_MODEL_CONFIG_PATH"),
+        ({"FAKE_UV": "1"}, "'uv', which is not on the PATH: install uv, or set VERL_USE_UV=0"),
+        ({"E2E_FREE_GB": "1e9"}, "GB free"),
+        ({"RAY_ADDRESS": "127.0.0.1:9"}, "nothing answers there"),
+    ],
+)
+def test_an_environment_that_lacks_something_blocks_with_what_to_do(
+    world: World, quick: None, env: dict[str, str], words: str
+) -> None:
+    step = world.step("environment", world.request(env=env), **env)
+    assert step.verdict == "Blocked" and any(words in text for text in step.texts), step
+
+
+def test_packages_are_looked_up_in_the_scripts_own_interpreter(world: World) -> None:
+    step = world.step("environment", MVP_E2E_PYTHONPATH="")
+    assert step.verdict == "Blocked" and any("has no module 'modelopt': install nvidia-modelopt" in text for text in step.texts)
+    assert any(text.startswith("Python 3.") for text in step.texts)
+
+
+def test_a_limit_that_is_not_a_number_is_named(world: World) -> None:
+    with pytest.raises(BadInput, match="E2E_FREE_GB=much is not a number"):
+        world.step("environment", E2E_FREE_GB="much")
+
+
+def test_a_folder_of_runs_at_whose_spaces_the_script_would_split_is_refused(world: World) -> None:
+    world.root.joinpath("my runs").mkdir()
+    context = world.context(world.request())
+    context.folder = type(context.folder)(world.root / "my runs" / "run")
+    with pytest.raises(BadInput, match="contains a space"):
+        world.step("environment", context=context)
+
+
+def test_a_reward_model_that_is_missing_is_switched_off_with_the_revisions_own_key(world: World, quick: None) -> None:
+    context = world.context(world.request())
+    step = world.step("environment", context=context)
+    assert step.verdict == "Pass", step.reason
+    assert context.extra == ["reward.reward_model.enable=False"] and context.limits[0].startswith("reward model disabled")
+
+
+def test_missing_data_are_prepared_with_the_checkouts_own_script(world: World, quick: None) -> None:
+    new = world.root / "new"
+    env = {"TRAIN_FILES": str(new / "train.parquet"), "VAL_FILES": str(new / "test.parquet")}
+    failed = world.step("environment", world.request(env=env), FAKE_FAULT="no-hub", **env)
+    assert (
+        failed.verdict == "Blocked" and "the data could not be prepared: " in failed.reason and "Couldn't reach" in failed.reason
+    )
+    step = world.step("environment", world.request(env=env), **env)
+    assert step.verdict == "Pass", step.reason
+    assert any("examples/data_preprocess/gsm8k.py --local_save_dir" in text for text in step.texts)
+
+
+def test_data_of_the_wrong_kind_are_named(world: World, quick: None) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"question": ["1"]}), world.root / "train.parquet")
+    (world.root / "test.parquet").write_text("not parquet")
+    env = {"TRAIN_FILES": str(world.root / "train.parquet"), "VAL_FILES": str(world.root / "test.parquet")}
+    texts = "\n".join(world.step("environment", world.request(env=env), **env).texts)
+    assert "lacks the column data_source" in texts and "is not a readable parquet file" in texts
+    (world.root / "a.jsonl").write_text('{"prompt": "x", "data_source": 1, "reward_model": 1}\n')
+    (world.root / "b.jsonl").write_text("")
+    env = {"TRAIN_FILES": str(world.root / "a.jsonl"), "VAL_FILES": str(world.root / "b.jsonl")}
+    texts = "\n".join(world.step("environment", world.request(env=env), **env).texts)
+    assert "b.jsonl has no rows" in texts and "a.jsonl lacks" not in texts
+
+
+# imports
+
+
+def test_an_import_from_elsewhere_blocks_in_driver_and_worker(world: World, answers: Callable[..., None]) -> None:
+    answers(
+        **{"megatron.core": "/site-packages/megatron/core/__init__.py", "megatron.bridge": "", "verl": f"{world.verl}/verl/x.py"}
+    )
+    step = world.step("imports")
+    assert step.verdict == "Blocked" and "driver: megatron.bridge has no file" in step.reason
+    assert any(text.startswith("Ray worker: megatron.core comes from /site-packages") for text in step.texts)
+
+
+def test_the_proof_imports_with_the_path_that_the_script_really_sets(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    shadow = world.root / "shadow"
+    (shadow / "megatron" / "core").mkdir(parents=True)
+    (shadow / "megatron" / "core" / "__init__.py").write_text("")
+    real = imports.ask
+
+    def without_ray(*arguments: Any, ray: dict[str, Any]) -> Any:
+        assert ray["runtime_env"]["env_vars"]["PYTHONPATH"], "the workers' path is the trainer's own"
+        answer, outcome = real(*arguments)
+        return {**(answer or {}), "worker": (answer or {})["driver"]}, outcome
+
+    monkeypatch.setattr(imports, "ask", without_ray)
+    assert world.step("imports").verdict == "Pass"
+    step = world.step("imports", context=world.context(world.request(), run="other", FAKE_SHADOW=str(shadow)))
+    assert step.verdict == "Blocked" and f"driver: megatron.core comes from {shadow}" in step.reason, step.reason
+
+
+def test_gpus_of_a_cluster_are_those_of_its_best_node(world: World, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training uses the GPUs of one node: those of several nodes do not add up."""
+    alive = {"Alive": True, "Resources": {"GPU": 2.0}}
+    ray = types.SimpleNamespace(
+        init=lambda **options: None,
+        nodes=lambda: [alive, alive, {"Alive": False, "Resources": {"GPU": 8.0}}],
+        remote=lambda **options: lambda function: types.SimpleNamespace(remote=function),
+        get=lambda answer, timeout: answer,
+        shutdown=lambda: None,
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    worker = probe.in_ray([], {"address": "10.0.0.1:6379"})
+    assert (worker["nodes"], worker["gpus_of_a_node"]) == (2, 2)
+    proven = imports.ask([], world.root, {}, world.root, "", [])[0]
+    assert proven
+    monkeypatch.setattr(
+        imports, "ask", lambda *a, **k: ({**proven, "worker": {**proven["driver"], **worker, **proven["driver"]}}, None)
+    )
+    env = {"RAY_ADDRESS": "10.0.0.1:6379", "NUM_GPUS": "4"}
+    step = world.step("imports", world.request(env=env), **env)
+    words = "needs 4 GPUs (all parallel sizes 1), 2 are on a node of the Ray cluster at 10.0.0.1:6379"
+    assert step.verdict == "Blocked" and words in step.reason, step.reason
+
+
+# focused tests
+
+
+@pytest.fixture
+def focused(world: World) -> Callable[..., Step]:
+    def run(
+        text: str, of: str = "tests/unit_tests/models/test_param_mapping.py", other: str = "def test_it():\n    assert True\n"
+    ) -> Step:
+        folder = world.bridge / "tests/unit_tests/models"
+        (folder / "test_param_mapping.py").write_text(text)
+        (folder / "test_new.py").write_text("def test_new():\n    assert True\n")
+        (folder / "test_model_provider_mixin.py").write_text(other)
+        return world.step("bridge-checks", world.request(tests=[of]))
+
+    return run
+
+
+GOOD = "def test_mapping():\n    assert True\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "verdict", "words"),
+    [
+        (GOOD, {}, "Pass", "test_integration.py not in this checkout"),
+        ("def test_mapping():\n    assert False\n", {}, "Fail", "test_mapping"),
+        ("import nothing_like_this\n", {}, "Blocked", "nothing_like_this"),
+        (GOOD, {"of": "tests/unit_tests/models/test_param_mapping.py::test_gone"}, "Blocked", "pytest ran no such test"),
+        (GOOD, {"of": "tests/unit_tests/models/test_new.py::test_gone"}, "Skipped", "exit code 4"),
+        ("", {"other": ""}, "Skipped", "exit code 5"),
+        (GOOD, {"of": "tests/no_such.py"}, "Blocked", "--bridge-tests tests/no_such.py: not in"),
+    ],
+)
+def test_focused_tests_pass_only_if_one_ran(
+    focused: Callable[..., Step], text: str, options: dict[str, str], verdict: str, words: str
+) -> None:
+    step = focused(text, **options)
+    assert step.verdict == verdict and words in step.reason, step.reason
+
+
+# drift
+
+
+@pytest.mark.parametrize(
+    ("levels", "variants", "model", "overrides", "words"),
+    [
+        ("2", (), "", ["actor_rollout_ref.actor.megatron.tensor_model_parallel_size=1"], "tensor_model_parallel_size=1, not 2"),
+        ("2", ("moe",), "", [], "not a model for 'EP 2, for a MoE model'"),
+        ("4", ("moe",), "", EXPERTS, "not a model for 'expert routing'"),
+        ("4", ("vlm",), "", [IMAGES], "not a model for 'images or video'"),
+        ("4", ("vlm",), "Qwen/vl", ["data.train_files={}/data/gsm8k/train.parquet"], "have no value in images or videos"),
+        ("4", ("mtp",), "", MTP, "not a model for 'multi-token prediction'"),
+        ("0", (), "", ["actor_rollout_ref.rollout.enforce_eagre=True"], "did you mean 'actor_rollout_ref.rollout.enforce_eager'"),
+        (
+            "0",
+            (),
+            "",
+            ["actor_rollout_ref.actor.megatron.vanilla_mbridge=True"],
+            "actor.megatron.vanilla_mbridge=True, not False",
+        ),
+    ],
+)
+def test_a_run_that_would_not_exercise_its_feature_is_blocked(
+    world: World, levels: str, variants: tuple[str, ...], model: str, overrides: list[str], words: str
+) -> None:
+    given = [text.format(world.home) for text in overrides]
+    step = world.step("drift", world.request(levels, variants, model, overrides=given))
+    assert step.verdict == "Blocked" and words in step.reason, step.reason
+
+
+def test_a_revision_that_ignores_a_variable_blocks_only_the_level_that_needs_it(world: World) -> None:
+    context = world.context(world.request("0,3"))
+    script = context.script(context.planned[0])
+    script.write_text("\n".join(line for line in script.read_text().splitlines() if "USE_MEGATRON_FSDP" not in line) + "\n")
+    smoke, fsdp = (context.checked(one) for one in context.planned)
+    assert smoke.problems == [] and "always behaves like USE_MEGATRON_FSDP=False" in smoke.notes[0]
+    assert "does not read USE_MEGATRON_FSDP" in fsdp.problems[0]
+
+
+def test_a_revision_without_the_script_is_blocked(world: World) -> None:
+    context = world.context(world.request())
+    context.script(context.planned[0]).unlink()
+    assert "has no tests/special_e2e/run_ppo_trainer_megatron.sh" in world.step("drift", context=context).reason
+
+
+def test_the_resolved_config_is_kept_as_evidence(world: World) -> None:
+    step = world.step("drift", world.request("0,2"))
+    assert step.verdict == "Pass", step.reason
+    kept = sorted(file.name for file in (world.run_folder / "steps/drift/try-1").glob("*.config.json"))
+    assert kept == ["level-0-smoke.config.json", "level-2-dense-stress.config.json"]
+    assert any(
+        text.startswith("resolved: level-2-dense-stress: ") and "tensor_model_parallel_size=2" in text for text in step.texts
+    )

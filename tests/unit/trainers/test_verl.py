@@ -1,0 +1,80 @@
+"""verl as a trainer: what its config means for GPUs and adapters, and what its arguments mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mvp_helpers.base.errors import BadInput
+from mvp_helpers.trainers import trainer
+from mvp_helpers.trainers.trainer import Outputs
+
+VERL = trainer.load("verl")
+
+
+def config(gpus: Any = 8, rollout: int = 1, **sizes: Any) -> dict[str, Any]:
+    megatron = {f"{name}_parallel_size": value for name, value in sizes.items()}
+    return {
+        "trainer": {"n_gpus_per_node": gpus, "nnodes": 1},
+        "actor_rollout_ref": {"actor": {"megatron": megatron}, "rollout": {"tensor_model_parallel_size": rollout}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("sizes", "multiple"),
+    [
+        ({}, 1),
+        ({"tensor_model": 2, "pipeline_model": 2, "rollout": 2}, 4),
+        ({"expert_model": 2, "expert_tensor": 1}, 2),
+        ({"expert_model": 2, "tensor_model": 2}, 4),
+        ({"expert_model": 2, "expert_tensor": 2, "pipeline_model": 2}, 8),
+        ({"tensor_model": 2, "rollout": 4}, 4),
+        ({"tensor_model": 2, "context": 3}, 6),
+    ],
+)
+def test_gpus_must_be_a_multiple_of_what_the_parallel_sizes_need(sizes: dict[str, int], multiple: int) -> None:
+    assert not VERL.gpus(config(gpus=multiple, **sizes)).problem()
+    assert VERL.gpus(config(gpus=multiple + 1, **sizes)).problem() or multiple == 1
+
+
+def test_gpus_name_the_sizes_and_a_size_that_is_not_a_number_is_refused() -> None:
+    needed = VERL.gpus(config(gpus=3, tensor_model=2))
+    words = "3 GPUs are not a multiple of 2 (actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2)"
+    assert needed.problem() == words and needed.total == 3
+    for bad in ("two", 0, True):
+        with pytest.raises(BadInput, match="is not a number of GPUs"):
+            VERL.gpus(config(gpus=bad))
+
+
+def test_an_argument_is_a_key_and_a_value() -> None:
+    assert VERL.setting("++a.b=1=2") == ("a.b", "1=2") and VERL.setting("~a.b") == ("a.b", "")
+    with pytest.raises(BadInput, match="'nothing' is not key=value"):
+        VERL.setting("nothing")
+
+
+def test_adapters_are_trained_when_a_rank_is_set() -> None:
+    assert VERL.trains_adapters({"actor_rollout_ref": {"model": {"lora": {"rank": 4}}}})
+    assert VERL.trains_adapters({"actor_rollout_ref": {"model": {"lora_rank": 8}}})
+    assert not VERL.trains_adapters({"actor_rollout_ref": {"model": {"lora": {"rank": 0}, "lora_rank": 0}}})
+
+
+def test_ray_starts_as_the_config_says_with_the_path_of_the_launch() -> None:
+    own = {"ray_kwargs": {"ray_init": {"num_cpus": 8, "runtime_env": {"py_executable": None, "env_vars": {"A": "1"}}}}}
+    assert VERL.ray_init(own, "/x") == {"runtime_env": {"env_vars": {"PYTHONPATH": "/x", "A": "1"}}}
+    own["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"]["PYTHONPATH"] = "/own"  # type: ignore[index]
+    assert VERL.ray_init(own, "/x")["runtime_env"]["env_vars"]["PYTHONPATH"] == "/own"
+
+
+def test_a_training_writes_where_it_is_told() -> None:
+    outputs = Outputs(checkpoints=Path("/run/checkpoints"), scratch=Path("/run/out"))
+    assert VERL.output_arguments(outputs) == ["trainer.default_local_dir=/run/checkpoints", "hydra.run.dir=/run/out"]
+
+
+def test_a_trainer_is_found_by_name_or_file_and_a_mistake_is_named(tmp_path: Path) -> None:
+    assert trainer.names() == ["verl"]
+    for text, words in (("1/0\n", "ZeroDivisionError"), ("TRAINER = 1\n", "has no TRAINER")):
+        (tmp_path / "mine.py").write_text(text)
+        with pytest.raises(BadInput, match=words):
+            trainer.load(str(tmp_path / "mine.py"))
