@@ -167,7 +167,7 @@ def fill(template: Sequence[str], lists: Mapping[str, list[str]], texts: Mapping
                 return found[2].join(lists[found[1]])
             if not (text := texts[found[1]]):
                 raise BadInput(
-                    f"--{found[1]} is needed", hint=f"--{found[1]} verlai/verl:TAG: the exact tag, which the report then names"
+                    f"--{found[1]} is needed", hint=f"--{found[1]} REPOSITORY:TAG: the exact tag, which the report then names"
                 )
             return text
 
@@ -192,7 +192,7 @@ def argv(start: Elsewhere, env: Mapping[str, str]) -> list[str]:
     texts = {
         "image": request.image,
         "workdir": request.checkouts[found.wrapper.checkout],
-        "script": str(SCRIPTS / "60_e2e_verl.sh"),
+        "script": str(PROJECT / found.command.split()[0]),
         "log": _log_file(start),
     }
     lists["container"] = fill(templates.pyxis, lists, texts) if request.image else []
