@@ -28,14 +28,14 @@ READING_TOOLS = re.findall(
     "awk basename cat cut date dirname echo expr false grep head hostname id ls nproc printf readlink realpath sed seq sort tail"
     " test tr true uname uniq wc",
 )
-OWN_VARIABLES = {"BASH_ENV", "MVP_PREVIEW_CWD", "MVP_PREVIEW_SED", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
+OWN_VARIABLES = {"BASH_ENV", "LAUNCH_PREVIEW_CWD", "LAUNCH_PREVIEW_SED", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
 """Variables that belong to the preview, not to the recorded command."""
 
 # The count of the words, the words, the folder, then the environment up to an empty entry; one write, so that the two sides of a
 # pipe cannot mix. A program on stdin ("-") asks for the device, which is the only answer that a script gets.
 _RECORDER = """#!/bin/sh
 {{
-  printf '%s\\0' "$#" "$@" "$MVP_PREVIEW_CWD"
+  printf '%s\\0' "$#" "$@" "$LAUNCH_PREVIEW_CWD"
   /usr/bin/env -0
   printf '\\0'
 }} >"{record}.$$"
@@ -44,7 +44,7 @@ for last; do :; done
 [ "$last" != - ] || {{ while IFS= read -r _; do :; done; echo "{device}"; }}
 """
 _TOOL = """#!/bin/sh
-cd -- "$MVP_PREVIEW_CWD" || exit 1
+cd -- "$LAUNCH_PREVIEW_CWD" || exit 1
 exec {tool} "$@"
 """
 _FUNCTIONS = r"""
@@ -54,22 +54,22 @@ cd() {
   for to; do :; done
   [[ $to != - ]] || to=${OLDPWD-}
   to=$(realpath -e -- "$to") || return
-  OLDPWD=$PWD PWD=$to MVP_PREVIEW_CWD=$to
+  OLDPWD=$PWD PWD=$to LAUNCH_PREVIEW_CWD=$to
 }
 pwd() { printf '%s\n' "$PWD"; }
-pushd() { MVP_PREVIEW_DIRS+=("$PWD"); cd "$1"; }
-popd() { cd "${MVP_PREVIEW_DIRS[-1]}"; unset 'MVP_PREVIEW_DIRS[-1]'; }
+pushd() { LAUNCH_PREVIEW_DIRS+=("$PWD"); cd "$1"; }
+popd() { cd "${LAUNCH_PREVIEW_DIRS[-1]}"; unset 'LAUNCH_PREVIEW_DIRS[-1]'; }
 source() {
-  local MVP_PREVIEW_SOURCE=("$1") MVP_PREVIEW_TEXT
-  MVP_PREVIEW_TEXT=$(sed -E "$MVP_PREVIEW_SED" -- "$1") || return
+  local LAUNCH_PREVIEW_SOURCE=("$1") LAUNCH_PREVIEW_TEXT
+  LAUNCH_PREVIEW_TEXT=$(sed -E "$LAUNCH_PREVIEW_SED" -- "$1") || return
   shift
-  eval "$MVP_PREVIEW_TEXT"
+  eval "$LAUNCH_PREVIEW_TEXT"
 }
 .() { source "$@"; }
 """
 # File descriptor 9 leads to /dev/null. A comparison in [[ ]] or (( )) is not a redirection.
 _SED = r"""
-s/\bBASH_SOURCE\b/MVP_PREVIEW_SOURCE/g
+s/\bBASH_SOURCE\b/LAUNCH_PREVIEW_SOURCE/g
 s@&>{1,2} *"?/dev/null"?@>\&9 2>\&9@g
 s@([0-9]?)>{1,2} *"?/dev/null"?@\1>\&9@g
 /\[\[|\(\(/!{
@@ -116,7 +116,7 @@ def record(script: Path, cwd: Path, env: Mapping[str, str], arguments: Sequence[
     with tempfile.TemporaryDirectory(prefix="mvp-e2e-") as folder:
         record_file = Path(folder, "commands")
         start = _write_tools(Path(folder), record_file, device)
-        own = {"PATH": str(start.parent), "BASH_ENV": str(start), "MVP_PREVIEW_CWD": str(cwd), "MVP_PREVIEW_SED": _SED}
+        own = {"PATH": str(start.parent), "BASH_ENV": str(start), "LAUNCH_PREVIEW_CWD": str(cwd), "LAUNCH_PREVIEW_SED": _SED}
         restricted = [shutil.which("bash") or "/bin/bash", "-r", "-c", 'source "$0" "$@"', str(script), *arguments]
         try:
             run = subprocess.run(

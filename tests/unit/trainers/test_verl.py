@@ -73,7 +73,7 @@ def test_a_training_writes_where_it_is_told() -> None:
 
 
 def test_a_trainer_is_found_by_name_or_file_and_a_mistake_is_named(tmp_path: Path) -> None:
-    assert trainer.names() == ["verl"]
+    assert "verl" in trainer.names()
     for text, words in (("1/0\n", "ZeroDivisionError"), ("TRAINER = 1\n", "has no TRAINER")):
         (tmp_path / "mine.py").write_text(text)
         with pytest.raises(BadInput, match=words):
