@@ -124,11 +124,19 @@ def _logs(args: argparse.Namespace) -> int:
 
 
 def _stop(args: argparse.Namespace) -> int:
+    from ..base.errors import BadInput
     from ..cluster import ray_api
     from ..job import stop
 
+    if args.now and args.save_only:
+        raise BadInput("--now and --save-only exclude each other")
     jobs = [job(submission_id) for submission_id in dict.fromkeys(args.ids)]
-    for result in stop.stop([folder for _, folder in jobs], ray_api.of(jobs[0][0]), say):
+    folders, api = [folder for _, folder in jobs], ray_api.of(jobs[0][0])
+    if args.save_only:
+        for folder, saved in stop.save(folders, api, say):
+            print(folder.submission_id, saved.step, saved.path)
+        return 0
+    for result in stop.stop(folders, api, say, at_once=args.now):
         print(result.submission_id, result.state)
     return 0
 
@@ -137,7 +145,7 @@ def _stop_here(args: argparse.Namespace) -> int:
     from ..job import stop
 
     for submission_id in dict.fromkeys(args.ids):
-        stop.stop_here(job(submission_id)[1], args.host, say)
+        stop.stop_here(job(submission_id)[1], args.host, say, at_once=args.now)
     return 0
 
 
@@ -193,13 +201,16 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--since", metavar="WHEN", help="only what was logged since: 10m, 2h, or 2026-01-31T23:59 (UTC)")
     verb.set_defaults(action=_logs)
 
-    verb = verbs.add_parser("stop", help="stop jobs so that a checkpoint can finish; each one's id and state on stdout")
+    verb = verbs.add_parser("stop", help="have jobs save and end; each one's id and state on stdout")
     verb.add_argument("ids", nargs="+", metavar="ID", help="a submission_id")
+    verb.add_argument("--now", action="store_true", help="do not wait for a checkpoint: SIGTERM at once")
+    verb.add_argument("--save-only", action="store_true", help="a checkpoint now; the job goes on; id, step, path on stdout")
     verb.set_defaults(action=_stop)
 
     verb = verbs.add_parser("stop-here", help="stop jobs whose runner is on this host, without Ray")
     verb.add_argument("host", help="its name in the cluster file")
     verb.add_argument("ids", nargs="+", metavar="ID", help="a submission_id")
+    verb.add_argument("--now", action="store_true", help="do not wait for a checkpoint: SIGTERM at once")
     verb.set_defaults(action=_stop_here)
 
     verb = verbs.add_parser("end-leftovers", help="end what ended jobs have left running on this host")
