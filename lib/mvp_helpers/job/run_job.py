@@ -25,9 +25,9 @@ from ..base.mask import Mask
 from ..base.paths import JobFolder
 from ..base.times import now
 from ..cluster import ray_api
-from ..plan import plan
+from ..plan import deadline, plan
 from ..plan.plan import Plan
-from ..record import debug_bundle, job_folder, log_times, metrics
+from ..record import control, debug_bundle, job_folder, log_times, metrics
 from ..record.job_folder import Result
 from . import job_secrets, stopping
 
@@ -109,6 +109,7 @@ class Runner:
                 self.result.state, self.result.reason = "BLOCKED", self._precheck_reason(code)
                 return 3
         if not self.stopping.requested:
+            self._set_deadline()
             self.result.steps_total = self._steps_total()
             code = self._spawn(self.plan.argv)
         self._note_metrics()
@@ -213,6 +214,14 @@ class Runner:
     def _bundle(self, event: str) -> None:
         with contextlib.suppress(OSError):
             debug_bundle.take(self.folder, self.api, event)
+
+    def _set_deadline(self) -> None:
+        """Leave the deadline where the trainer looks for it; what is wrong with one goes into the log, not into the training."""
+        try:
+            if found := deadline.nearest(self.plan.save_by, os.environ):
+                control.set_deadline(self.folder, found)
+        except (BadInput, OSError) as error:
+            files.write_all(self.log.fileno(), f"MVP_WARNING: no deadline is kept: {error}\n".encode())
 
     def _precheck_reason(self, code: int) -> str:
         try:

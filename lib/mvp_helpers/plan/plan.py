@@ -16,7 +16,7 @@ from ..base.paths import JobFolder, SharedRoot
 from ..base.project import PROJECT
 from ..cluster.cluster_file import GPU_SELECTORS, Cluster
 from ..record import job_folder
-from . import checkpoints, inputs, overrides, snapshot, workloads
+from . import checkpoints, deadline, inputs, overrides, snapshot, workloads
 from . import reward as reward_function
 from .checkpoints import Resume
 from .jobspec import JobSpec, override_texts
@@ -88,6 +88,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     resume: Resume | None = None
     """The checkpoint that training goes on from; without it nothing is ever resumed."""
     stop_wait_s: int
+    save_by: float | None = None
+    """Unix time before which the trainer must have saved and ended."""
 
     @property
     def world_size(self) -> int:
@@ -232,6 +234,7 @@ def make(spec: JobSpec, cluster: Cluster, source: str, *, remember: bool = True)
         secrets=spec.secrets,
         resume=resume,
         stop_wait_s=spec.stop_wait_s or cluster.stop_wait_s,
+        save_by=deadline.save_by(spec.save_by, source),
     )
     if resume:
         _check_resume(made, resume, source)

@@ -627,8 +627,8 @@ def test_the_check_sees_through_a_symbol_without_source(patches: dict[str, Any])
 
 
 def test_a_patch_error_ends_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from verl_cpu import PatchError
     from mvp_verl.imports import after_import
+    from verl_cpu import PatchError
 
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "late_module.py").write_text("value = 1\n")
