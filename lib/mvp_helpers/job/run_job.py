@@ -113,7 +113,7 @@ class Runner:
             self.result.steps_total = self._steps_total()
             code = self._spawn(self.plan.argv)
         self._note_metrics()
-        if why_stopped := stopping.reason(self.folder, self.plan, self.stopping):
+        if why_stopped := stopping.reason(self.folder, self.plan, self.stopping, code):
             self.result.state, self.result.reason = "STOPPED", why_stopped
         elif code == 0:
             self.result.state = "SUCCEEDED"

@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 
 POLL_S = 0.2
 NEVER_STARTED_S = 3.0
-"""A job that Ray still has not started so long after it was told to stop will not train any more: its folder says STOPPED."""
+"""A job that Ray still has not started this long after the stop will not train any more: its folder says STOPPED."""
 MARGIN_S = plan.LAST_WORD_S + 20.0
 """Beyond the trainer's time: for the job runner, then for Ray."""
 LEAVE_S = 5.0
@@ -104,7 +104,7 @@ def _announce(folder: JobFolder, at_once: bool) -> str:
     given = _time_given(folder)
     trainer = None if at_once else _can_save(folder)
     if trainer is None:
-        return f"told to stop; its trainer has {given} s to finish a checkpoint"
+        return f"asked to stop; its trainer has {given} s to end"
     message = f"asked to finish its step, save and stop; it has {given} s (stop_wait_s), --now does not wait"
     needed = (trainer.step_s or 0) + (trainer.save_s or 0)
     if needed > given:
@@ -182,7 +182,7 @@ def _until_ended(folder: JobFolder, api: RayApi, asked_at: float) -> Result:
     while (waited := time.monotonic() - asked_at) < patience:
         result = job_folder.read(folder)
         status: str | None = "unknown"
-        with contextlib.suppress(MvpError):  # The folder may tell the end although Ray does not answer for a moment.
+        with contextlib.suppress(MvpError):  # The folder may show the end although Ray does not answer for a moment.
             status = (api.job(folder.submission_id) or {}).get("status")
         if result.ended and status != "RUNNING":
             return result
@@ -197,12 +197,12 @@ def _until_ended(folder: JobFolder, api: RayApi, asked_at: float) -> Result:
         if not result.ended:
             time.sleep(POLL_S)
     raise TimedOut(
-        f"job '{folder.submission_id}' has not ended {clock(waited)} after it was told to stop", hint="./scripts/50_status.sh"
+        f"job '{folder.submission_id}' has not ended {clock(waited)} after it was asked to stop", hint="./scripts/50_status.sh"
     )
 
 
 def stop_here(folder: JobFolder, host: str, say: Say, *, at_once: bool = False) -> None:
-    """Where Ray does not answer: tell the job runner directly, if it is on this host, and wait for its last word.
+    """Where Ray does not answer: ask the job runner directly, if it is on this host, and wait for the end of its job.
 
     Raises TimedOut: the job goes on longer than its trainer's time and ``MARGIN_S``.
     """
@@ -213,7 +213,7 @@ def stop_here(folder: JobFolder, host: str, say: Say, *, at_once: bool = False) 
     if not runners:
         return
     _write_request(folder, at_once)
-    say(f"{host}: the runner of job '{name}' is {_announce(folder, at_once)}")
+    say(f"{host}: job '{name}': {_announce(folder, at_once)}")
     for pid in runners:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
@@ -221,7 +221,7 @@ def stop_here(folder: JobFolder, host: str, say: Say, *, at_once: bool = False) 
     deadline = time.monotonic() + patience
     while not job_folder.read(folder).ended:
         if time.monotonic() > deadline:
-            raise TimedOut(f"{host}: job '{name}' has not ended {clock(patience)} after its runner was told to stop")
+            raise TimedOut(f"{host}: job '{name}' has not ended {clock(patience)} after its runner was asked to stop")
         time.sleep(POLL_S)
 
 

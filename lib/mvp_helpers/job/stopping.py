@@ -97,18 +97,21 @@ def describe_unsaved(unsaved: tuple[int, int] | None, verb: str) -> str:
     return f"{checkpoint}, {lost} step{'' if lost == 1 else 's'} {'is' if verb == 'are' and lost == 1 else verb} lost"
 
 
-def reason(folder: JobFolder, plan: Plan, stopping: Stopping) -> str:
-    """Why the job is STOPPED and what is saved; empty when it was not stopped.
+def reason(folder: JobFolder, plan: Plan, stopping: Stopping, code: int) -> str:
+    """Why the job is STOPPED and what is saved; empty when it was not stopped. ``code`` is the trainer's exit code.
 
     A trainer that was asked to save and reached its last step by itself was not stopped.
     """
     saved = control.saved(folder)
     if saved and saved.ends:
         return _reason_saved(saved, saved_step(folder, plan))
-    if not stopping.requested or (stopping.asked and stopping.signalled_at is None):
+    asked_only = stopping.asked and stopping.signalled_at is None
+    if not stopping.requested or (asked_only and code == 0):
         return ""
-    why = "told to stop: 52_stop, or the end of its node"
-    if stopping.asked and not _at_once(folder):
+    why = "stopped by 52_stop or by the end of its node"
+    if asked_only:
+        why += f"; the trainer ended with exit code {code} before it had saved"
+    elif stopping.asked and not _at_once(folder):
         why += f"; not saved within {stopping.wait_s:g} s (stop_wait_s)"
     lost = describe_unsaved(steps_unsaved(folder, plan), "are")
     return f"{why}; {lost}" if lost else why

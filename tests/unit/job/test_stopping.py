@@ -120,23 +120,22 @@ def test_a_job_folder_that_cannot_be_written_means_a_signal(folder: JobFolder, m
 def test_a_saved_stop_says_the_step(folder: JobFolder, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     whole(monkeypatch, folder, 19, 10)
     say_saved(folder, 19)
-    assert stopping.reason(folder, plan, Stopping(folder, WAIT_S)) == "stopped on request, saved at step 19"
+    assert stopping.reason(folder, plan, Stopping(folder, WAIT_S), 0) == "stopped on request, saved at step 19"
     say_saved(folder, 19, "deadline", "MVP_DEADLINE")
-    assert (
-        stopping.reason(folder, plan, Stopping(folder, WAIT_S)) == "stopped before its deadline (MVP_DEADLINE), saved at step 19"
-    )
+    why = stopping.reason(folder, plan, Stopping(folder, WAIT_S), 0)
+    assert why == "stopped before its deadline (MVP_DEADLINE), saved at step 19"
 
 
 def test_a_save_that_is_not_whole_is_not_called_saved(folder: JobFolder, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     whole(monkeypatch, folder, -19, 10)
     say_saved(folder, 19)
-    reason = stopping.reason(folder, plan, Stopping(folder, WAIT_S))
+    reason = stopping.reason(folder, plan, Stopping(folder, WAIT_S), 0)
     assert reason == "stopped on request; the checkpoint of step 19 is not whole: /c/global_step_19"
 
 
 def test_a_save_without_an_end_is_not_a_stop(folder: JobFolder, plan: Plan) -> None:
     say_saved(folder, 19, "save")
-    assert stopping.reason(folder, plan, Stopping(folder, WAIT_S)) == ""
+    assert stopping.reason(folder, plan, Stopping(folder, WAIT_S), 0) == ""
 
 
 def test_a_signalled_trainer_loses_steps_and_it_says_how_many(
@@ -148,14 +147,14 @@ def test_a_signalled_trainer_loses_steps_and_it_says_how_many(
     stop.request()
     stop.next_signal()
     lost = "the last checkpoint is step 10, 9 steps are lost"
-    assert stopping.reason(folder, plan, stop) == f"told to stop: 52_stop, or the end of its node; {lost}"
+    assert stopping.reason(folder, plan, stop, 143) == f"stopped by 52_stop or by the end of its node; {lost}"
     say_supported(folder)
     late = Stopping(folder, WAIT_S)
     late.request()
     late.next_signal()
     now[0] += WAIT_S + 1
     late.next_signal()
-    assert f"not saved within 60 s (stop_wait_s); {lost}" in stopping.reason(folder, plan, late)
+    assert f"not saved within 60 s (stop_wait_s); {lost}" in stopping.reason(folder, plan, late, 143)
 
 
 def test_a_trainer_that_was_asked_and_reached_its_own_end_was_not_stopped(folder: JobFolder, plan: Plan) -> None:
@@ -163,7 +162,16 @@ def test_a_trainer_that_was_asked_and_reached_its_own_end_was_not_stopped(folder
     stop = Stopping(folder, WAIT_S)
     stop.request()
     stop.next_signal()
-    assert stopping.reason(folder, plan, stop) == ""
+    assert stopping.reason(folder, plan, stop, 0) == ""
+
+
+def test_a_trainer_that_was_asked_and_failed_before_it_saved_says_so(folder: JobFolder, plan: Plan) -> None:
+    say_supported(folder)
+    stop = Stopping(folder, WAIT_S)
+    stop.request()
+    stop.next_signal()
+    why = "stopped by 52_stop or by the end of its node; the trainer ended with exit code 1 before it had saved"
+    assert stopping.reason(folder, plan, stop, 1) == f"{why}; there is no checkpoint, 0 steps are lost"
 
 
 def test_what_is_unsaved_is_counted_from_the_last_whole_checkpoint_or_what_was_resumed(
