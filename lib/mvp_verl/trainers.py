@@ -288,12 +288,12 @@ def _hook(hook: Hook, trainer: Any, job_folder: str) -> None:
     from mvp_helpers.base.paths import JobFolder
 
     watch = Watch(JobFolder(Path(job_folder)), type(trainer).__name__)
-    problem = hook.problem(type(trainer)) or _asynchronous(trainer)
-    if not problem:
-        try:
+    try:
+        problem = hook.problem(type(trainer)) or _asynchronous(trainer)
+        if not problem:
             hook.attach(trainer, watch)
-        except (AttributeError, KeyError) as error:
-            problem = f"{type(trainer).__name__} of verl {_verl_version()}: {error}"
+    except Exception as error:  # whatever is different in this verl, it is no reason not to train
+        problem = f"{type(trainer).__name__} of verl {_verl_version()}: {type(error).__name__}: {error}"
     if problem:
         watch.unsupported(problem)
 

@@ -66,6 +66,29 @@ def test_a_trainer_of_another_verl_trains_without_the_hook_and_the_job_folder_sa
     assert "PPOTrainer.fit of verl 0." in trainer.problem and "does not contain" in trainer.problem
 
 
+def bare_sft(config: Any) -> Any:
+    """An SFT trainer that has nothing but its config."""
+    trainer = trainer_class(SFT).__new__(trainer_class(SFT))
+    trainer.config = config
+    return trainer
+
+
+def test_a_trainer_that_lacks_an_attribute_trains_without_the_hook(folder: JobFolder) -> None:
+    from omegaconf import OmegaConf
+
+    _hook(SFT, bare_sft(OmegaConf.create({})), str(folder.path))
+    report = control.trainer(folder)
+    assert report and not report.supported and "AttributeError: 'SFTTrainer' object has no attribute 'ckpt_" in report.problem
+
+
+def test_checkpoints_that_are_written_in_the_background_cannot_be_waited_for(folder: JobFolder) -> None:
+    from omegaconf import OmegaConf
+
+    _hook(SFT, bare_sft(OmegaConf.create({"checkpoint": {"async_save": True}})), str(folder.path))
+    report = control.trainer(folder)
+    assert report and not report.supported and "written in the background (checkpoint.async_save)" in report.problem
+
+
 def test_a_module_without_the_trainer_is_left_alone(folder: JobFolder) -> None:
     _wrap(V1, str(folder.path), SimpleNamespace())  # type: ignore[arg-type]
     assert control.trainer(folder) is None
