@@ -19,7 +19,7 @@ from pathlib import Path
 LIB = Path(__file__).resolve().parents[1] / "lib"
 SCRIPT = """if True:
     import sys; from pathlib import Path
-    from mvp_helpers.base.paths import SharedRoot; from mvp_helpers.plan.snapshot import Source, snapshot
+    from mvp_helpers.base.paths import SharedRoot; from mvp_helpers.prepare.snapshot import Source, snapshot
     snapshot(Source(Path(sys.argv[1]) if sys.argv[1] else None), SharedRoot(Path(sys.argv[2])))"""
 
 

@@ -1,21 +1,27 @@
 #!/usr/bin/env bash
-# Stop jobs so that a checkpoint can finish. Prints the id and state of each job.
+# Stop jobs so that no step is lost: each finishes its step, saves a whole checkpoint and ends. Prints the id and state of each job.
 #
-# usage: ./scripts/52_stop.sh ID... [--cluster NAME|FILE] [--dry-run]
+# usage: ./scripts/52_stop.sh ID... [--now | --save-only] [--cluster NAME|FILE] [--dry-run]
 #
-# The trainer gets SIGTERM, then stop_wait_s seconds of the JobSpec or of the cluster file (default 60, fixed when the job is submitted),
-# then SIGKILL. The job becomes STOPPED, a debug bundle is taken, and processes of the job that are left on any host are ended. Other
-# jobs are not touched. A job that waits for resources is stopped too; a job that has ended stays as it is. Ctrl-C stops the waiting,
-# not the stop. When Ray does not answer because its head is gone, the job runners are reached on their own hosts.
+#   --now         do not wait for a checkpoint: SIGTERM at once, SIGKILL after stop_wait_s
+#   --save-only   write a checkpoint at the end of the step; the job continues. Prints id, step and path
 #
-# exit codes: 0 all jobs have ended, 1 a process cannot be ended, 2 unknown ID, 3 Ray does not answer and no runner was found, 4 a job
-# still runs
+# The trainer has stop_wait_s seconds of the JobSpec or of the cluster file (default 60, fixed when the job is submitted); then it gets
+# SIGTERM, and SIGKILL 5 s later. A trainer that cannot be asked to save (another version of verl, another program) gets SIGTERM at once
+# and SIGKILL after stop_wait_s; if that would lose steps, nothing is stopped without --now. The job becomes STOPPED, a debug bundle is
+# taken, and processes of the job that are left on any host are ended. Other jobs are not touched. A job that waits for resources is
+# stopped too; a job that has ended stays as it is. Ctrl-C stops the waiting, not the stop. When Ray does not answer because its head is
+# gone, the job runners are reached on their own hosts.
+#
+# exit codes: 0 all jobs have ended (--save-only: are saved), 1 a process cannot be ended, 2 unknown ID, 3 Ray does not answer and no
+# runner was found, 4 a job still runs
 #
 # examples:
 #   ./scripts/52_stop.sh ppo-20260131-101500-1a2b
 #   ./scripts/52_stop.sh "$first" "$second" --cluster dev
+#   ./scripts/52_stop.sh --save-only ppo-20260131-101500-1a2b
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-parse_options 'ID...' "$@"
+parse_options '--now --save-only ID...' "$@"
 load_cluster
 
 end_leftovers() { # <host>
@@ -23,16 +29,17 @@ end_leftovers() { # <host>
 }
 
 stop_here() { # <host>
-  run helper_on "$1" stop-here "$1" "${ARGS[@]}"
+  run helper_on "$1" stop-here "$1" "${OPTS[@]}" "${ARGS[@]}"
 }
 
 code=0
-run helper_on "$HEAD" stop "${ARGS[@]}" || code=$?
-if ((code == 3)); then
+run helper_on "$HEAD" stop "${OPTS[@]}" "${ARGS[@]}" || code=$?
+if ((code == 3)) && ! given --save-only; then
   say 'Ray does not answer: stopping the job runners on their own hosts'
   on_each stop_here "${HOSTS[@]}"
   code=0
-  run helper_on "$HEAD" stop "${ARGS[@]}" || code=$?
+  run helper_on "$HEAD" stop "${OPTS[@]}" "${ARGS[@]}" || code=$?
 fi
 ((code == 0)) || exit "$code"
+! given --save-only || exit 0
 on_each end_leftovers "${HOSTS[@]}"

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from mvp_verl.imports import after_import
+
 from .errors import PatchError
-from .imports import after_import
 
 POLL_SECONDS = 0.1
 

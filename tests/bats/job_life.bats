@@ -135,8 +135,8 @@ ask_ray_status() { # <id>
   run --separate-stderr 52_stop.sh ignorer dier
   assert_status 0
   assert_output $'ignorer STOPPED\ndier STOPPED'
-  assert_stderr_has 'ignorer: told to stop; its trainer has 5 s'
-  assert_stderr_has 'dier: told to stop; its trainer has 60 s'
+  assert_stderr_has 'ignorer: asked to stop; its trainer has 5 s'
+  assert_stderr_has 'dier: asked to stop; its trainer has 60 s'
   python -c 'import json, sys; assert json.load(open(sys.argv[1]))["exit_code"] == 137' "$JOBS/ignorer/result.json"
   wait_until_gone "${pids[@]}"
   [[ -z $(marked ignorer)$(marked dier) ]] || fail "left: $(marked ignorer) $(marked dier)"

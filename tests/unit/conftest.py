@@ -19,7 +19,7 @@ from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.cluster import cluster_file
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.diagnosis import signatures
-from mvp_helpers.plan import snapshot
+from mvp_helpers.prepare import snapshot
 from mvp_helpers.record import reconcile
 
 

@@ -134,6 +134,11 @@ class JobFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def control(self) -> Path:
+        """Requests to the trainer and its answers (see ``record/control.py``); made with the first of them."""
+        return self.path / "control"
+
+    @property
     def precheck(self) -> Path:
         """What the driver and one Ray process on each worker imported, written before training."""
         return self.path / "precheck.json"

@@ -17,9 +17,8 @@ from ..base.project import PROJECT
 from ..base.times import now
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import Node
-from ..plan import snapshot
 from ..plan.plan import Plan
-from ..prepare import manifest
+from ..prepare import manifest, snapshot
 
 
 def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -> dict[str, Any]:

@@ -24,11 +24,11 @@ from ..base.mask import Mask
 from ..base.paths import JobFolder
 from ..base.times import now
 from ..cluster import ray_api
-from ..plan import plan
+from ..plan import deadline, plan
 from ..plan.plan import Plan
-from ..record import debug_bundle, error_lines, job_folder, log_times, metrics
+from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics
 from ..record.job_folder import Result
-from . import job_secrets
+from . import job_secrets, stopping
 
 HAND_OVER_S = 10.0
 """How long a CLAIMED job folder is the submitter's before the runner takes it over (the submitter must have died)."""
@@ -48,7 +48,7 @@ class Runner:
         self.result: Result = self._take_over()
         self.api = ray_api.inherited(self.plan.address)
         self.child: subprocess.Popen[bytes] | None = None
-        self.stop_requested_at: float | None = None
+        self.stopping = stopping.Stopping(folder, self.plan.stop_wait_s)
         self.last_error_line = ""
         self.secrets = job_secrets.read(folder.secrets)
         self._mask = Mask(self.secrets.values())
@@ -102,15 +102,16 @@ class Runner:
             return 3
         if self.plan.imports:
             code = self._spawn([sys.executable, "-m", "mvp_helpers.job.precheck", str(self.folder.path)])
-            if self.stop_requested_at is None and code:
+            if not self.stopping.requested and code:
                 self.result.state, self.result.reason = "BLOCKED", self._precheck_reason(code)
                 return 3
-        if self.stop_requested_at is None:
+        if not self.stopping.requested:
+            self._set_deadline()
             self.result.steps_total = self._steps_total()
             code = self._spawn(self.plan.argv)
         self._note_metrics()
-        if self.stop_requested_at is not None:
-            self.result.state, self.result.reason = "STOPPED", "told to stop: 52_stop, or the end of its node"
+        if why_stopped := stopping.reason(self.folder, self.plan, self.stopping, code):
+            self.result.state, self.result.reason = "STOPPED", why_stopped
         elif code == 0:
             self.result.state = "SUCCEEDED"
         else:
@@ -167,14 +168,12 @@ class Runner:
                 self.last_error_line = error_lines.last(lines) or self.last_error_line
 
     def _on_stop(self, number: int, _frame: Any) -> None:
-        if self.stop_requested_at is None:
-            self.stop_requested_at = time.monotonic()
-            self._signal_child(signal.SIGTERM)
+        self.stopping.request()
 
     def _enforce_stop(self) -> None:
-        """A trainer that ignores SIGTERM is killed before Ray kills us, so that the last word can still be written."""
-        if self.stop_requested_at is not None and time.monotonic() - self.stop_requested_at > self.plan.stop_wait_s:
-            self._signal_child(signal.SIGKILL)
+        """Signal a trainer that must stop; it is killed before Ray kills us, so that the last word can still be written."""
+        if number := self.stopping.next_signal():
+            self._signal_child(number)
 
     def _signal_child(self, number: signal.Signals) -> None:
         if child := self.child:
@@ -204,6 +203,14 @@ class Runner:
     def _bundle(self, event: str) -> None:
         with contextlib.suppress(OSError):
             debug_bundle.take(self.folder, self.api, event)
+
+    def _set_deadline(self) -> None:
+        """Leave the deadline where the trainer looks for it; what is wrong with one goes into the log, not into the training."""
+        try:
+            if found := deadline.nearest(self.plan.save_by, os.environ):
+                control.set_deadline(self.folder, found)
+        except (BadInput, OSError) as error:
+            files.write_all(self.log.fileno(), f"MVP_WARNING: no deadline is kept: {error}\n".encode())
 
     def _precheck_reason(self, code: int) -> str:
         try:

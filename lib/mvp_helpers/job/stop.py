@@ -1,4 +1,7 @@
-"""Stops jobs so that a checkpoint can finish: trainers get SIGTERM and time, then SIGKILL. Afterwards nothing of them runs."""
+"""Stops jobs so that nothing is lost: trainers save and end; afterwards nothing of them runs. Asks for a checkpoint between.
+
+A trainer that cannot be asked to save gets SIGTERM and time, then SIGKILL; when it would lose steps, only with ``at_once``.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,43 @@ from ..base.paths import JobFolder
 from ..base.times import clock, now
 from ..cluster.ray_api import ENDED, RayApi
 from ..plan import environment, plan
-from ..record import debug_bundle, job_folder, reconcile
+from ..record import control, debug_bundle, job_folder, metrics, reconcile
+from ..record.control import Saved, Trainer
 from ..record.job_folder import Result
+from . import stopping
 
 Say = Callable[[str], None]
 
 POLL_S = 0.2
 NEVER_STARTED_S = 3.0
-"""A job that Ray still has not started so long after it was told to stop will not train any more: its folder says STOPPED."""
+"""A job that Ray still has not started this long after the stop will not train any more: its folder says STOPPED."""
 MARGIN_S = environment.LAST_WORD_S + 20.0
 """Beyond the trainer's time: for the job runner, then for Ray."""
 LEAVE_S = 5.0
 """How long processes get to go by themselves when their job has ended, and again after SIGTERM."""
 
 
-def stop(folders: Sequence[JobFolder], api: RayApi, say: Say) -> list[Result]:
-    """Stop all these jobs at once and return their results when every one of them has ended. One that had ended is left alone.
+class GoesOn(MvpError):
+    """A job was left running, because what was asked of it would cost steps or cannot be done (exit code 4)."""
+
+    exit_code = 4
+    label = "left running"
+
+
+def stop(folders: Sequence[JobFolder], api: RayApi, say: Say, *, at_once: bool = False) -> list[Result]:
+    """Stop all these jobs together and return their results when every one of them has ended. One that had ended is left alone.
+
+    With ``at_once`` the trainers get SIGTERM without being asked to save.
 
     Raises:
         Blocked: Ray does not answer, or does not have the job yet.
+        GoesOn: without ``at_once``, a trainer that cannot be asked to save has steps to lose; none of the jobs was stopped.
         TimedOut: a job goes on longer than its trainer's time and ``MARGIN_S``.
         KeyboardInterrupt: Ctrl-C, after saying that the stop goes on.
     """
-    results = {folder.submission_id: _request(folder, api, say) for folder in folders}
+    for folder in () if at_once else folders:
+        _refuse_loss(folder)
+    results = {folder.submission_id: _request(folder, api, say, at_once) for folder in folders}
     asked_at = time.monotonic()
     try:
         for folder in folders:
@@ -46,23 +63,113 @@ def stop(folders: Sequence[JobFolder], api: RayApi, say: Say) -> list[Result]:
                 ended = results[folder.submission_id] = _until_ended(folder, api, asked_at)
                 if not any(folder.debug.glob("*-stopped")):
                     debug_bundle.take(folder, api, "stopped")
-                say(f"{folder.submission_id}: {ended.state} after {clock(time.monotonic() - asked_at)}; {folder.path}")
+                after = f"{ended.state} after {clock(time.monotonic() - asked_at)}"
+                say(f"{folder.submission_id}: {after}" + (f", {ended.reason}" if ended.reason else "") + f"; {folder.path}")
     except KeyboardInterrupt:
         say("no longer waiting; the stop goes on: ./scripts/50_status.sh")
         raise
     return list(results.values())
 
 
-def _request(folder: JobFolder, api: RayApi, say: Say) -> Result:
+def _request(folder: JobFolder, api: RayApi, say: Say, at_once: bool) -> Result:
     name = folder.submission_id
     result = reconcile.settle(folder, job_folder.read(folder), api)
     if result.ended:
         say(f"{name}: has already ended, {result.state}" + (f" ({result.reason})" if result.reason else ""))
         return result
+    _write_request(folder, at_once)
     if api.stop_job(name) is None:
         raise Blocked(f"Ray has no job '{name}' yet ({result.reason or result.state})", hint=f"./scripts/52_stop.sh {name}")
-    say(f"{name}: told to stop; its trainer has {_time_given(folder)} s to finish a checkpoint")
+    say(f"{name}: {_announce(folder, at_once)}")
     return result
+
+
+def _write_request(folder: JobFolder, at_once: bool) -> None:
+    """Leave the request in the job folder, where the trainer and the job runner look for it. Raises Blocked."""
+    if not at_once and not _can_save(folder):
+        return
+    try:
+        control.ask_stop(folder, at_once=at_once)
+    except OSError as error:
+        raise Blocked(f"cannot write {folder.control}: {error.strerror}", hint="--now does not ask for a checkpoint") from None
+
+
+def _can_save(folder: JobFolder) -> Trainer | None:
+    trainer = control.trainer(folder)
+    return trainer if trainer and trainer.supported else None
+
+
+def _announce(folder: JobFolder, at_once: bool) -> str:
+    given = _time_given(folder)
+    trainer = None if at_once else _can_save(folder)
+    if trainer is None:
+        return f"asked to stop; its trainer has {given} s to end"
+    message = f"asked to finish its step, save and stop; it has {given} s (stop_wait_s), --now does not wait"
+    needed = (trainer.step_s or 0) + (trainer.save_s or 0)
+    if needed > given:
+        message += f"; a step and a save took {needed:.0f} s lately: what is not saved in time is lost"
+    return message
+
+
+def _refuse_loss(folder: JobFolder) -> None:
+    """Raises GoesOn when stopping this job costs steps, because its trainer cannot be asked to save."""
+    if job_folder.read(folder).state != "RUNNING" or _can_save(folder):
+        return
+    unsaved = stopping.steps_unsaved(folder, plan.read(folder))
+    if not unsaved or not unsaved[1]:
+        return
+    trainer = control.trainer(folder)
+    why = f" ({trainer.problem})" if trainer else ""
+    raise GoesOn(
+        f"job '{folder.submission_id}' cannot be asked to save{why}; {stopping.describe_unsaved(unsaved, 'will be')}",
+        hint=f"./scripts/52_stop.sh --now {folder.submission_id}, or wait for its next checkpoint",
+    )
+
+
+def save(folders: Sequence[JobFolder], api: RayApi, say: Say) -> list[tuple[JobFolder, Saved]]:
+    """Have each of these jobs write a checkpoint at the end of its step and go on; returns them when all are written.
+
+    Raises:
+        BadInput: a job has ended.
+        GoesOn: a trainer cannot be asked to save, or has not begun to train.
+        TimedOut: no checkpoint within ``stop_wait_s``; the request stays, and the job goes on.
+    """
+    for folder in folders:
+        _refuse_save(folder, api)
+    requests = [(folder, control.ask_save(folder)) for folder in folders]
+    for folder, _ in requests:
+        say(f"{folder.submission_id}: asked for a checkpoint at the end of its step")
+    return [(folder, _until_saved(folder, request)) for folder, request in requests]
+
+
+def _refuse_save(folder: JobFolder, api: RayApi) -> None:
+    name = folder.submission_id
+    result = reconcile.settle(folder, job_folder.read(folder), api)
+    if result.ended:
+        raise BadInput(f"job '{name}' has ended, {result.state}" + (f" ({result.reason})" if result.reason else ""))
+    trainer = control.trainer(folder)
+    if trainer and not trainer.supported:
+        raise GoesOn(f"job '{name}' cannot be asked to save: {trainer.problem}", hint="trainer.save_freq in trainer_overrides")
+    if not trainer:
+        trained = metrics.tail(folder.metrics)[0]
+        why = "its trainer does not look for requests" if trained else "its trainer has not begun to train"
+        raise GoesOn(f"job '{name}' cannot be asked to save: {why}", hint=f"./scripts/51_logs.sh {name}")
+
+
+def _until_saved(folder: JobFolder, request: control.Request) -> Saved:
+    name, patience = folder.submission_id, _time_given(folder)
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        result, saved = job_folder.read(folder), control.saved(folder)
+        if saved and (saved.request_id == request.id or saved.saved_at > request.requested_at):
+            return saved
+        if result.ended:
+            raise Failed(f"job '{name}' ended before it saved: {result.state}" + (f", {result.reason}" if result.reason else ""))
+        time.sleep(POLL_S)
+    raise TimedOut(
+        f"job '{name}' has not saved {patience} s after it was asked; it will at the end of its step",
+        hint=f"./scripts/51_logs.sh {name} -f",
+    )
 
 
 def _time_given(folder: JobFolder) -> int:
@@ -74,7 +181,7 @@ def _until_ended(folder: JobFolder, api: RayApi, asked_at: float) -> Result:
     while (waited := time.monotonic() - asked_at) < patience:
         result = job_folder.read(folder)
         status: str | None = "unknown"
-        with contextlib.suppress(MvpError):  # The folder may tell the end although Ray does not answer for a moment.
+        with contextlib.suppress(MvpError):  # The folder may show the end although Ray does not answer for a moment.
             status = (api.job(folder.submission_id) or {}).get("status")
         if result.ended and status != "RUNNING":
             return result
@@ -89,12 +196,12 @@ def _until_ended(folder: JobFolder, api: RayApi, asked_at: float) -> Result:
         if not result.ended:
             time.sleep(POLL_S)
     raise TimedOut(
-        f"job '{folder.submission_id}' has not ended {clock(waited)} after it was told to stop", hint="./scripts/50_status.sh"
+        f"job '{folder.submission_id}' has not ended {clock(waited)} after it was asked to stop", hint="./scripts/50_status.sh"
     )
 
 
-def stop_here(folder: JobFolder, host: str, say: Say) -> None:
-    """Where Ray does not answer: tell the job runner directly, if it is on this host, and wait for its last word.
+def stop_here(folder: JobFolder, host: str, say: Say, *, at_once: bool = False) -> None:
+    """Where Ray does not answer: ask the job runner directly, if it is on this host, and wait for the end of its job.
 
     Raises TimedOut: the job goes on longer than its trainer's time and ``MARGIN_S``.
     """
@@ -104,7 +211,8 @@ def stop_here(folder: JobFolder, host: str, say: Say) -> None:
     runners = [pid for pid in processes.holding(environment.JOB_FOLDER, str(folder.path)) if word in processes.command(pid)]
     if not runners:
         return
-    say(f"{host}: the runner of job '{name}' is told to stop; its trainer has {_time_given(folder)} s to finish a checkpoint")
+    _write_request(folder, at_once)
+    say(f"{host}: job '{name}': {_announce(folder, at_once)}")
     for pid in runners:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
@@ -112,7 +220,7 @@ def stop_here(folder: JobFolder, host: str, say: Say) -> None:
     deadline = time.monotonic() + patience
     while not job_folder.read(folder).ended:
         if time.monotonic() > deadline:
-            raise TimedOut(f"{host}: job '{name}' has not ended {clock(patience)} after its runner was told to stop")
+            raise TimedOut(f"{host}: job '{name}' has not ended {clock(patience)} after its runner was asked to stop")
         time.sleep(POLL_S)
 
 

@@ -25,8 +25,9 @@ from ..base.times import now
 from ..cluster import ray_api
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import RayApi
-from ..plan import feasibility, plan, planning, snapshot
+from ..plan import feasibility, plan, planning
 from ..plan.plan import Plan, Via
+from ..prepare import snapshot
 from ..record import debug_bundle, job_folder
 from ..record.job_folder import ID_HINT, Result
 from . import job_secrets, provenance, retention

@@ -92,6 +92,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "or from ${SHARED_ROOT}/user/secrets/NAME (mode 0600)."
         ),
     ] = []
+    save_by: (
+        Annotated[
+            int | float | str, Described(description="Save and end before this moment: UTC (2026-01-31T23:59) or Unix time.")
+        ]
+        | None
+    ) = None
 
 
 def load(data: bytes, source: str) -> JobSpec:

@@ -56,6 +56,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     resume: Resume | None = None
     """The checkpoint to resume; None: training starts at step 1, whatever the trainer finds."""
     stop_wait_s: int
+    save_by: float | None = None
+    """Unix time before which the trainer must have saved and ended."""
 
     @property
     def world_size(self) -> int:

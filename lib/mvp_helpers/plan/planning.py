@@ -7,7 +7,7 @@ accepted overrides (``hydra.Memory``).
 from __future__ import annotations
 
 from ..cluster.cluster_file import Cluster
-from . import checks, compose, jobspec, resolve, workloads
+from . import checks, compose, deadline, jobspec, resolve, workloads
 from .compose import Composed
 from .jobspec import JobSpec
 from .plan import Plan
@@ -63,6 +63,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         secrets=spec.secrets,
         resume=inputs.resume,
         stop_wait_s=spec.stop_wait_s or cluster.stop_wait_s,
+        save_by=deadline.save_by(spec.save_by, source),
     )
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from ..base.errors import BadInput
 from ..base.paths import JobFolder, SharedRoot
 from ..cluster.cluster_file import Cluster
+from ..prepare import snapshot
+from ..prepare.snapshot import Snapshot
 from ..record import job_folder
 from ..trainers import verl_checkpoints, verl_config
 from ..trainers.checkpoint import Resume
-from . import inputs, plan, reward, snapshot, workloads
+from . import inputs, plan, reward, workloads
 from .jobspec import JobSpec
 from .reward import RewardFunction
-from .snapshot import Snapshot
 from .workloads import DeviceSettings, Workload
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..base.errors import BadInput
 from ..base.times import seconds_of
 from ..job.two_versions import MODULE, evidence_file
-from ..plan import snapshot
+from ..prepare import snapshot
 from .evidence import Job, Judge, fail, judge, need
 from .verify import Report
 

@@ -55,7 +55,7 @@ def _take(loaded: Cluster, place: str | None, code_id: str | None, dry_run: bool
     from pathlib import Path
 
     from ..base import paths
-    from ..plan import snapshot
+    from ..prepare import snapshot
 
     code = loaded.code
     if place is None and code.source == "package":
@@ -71,7 +71,7 @@ def _list(loaded: Cluster) -> None:
     from pathlib import Path
 
     from ..base import paths
-    from ..plan import snapshot_store
+    from ..prepare import snapshot_store
 
     print(snapshot_store.table(snapshot_store.stored(paths.SharedRoot(Path(loaded.shared_root))), columns()))
 
@@ -80,7 +80,7 @@ def _prune(loaded: Cluster, dry_run: bool) -> None:
     from pathlib import Path
 
     from ..base import paths
-    from ..plan import snapshot_store
+    from ..prepare import snapshot_store
 
     removed = snapshot_store.prune(paths.SharedRoot(Path(loaded.shared_root)), say, dry_run=dry_run)
     for code_id in removed:

@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import click
 
+from ..base.errors import BadInput
 from . import job, say
 
 
 @click.command("stop")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-def stop(ids: tuple[str, ...]) -> None:
-    """Stop jobs so that a checkpoint can finish; print the id and state of each."""
+@click.option("--now", is_flag=True, help="Do not wait for a checkpoint: SIGTERM at once.")
+@click.option("--save-only", is_flag=True, help="Write a checkpoint; the job continues. Print id, step and path.")
+def stop(ids: tuple[str, ...], now: bool, save_only: bool) -> None:
+    """Let jobs save and end; print the id and state of each."""
     from ..cluster import ray_api
     from ..job import stop
 
+    if now and save_only:
+        raise BadInput("--now and --save-only exclude each other")
     jobs = [job(submission_id) for submission_id in dict.fromkeys(ids)]
-    for result in stop.stop([folder for _, folder in jobs], ray_api.of(jobs[0][0]), say):
+    folders, api = [folder for _, folder in jobs], ray_api.of(jobs[0][0])
+    if save_only:
+        for folder, saved in stop.save(folders, api, say):
+            print(folder.submission_id, saved.step, saved.path)
+        return
+    for result in stop.stop(folders, api, say, at_once=now):
         print(result.submission_id, result.state)
 
 
 @click.command("stop-here")
 @click.argument("host")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-def stop_here(host: str, ids: tuple[str, ...]) -> None:
+@click.option("--now", is_flag=True, help="Do not wait for a checkpoint: SIGTERM at once.")
+def stop_here(host: str, ids: tuple[str, ...], now: bool) -> None:
     """Stop the jobs whose runner is on this host, without Ray."""
     from ..job import stop
 
     for submission_id in dict.fromkeys(ids):
-        stop.stop_here(job(submission_id)[1], host, say)
+        stop.stop_here(job(submission_id)[1], host, say, at_once=now)
 
 
 @click.command("end-leftovers")

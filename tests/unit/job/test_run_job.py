@@ -18,7 +18,7 @@ from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.times import now
 from mvp_helpers.job import run_job
-from mvp_helpers.record import job_folder, metrics
+from mvp_helpers.record import control, job_folder, metrics
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
@@ -180,3 +180,58 @@ def test_a_line_still_being_written_waits_for_the_next_look(tmp_path: Path) -> N
     with path.open("a") as stream:
         stream.write('ta": {"loss": 1}}\nnot json\n')
     assert metrics.tail(path) == (2, {"loss": 1})
+
+
+def test_a_trainer_that_can_save_is_asked_and_ends_by_itself(tmp_path: Path) -> None:
+    """The trainer is a small program that answers as the hook in verl does; the checkpoints of its workload are not known."""
+    code = """
+import time
+from pathlib import Path
+from mvp_helpers.base.paths import JobFolder
+from mvp_helpers.record import control
+folder = JobFolder(Path.cwd())
+control.set_trainer(folder, control.Trainer(supported=True, trainer='T', host='w', pid=1, written_at='2026'))
+while not control.stop_request(folder):
+    time.sleep(0.05)
+control.set_saved(folder, control.Saved(step=19, path='/c', seconds=1, reason='stop', saved_at='2026'))
+"""
+    folder = job(tmp_path, python(code))
+    process = start(folder)
+    wait_for(lambda: control.trainer(folder), "the trainer")
+    process.send_signal(signal.SIGTERM)
+    process.wait(20)
+    result = job_folder.read(folder)
+    assert (result.state, result.reason, result.exit_code) == ("STOPPED", "stopped on request, saved at step 19", 0)
+
+
+def test_a_trainer_that_does_not_save_in_its_time_gets_sigterm(tmp_path: Path) -> None:
+    code = """
+import time
+from pathlib import Path
+from mvp_helpers.base.paths import JobFolder
+from mvp_helpers.record import control
+folder = JobFolder(Path.cwd())
+control.set_trainer(folder, control.Trainer(supported=True, trainer='T', host='w', pid=1, written_at='2026'))
+time.sleep(60)
+"""
+    folder = job(tmp_path, python(code), stop_wait_s=3)
+    process = start(folder)
+    wait_for(lambda: control.trainer(folder), "the trainer")
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.wait(20)
+    result = job_folder.read(folder)
+    assert time.monotonic() - began >= 3 and (result.state, result.exit_code) == ("STOPPED", 128 + signal.SIGTERM)
+    assert "not saved within 3 s (stop_wait_s)" in result.reason
+
+
+@pytest.mark.parametrize(("variable", "warned"), [("4102444800", False), ("tomorrow", True)])
+def test_a_deadline_is_left_for_the_trainer_and_a_wrong_one_is_said_in_the_log(
+    tmp_path: Path, variable: str, warned: bool
+) -> None:
+    folder = job(tmp_path, python("print('trained')"))
+    _, _, result = run(folder, MVP_DEADLINE=variable)
+    assert result.state == "SUCCEEDED" and "trained" in folder.driver_log.read_text()
+    found = control.deadline(folder)
+    assert (found is None) == warned and (warned or (found and found.at == 4102444800.0))
+    assert ("MVP_WARNING: no deadline is kept: MVP_DEADLINE: 'tomorrow'" in folder.driver_log.read_text()) == warned

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +21,8 @@ from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.times import now
 from mvp_helpers.job import stop
 from mvp_helpers.plan import environment, plan
-from mvp_helpers.record import job_folder
+from mvp_helpers.record import control, job_folder
+from mvp_helpers.record.control import Saved, Trainer
 from mvp_helpers.record.job_folder import Result
 
 STOP = "POST /api/jobs/a/stop"
@@ -77,7 +79,7 @@ def test_a_running_job_is_told_once_and_its_own_ending_is_kept(folder: JobFolder
     [result] = stop.stop([folder], ray.api(), said.append)
     assert (result.state, result.reason, result.exit_code) == ("STOPPED", "stopped on request", 0)
     assert ray.asked.count(STOP) == 1
-    assert said[0] == "a: told to stop; its trainer has 7 s to finish a checkpoint"
+    assert said[0] == "a: asked to stop; its trainer has 7 s to end"
     assert bundles(folder) == ["stopped"]
 
 
@@ -267,7 +269,7 @@ def test_without_ray_the_job_runner_is_told_and_its_last_word_awaited(
     said: list[str] = []
     stop.stop_here(folder, "worker-0", said.append)
     assert runner.wait(5) == 0 and trainer.poll() is None
-    assert said == ["worker-0: the runner of job 'a' is told to stop; its trainer has 7 s to finish a checkpoint"]
+    assert said == ["worker-0: job 'a': asked to stop; its trainer has 7 s to end"]
 
 
 def test_without_ray_a_host_without_the_runner_has_nothing_to_do(
@@ -290,3 +292,126 @@ def test_without_ray_a_runner_that_goes_on_is_said(
     started(folder, f"signal.signal(signal.SIGTERM, signal.SIG_IGN); 'run-job {folder.path}'")
     with pytest.raises(TimedOut, match="worker-0: job 'a' has not ended"):
         stop.stop_here(folder, "worker-0", lambda _: None)
+
+
+def train(folder: JobFolder, steps: int) -> None:
+    folder.metrics.write_text("".join(f'{{"step": {step}, "data": {{"loss": 1.0}}}}\n' for step in range(1, steps + 1)))
+
+
+def say_supported(folder: JobFolder, problem: str = "", step_s: float | None = None) -> None:
+    trainer = Trainer(
+        supported=not problem, trainer="SFTTrainer", problem=problem, host="w", pid=1, written_at=now(), step_s=step_s, save_s=1.0
+    )
+    control.set_trainer(folder, trainer)
+
+
+def be(folder: JobFolder, workload: str) -> None:
+    """Make the job one of that workload."""
+    folder.resolved.write_text(plan.to_yaml(msgspec.structs.replace(plan.read(folder), workload=workload)))
+
+
+def test_a_trainer_that_can_save_is_asked_in_the_job_folder(folder: JobFolder, ray: FakeRay) -> None:
+    say_supported(folder)
+    stops(ray, folder, "SUCCEEDED", state="STOPPED", reason="stopped on request, saved at step 19")
+    said: list[str] = []
+    stop.stop([folder], ray.api(), said.append)
+    request = control.stop_request(folder)
+    assert request and not request.now
+    assert said[0] == "a: asked to finish its step, save and stop; it has 7 s (stop_wait_s), --now does not wait"
+    assert ", stopped on request, saved at step 19; " in said[1]
+
+
+def test_a_step_that_takes_longer_than_the_time_there_is_is_announced(folder: JobFolder, ray: FakeRay) -> None:
+    say_supported(folder, step_s=300)
+    stops(ray, folder, "STOPPED", state="STOPPED")
+    said: list[str] = []
+    stop.stop([folder], ray.api(), said.append)
+    assert "a step and a save took 301 s lately: what is not saved in time is lost" in said[0]
+
+
+@pytest.mark.parametrize("problem", ["", "its fit is different"])
+def test_a_trainer_that_cannot_be_asked_and_has_steps_to_lose_goes_on(folder: JobFolder, ray: FakeRay, problem: str) -> None:
+    other = a_job(folder.path.parents[1], "b", "RUNNING")
+    be(folder, "sft")
+    train(folder, 9)
+    if problem:
+        say_supported(folder, problem)
+    with pytest.raises(stop.GoesOn) as error:
+        stop.stop([other, folder], ray.api(), lambda _: None)
+    why = f" ({problem})" if problem else ""
+    assert error.value.what == f"job 'a' cannot be asked to save{why}; there is no checkpoint, 9 steps will be lost"
+    assert "--now a" in error.value.hint and error.value.exit_code == 4
+    assert not [call for call in ray.asked if call.endswith("/stop")], "one of the jobs was stopped"
+
+
+def test_now_stops_it_and_asks_for_nothing_to_be_saved(folder: JobFolder, ray: FakeRay) -> None:
+    be(folder, "sft")
+    train(folder, 9)
+    say_supported(folder)
+    stops(ray, folder, "STOPPED", state="STOPPED")
+    said: list[str] = []
+    assert stop.stop([folder], ray.api(), said.append, at_once=True)[0].state == "STOPPED"
+    request = control.stop_request(folder)
+    assert request and request.now and "asked to stop; its trainer has 7 s to end" in said[0]
+
+
+def test_a_save_waits_for_its_own_checkpoint(folder: JobFolder, ray: FakeRay) -> None:
+    ray.has_job("a", "RUNNING")
+    say_supported(folder)
+    before = Saved(step=4, path="/c/4", seconds=1, reason="save", request_id="earlier", saved_at="2020-01-01T00:00:00Z")
+    control.set_saved(folder, before)
+
+    def answer() -> None:
+        request = None
+        for _ in range(500):
+            if request := control.save_request(folder):
+                break
+            time.sleep(0.01)
+        assert request, "nothing was asked"
+        time.sleep(0.2)
+        control.set_saved(folder, msgspec.structs.replace(before, step=9, path="/c/9", request_id=request.id))
+
+    trainer = threading.Thread(target=answer)
+    trainer.start()
+    [(which, saved)] = stop.save([folder], ray.api(), lambda _: None)
+    trainer.join()
+    assert (which, saved.step, saved.path) == (folder, 9, "/c/9")
+
+
+@pytest.mark.parametrize(
+    ("trained", "problem", "why"),
+    [
+        (0, "", "has not begun to train"),
+        (3, "", "does not look for requests"),
+        (3, "its fit is different", "its fit"),
+    ],
+)
+def test_a_save_that_nobody_would_write_is_refused(folder: JobFolder, ray: FakeRay, trained: int, problem: str, why: str) -> None:
+    ray.has_job("a", "RUNNING")
+    train(folder, trained)
+    if problem:
+        say_supported(folder, problem)
+    with pytest.raises(stop.GoesOn, match=f"cannot be asked to save: .*{why}"):
+        stop.save([folder], ray.api(), lambda _: None)
+    assert control.save_request(folder) is None
+
+
+def test_a_save_of_a_job_that_has_ended_is_bad_input(folder: JobFolder, ray: FakeRay) -> None:
+    set_state(folder, state="SUCCEEDED")
+    with pytest.raises(BadInput, match="job 'a' has ended, SUCCEEDED"):
+        stop.save([folder], ray.api(), lambda _: None)
+
+
+def test_a_save_that_does_not_come_times_out_and_a_job_that_ends_instead_fails(
+    folder: JobFolder, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray.has_job("a", "RUNNING")
+    say_supported(folder)
+    monkeypatch.setattr(stop, "_time_given", lambda _: 0.1)
+    with pytest.raises(TimedOut, match=r"has not saved 0\.1 s after it was asked; it will at the end of its step"):
+        stop.save([folder], ray.api(), lambda _: None)
+    monkeypatch.setattr(stop, "_refuse_save", lambda *_: None)
+    set_state(folder, state="FAILED", reason="the trainer ended with exit code 1")
+    monkeypatch.setattr(stop, "_time_given", lambda _: 5)
+    with pytest.raises(Failed, match="ended before it saved: FAILED, the trainer ended with exit code 1"):
+        stop.save([folder], ray.api(), lambda _: None)

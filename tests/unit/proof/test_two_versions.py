@@ -15,7 +15,8 @@ from mvp_helpers.base import files
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.job.two_versions import MODULE
-from mvp_helpers.plan import plan, snapshot
+from mvp_helpers.plan import plan
+from mvp_helpers.prepare import snapshot
 from mvp_helpers.proof import two_versions
 from mvp_helpers.proof.evidence import Job
 from mvp_helpers.record import job_folder

@@ -624,8 +624,8 @@ def test_the_check_sees_through_a_symbol_without_source(patches: dict[str, Any])
 
 
 def test_a_patch_error_ends_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mvp_verl.imports import after_import
     from verl_cpu import PatchError
-    from verl_cpu.imports import after_import
 
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "late_module.py").write_text("value = 1\n")
@@ -644,7 +644,7 @@ def test_a_patch_error_ends_the_import(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_after_import_leaves_the_module_as_if_nobody_stood_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from verl_cpu.imports import after_import
+    from mvp_verl.imports import after_import
 
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "plain_module.py").write_text("def f():\n    return 1\n")

@@ -14,8 +14,8 @@ import pytest
 from mvp_helpers.base import git
 from mvp_helpers.base.errors import BadInput, Blocked
 from mvp_helpers.base.paths import SharedRoot
-from mvp_helpers.plan import snapshot
-from mvp_helpers.plan.snapshot import Snapshot, Source, check, damage, load
+from mvp_helpers.prepare import snapshot
+from mvp_helpers.prepare.snapshot import Snapshot, Source, check, damage, load
 
 LONG_AGO = time.time() - 3600
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mvp_helpers.base.paths import SharedRoot
-from mvp_helpers.plan import snapshot, snapshot_store
+from mvp_helpers.prepare import snapshot, snapshot_store
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result, State
 

@@ -1,0 +1,13 @@
+"""The module that verl imports: arms the hooks in processes of a job of the toolkit, and only there.
+
+Its import does next to nothing: verl imports it in every process, and only the process that constructs a trainer uses it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import trainers
+
+if job_folder := os.environ.get("MVP_JOB_FOLDER"):
+    trainers.arm(job_folder)

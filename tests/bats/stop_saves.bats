@@ -1,0 +1,131 @@
+#!/usr/bin/env bats
+# A stop costs no step: verl's own trainers save the step they are in and end; a save without a stop; a trainer that cannot be asked.
+
+load helpers
+
+setup_file() {
+  make_job_cluster stopsaves 84 840
+  01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
+}
+
+teardown_file() {
+  end_cluster
+}
+
+submit() { # <workload> <id> <more YAML> [<line of trainer_overrides>...]: a job that would train for a long time
+  sed -e 's/total_epochs: 1$/total_epochs: 50/' -e '/total_training_steps/d' "$PROJECT/templates/$1.yaml" >"$FOLDER/specs/$2.yaml"
+  (($# < 4)) || printf '  %s\n' "${@:4}" >>"$FOLDER/specs/$2.yaml"
+  printf 'submission_id: %s\n%s\n' "$2" "$3" >>"$FOLDER/specs/$2.yaml"
+  43_submit_jobspec.sh "$FOLDER/specs/$2.yaml"
+}
+
+steps() { # <id>: the steps it has trained, as its metrics have them
+  python - "$JOBS/$1/metrics.jsonl" <<'PY'
+import json, sys
+rows = map(json.loads, open(sys.argv[1]))
+print(*(row["step"] for row in rows if any(key.startswith(("train/", "training/")) for key in row["data"])))
+PY
+}
+
+has_trained() { # <id> <step>
+  [[ " $(steps "$1") " == *" $2 "* ]]
+}
+
+of_result() { # <id> <field>
+  python -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$JOBS/$1/result.json" "$2"
+}
+
+last_whole() { # <id> <workload>: the step of the newest whole checkpoint
+  PYTHONPATH=$PROJECT/lib python - "$FOLDER/private" "$1" "$2" <<'PY'
+import sys
+from pathlib import Path
+from mvp_helpers.base.paths import SharedRoot
+from mvp_helpers.plan import checkpoints, workloads
+print(checkpoints.last_whole(SharedRoot(Path(sys.argv[1])).job(sys.argv[2]), workloads.load(sys.argv[3]).checkpoint).step)
+PY
+}
+
+stopped_and_saved() { # <id> <workload>: no step that it trained is lost; sets STEP
+  assert_status 0
+  assert_output "$1 STOPPED"
+  STEP=$(of_result "$1" steps_done)
+  assert_stderr_has "stopped on request, saved at step $STEP"
+  [[ $(of_result "$1" exit_code) == 0 ]] || fail "the trainer did not end by itself: $(<"$JOBS/$1/result.json")"
+  [[ $(last_whole "$1" "$2") == "$STEP" ]] || fail "step $STEP is not whole: $(ls "$JOBS/$1/checkpoints")"
+  [[ $(steps "$1") == "$(seq -s ' ' "$STEP")" ]] || fail "steps: $(steps "$1")"
+}
+
+resumed() { # <workload> <id> <step>: two more steps after that one, and nothing else
+  submit "$1" "again-$2" "resume_from: $2" "trainer.total_training_steps: $(($3 + 2))" >/dev/null
+  wait_for 400 "the end of again-$2" grep -q '"state": "SUCCEEDED"' "$JOBS/again-$2/result.json"
+  [[ $(steps "again-$2") == "$(($3 + 1)) $(($3 + 2))" ]] || fail "it trained $(steps "again-$2")"
+}
+
+@test "PPO: a save on request goes on, a stop saves the step it comes in, and a resume continues with the next" {
+  submit ppo ppo ''
+  wait_for 400 'its first step' has_trained ppo 1
+  run --separate-stderr 52_stop.sh --save-only ppo
+  assert_status 0
+  assert_output "ppo * $JOBS/ppo/checkpoints/global_step_*"
+  [[ $(last_whole ppo ppo) == "$(cut -d' ' -f2 <<<"$output")" && $(state_of ppo) == RUNNING ]] || fail 'not saved, or ended'
+  wait_for 100 'three more steps' has_trained ppo $(($(last_whole ppo ppo) + 3))
+  run --separate-stderr 52_stop.sh ppo
+  stopped_and_saved ppo ppo
+  run --separate-stderr 55_explain.sh ppo
+  [[ $output == *"stopped on request, saved at step $STEP"* ]] || fail '55 does not say it'
+  run --separate-stderr 54_verify.sh ppo
+  [[ $output == *"stopped on request, saved at step $STEP"* ]] || fail '54 does not say it'
+  run --separate-stderr 50_status.sh
+  [[ $output == *"stopped on request"* ]] || fail '50 does not say it'
+  resumed ppo ppo "$STEP"
+}
+
+@test "SFT: a stop saves the step it comes in, and a resume continues with the next" {
+  submit sft sft ''
+  wait_for 400 'twelve steps' has_trained sft 12
+  run --separate-stderr 52_stop.sh sft
+  stopped_and_saved sft sft
+  resumed sft sft "$STEP"
+}
+
+@test "GRPO: saves and ends before a deadline" {
+  submit grpo grpo ''
+  wait_for 400 'two steps' has_trained grpo 2
+  deadline=$(python -c 'import time; print(time.time() + 140)')
+  printf '{"at": %s, "source": "the test"}' "$deadline" >"$JOBS/grpo/control/deadline.json"
+  wait_for 200 'its end' grep -q '"state": "STOPPED"' "$JOBS/grpo/result.json"
+  python -c 'import sys, time; sys.exit(time.time() > float(sys.argv[1]))' "$deadline" || fail 'too late'
+  STEP=$(of_result grpo steps_done)
+  [[ $(of_result grpo reason) == "stopped before its deadline (the test), saved at step $STEP" ]] || fail "$(of_result grpo reason)"
+  [[ $(last_whole grpo grpo) == "$STEP" ]] || fail "$(ls "$JOBS/grpo/checkpoints")"
+}
+
+@test "the trainer before V1 saves and ends, too" {
+  submit grpo older '' 'trainer.use_v1: false'
+  wait_for 400 'two steps' has_trained older 2
+  run --separate-stderr 52_stop.sh older
+  stopped_and_saved older grpo
+}
+
+@test "a verl whose trainer is different cannot be asked: it says what a stop costs, goes on, and --now stops it" {
+  mkdir "$FOLDER/other" && cp -r "$(python -c 'import importlib.util as u; print(u.find_spec("verl").submodule_search_locations[0])')" "$FOLDER/other/verl"
+  sed -i 's/is_last_step = global_step >= self.total_training_steps/is_last_step = self.total_training_steps <= global_step/' \
+    "$FOLDER/other/verl/trainer/sft_trainer_ray.py"
+  CODE_ID=other 31_snapshot_verl_code.sh --source "$FOLDER/other"
+  sed -i 's|^code_path: .*|code_path: common/code/verl/other|' "$FOLDER/specs/sft.yaml"
+  sed 's/^submission_id: .*/submission_id: other/' "$FOLDER/specs/sft.yaml" >"$FOLDER/specs/other.yaml"
+  43_submit_jobspec.sh "$FOLDER/specs/other.yaml"
+  wait_for 400 'twelve steps' has_trained other 12
+  run --separate-stderr 52_stop.sh --save-only other
+  assert_status 4
+  assert_stderr_has "cannot be asked to save: verl.trainer.sft_trainer_ray.SFTTrainer.fit of verl 0."
+  run --separate-stderr 52_stop.sh other
+  assert_status 4
+  [[ $stderr =~ 'the last checkpoint is step '[0-9]*0', '[0-9]+' step'.*' will be lost' ]] || fail 'it does not say what it costs'
+  assert_stderr_has './scripts/52_stop.sh --now other'
+  [[ $(state_of other) == RUNNING ]] || fail 'it was stopped'
+  run --separate-stderr 52_stop.sh --now other
+  assert_status 0
+  assert_output 'other STOPPED'
+  [[ $(of_result other reason) == *'the last checkpoint is step '*' lost' ]] || fail "$(of_result other reason)"
+}
