@@ -88,7 +88,7 @@ YAML
 }
 
 @test "an SFT driver needs no GPU where its workers hold GPUs, one on each node" {
-  driver_without_gpu mvp_helpers.job.sft_driver no-gpu
+  driver_without_gpu mvp_verl.sft_driver no-gpu
   assert_status 0
   grep -q 'own tensors on cpu, workers on cuda$' "$JOBS/no-gpu/logs/driver.log" || fail 'not the devices asked for'
   python - "$JOBS"/no-gpu/debug/*-succeeded <<'PY'

@@ -144,6 +144,11 @@ class JobFolder:
         return self.path / "precheck.json"
 
     @property
+    def imports(self) -> Path:
+        """One record for each process that imported the trainer's code (see ``mvp_verl/import_record.py``)."""
+        return self.path / "imports"
+
+    @property
     def result(self) -> Path:
         return self.path / "result.json"
 

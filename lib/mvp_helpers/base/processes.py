@@ -14,6 +14,8 @@ from pathlib import Path
 
 PROC = Path("/proc")
 PR_SET_PDEATHSIG = 1
+RUNNER_PID = "MVP_RUNNER_PID"
+"""Names the job runner in the environment of the trainer that it starts: the job's driver is the child of that process."""
 LISTENING = "0A"
 """State of a listening socket in /proc/net/tcp."""
 

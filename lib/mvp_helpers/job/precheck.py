@@ -1,4 +1,7 @@
-"""Prove, before training, which code a job imports: in the driver and in one real Ray process on every worker.
+"""Check what must be right before a trainer starts: its code is in the snapshot, it has steps to train, its reward works.
+
+Where the processes of the job record their own imports (``import_proof.py``) nothing is imported here. Other code is imported in
+this process and in a Ray process on every worker.
 
 ``python3 -m mvp_helpers.job.precheck <job folder>`` is a process of its own on the driver's host, so that the job runner never
 imports Ray, torch or verl. It writes ``precheck.json`` and exits with 0 when everything is proven, else with 3.
@@ -7,6 +10,7 @@ imports Ray, torch or verl. It writes ``precheck.json`` and exits with 0 when ev
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import logging
 import os
 import socket
@@ -23,7 +27,7 @@ from ..base.paths import JobFolder, SharedRoot
 from ..plan import plan, reward_trial
 from ..plan.plan import Plan
 from ..plan.reward_trial import Trial
-from . import job_secrets
+from . import import_proof, job_secrets
 
 RAY_TASK_TIMEOUT_S = 180
 
@@ -89,24 +93,45 @@ def look_on_workers(
 def main(folder: JobFolder) -> int:
     """Check the job, print the outcome, write ``precheck.json``; return the exit code."""
     the_plan = plan.read(folder)
-    address = os.environ.get("RAY_ADDRESS")
-    workers = look_on_workers(the_plan, address, look, the_plan.imports) if address else []
-    driver = look(the_plan.imports)
+    report = _locate(the_plan) if import_proof.by_the_trainer(the_plan) else _import_everywhere(the_plan)
     steps = the_plan.steps_total()
-    messages = [*_import_problems(the_plan, address, driver, workers), *_data_problems(the_plan, steps)]
-    for name in the_plan.imports:
-        print(f"MVP_PRECHECK_{name.upper().replace('.', '_')}_FILE={driver['modules'].get(name, 'not importable')}")
-    print(f"MVP_PRECHECK_MARKER={driver['marker']}", flush=True)
-    trial = _try_reward(the_plan) if the_plan.reward and not driver["errors"] else None
+    messages = [*report["problems"], *_data_problems(the_plan, steps)]
+    importable = report["driver"] is None or not report["driver"]["errors"]
+    trial = _try_reward(the_plan) if the_plan.reward and importable else None
     if the_plan.reward and trial and trial.problem:
         messages.append(f"reward function {the_plan.reward.name}: {trial.at}: {trial.problem}")
-    report = {"ok": not messages, "problems": messages, "driver": driver, "ray_workers": workers, "steps_total": steps}
+    report |= {"ok": not messages, "problems": messages, "steps_total": steps}
     report["reward"] = trial and msgspec.to_builtins(trial)
     # The message of a failed import may quote values of its environment.
     files.write_json(folder.precheck, job_secrets.mask(folder).value(report))
     for problem in messages:
         print(f"MVP_PRECHECK_PROBLEM={problem}", flush=True)
     return 3 if messages else 0
+
+
+def _locate(the_plan: Plan) -> dict[str, Any]:
+    """Return where the driver will find its modules, without an import: the processes of the job prove their own imports."""
+    messages = [] if os.environ.get("RAY_ADDRESS") else ["RAY_ADDRESS is not set: this process is not part of a Ray job"]
+    root = Path(os.path.realpath(the_plan.code_path or "/"))
+    for name in the_plan.imports:
+        spec = importlib.util.find_spec(name)
+        origin = os.path.realpath(spec.origin) if spec and spec.origin else None
+        if origin is None:
+            messages.append(f"driver: cannot import {name}: it is not on the PYTHONPATH")
+        elif not Path(origin).is_relative_to(root):
+            messages.append(f"driver: {name} comes from {origin}, not from code_path {root}")
+    return {"problems": messages, "driver": None, "ray_workers": []}
+
+
+def _import_everywhere(the_plan: Plan) -> dict[str, Any]:
+    """Return what the driver and a Ray process on every worker import, for code that does not record it itself."""
+    address = os.environ.get("RAY_ADDRESS")
+    workers = look_on_workers(the_plan, address, look, the_plan.imports) if address else []
+    driver = look(the_plan.imports)
+    for name in the_plan.imports:
+        print(f"MVP_PRECHECK_{name.upper().replace('.', '_')}_FILE={driver['modules'].get(name, 'not importable')}")
+    print(f"MVP_PRECHECK_MARKER={driver['marker']}", flush=True)
+    return {"problems": _import_problems(the_plan, address, driver, workers), "driver": driver, "ray_workers": workers}
 
 
 def _import_problems(the_plan: Plan, address: str | None, driver: dict[str, Any], workers: list[dict[str, Any]]) -> list[str]:

@@ -28,7 +28,7 @@ from ..plan import deadline, plan
 from ..plan.plan import Plan
 from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics
 from ..record.job_folder import Result
-from . import job_secrets, stopping
+from . import import_proof, job_secrets, stopping
 
 HAND_OVER_S = 10.0
 """How long a CLAIMED job folder is the submitter's before the runner takes it over (the submitter must have died)."""
@@ -37,6 +37,8 @@ PIPE_BYTES = 1 << 20
 """How much a trainer can print before it waits for us; the most that Linux grants to anybody."""
 PIECE_BYTES = 1 << 16
 """Read at once: memory of this size is used again; larger pieces get new pages each time, at three times the cost of copying."""
+RECORDS_VISIBLE_S = 60.0
+"""How long a record of another host may take to appear on a network file system."""
 
 
 class Runner:
@@ -50,6 +52,9 @@ class Runner:
         self.child: subprocess.Popen[bytes] | None = None
         self.stopping = stopping.Stopping(folder, self.plan.stop_wait_s)
         self.last_error_line = ""
+        self._records_imports = import_proof.by_the_trainer(self.plan)
+        self._imports_proven = False
+        self._trains_since: float | None = None
         self.secrets = job_secrets.read(folder.secrets)
         self._mask = Mask(self.secrets.values())
 
@@ -110,6 +115,9 @@ class Runner:
             self.result.steps_total = self._steps_total()
             code = self._spawn(self.plan.argv)
         self._note_metrics()
+        if self._records_imports and (wrong := self._write_imports(import_proof.records(self.folder))):
+            self.result.state, self.result.reason = "BLOCKED", "; ".join(wrong)
+            return 3
         if why_stopped := stopping.reason(self.folder, self.plan, self.stopping, code):
             self.result.state, self.result.reason = "STOPPED", why_stopped
         elif code == 0:
@@ -126,7 +134,7 @@ class Runner:
             self.child = subprocess.Popen(
                 argv,
                 cwd=self.folder.path,
-                env=os.environ | self.secrets,
+                env=os.environ | self.secrets | {processes.RUNNER_PID: str(os.getpid())},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -146,6 +154,7 @@ class Runner:
         pump.start()
         while self.child.poll() is None:
             self._note_metrics()
+            self._check_imports()
             self._enforce_stop()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.child.wait(POLL_S)
@@ -217,6 +226,28 @@ class Runner:
             return str("; ".join(json.loads(self.folder.precheck.read_bytes())["problems"])) or f"precheck exit code {code}"
         except (OSError, ValueError):
             return f"the precheck ended with exit code {code}: {self.last_error_line or 'see logs/driver.log'}"
+
+    def _check_imports(self) -> None:
+        """Once training has begun: end a trainer whose processes did not prove what they imported."""
+        if not self._records_imports or self._imports_proven or not self.result.steps_done:
+            return
+        self._trains_since = self._trains_since or time.monotonic()
+        rows = import_proof.records(self.folder)
+        if import_proof.missing(rows, self.plan) and time.monotonic() - self._trains_since < RECORDS_VISIBLE_S:
+            return
+        self._imports_proven = True
+        if self._write_imports(rows):
+            self._signal_child(signal.SIGKILL)
+
+    def _write_imports(self, rows: list[dict[str, Any]]) -> list[str]:
+        """Complete ``precheck.json`` with what the job's processes recorded; returns what is wrong with it."""
+        wrong = import_proof.problems(rows)
+        if self.result.steps_done and not wrong:
+            wrong = import_proof.missing(rows, self.plan)
+        with contextlib.suppress(OSError, ValueError):
+            report = json.loads(self.folder.precheck.read_bytes()) | import_proof.report(rows, wrong)
+            files.write_json(self.folder.precheck, self._mask.value(report))
+        return wrong
 
     def _steps_total(self) -> int | None:
         try:

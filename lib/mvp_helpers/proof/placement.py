@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..job import import_proof
 from ..plan.plan import VIAS
 from .evidence import Job, Skip, fail, inside, need, short
 
@@ -92,7 +93,7 @@ def trained_on_this_cluster(job: Job, _: Sequence[Job]) -> str:
 
 
 def code_from_code_path(job: Job, _: Sequence[Job]) -> str:
-    """The driver and a Ray worker on every worker imported the snapshot's modules, and the driver log says so."""
+    """The driver and the Ray workers imported the snapshot's modules, and the driver log says so."""
     if not job.trains:
         raise Skip(f"workload '{job.plan.workload}' imports nothing from a snapshot")
     root, code_id, seen = Path(str(job.plan.code_path)), job.plan.code_id, job.precheck
@@ -106,6 +107,11 @@ def code_from_code_path(job: Job, _: Sequence[Job]) -> str:
             need(bool(file) and inside(Path(str(file)), root), f"precheck.json: {where}: {module} from {file}, not from {root}")
         need(process["marker"] == code_id, f"precheck.json: {where}: marker {process['marker']}, but code_id is {code_id}")
     looked, workers = ({str(row["node_id"]) for row in rows} for rows in (seen["ray_workers"], job.hosts("worker")))
+    if import_proof.by_the_trainer(job.plan):
+        # The processes that train recorded their own imports: as many as there are, on the nodes where they are.
+        lacking = import_proof.missing([*seen["ray_workers"], seen["driver"]], job.plan)
+        need(not lacking, f"precheck.json: {'; '.join(lacking)}")
+        workers &= {str(row["node_id"]) for row in job.processes}
     need(looked >= workers, f"precheck.json: not looked at on {', '.join(short(node) for node in sorted(workers - looked))}")
     for module in job.plan.imports:
         key = f"MVP_PRECHECK_{module.upper().replace('.', '_')}_FILE"

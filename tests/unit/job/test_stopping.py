@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from mvp_helpers.plan.checkpoints import Checkpoint
 from toys import plan_of
 
 from mvp_helpers.base.paths import JobFolder, SharedRoot
@@ -16,6 +15,7 @@ from mvp_helpers.job.stopping import KILL_AFTER_S, Stopping
 from mvp_helpers.plan.plan import Plan
 from mvp_helpers.record import control
 from mvp_helpers.record.control import Saved, Trainer
+from mvp_helpers.trainers.checkpoint import Checkpoint
 
 WAIT_S = 60
 
@@ -57,7 +57,7 @@ def trained(folder: JobFolder, steps: int) -> None:
 def whole(monkeypatch: pytest.MonkeyPatch, folder: JobFolder, *steps: int) -> None:
     """The job's checkpoints, newest first; a negative step is cut short."""
     every = [Checkpoint(abs(step), folder.path, 2, "" if step > 0 else "cut short") for step in steps]
-    monkeypatch.setattr(stopping.checkpoints, "every", lambda *_: every)
+    monkeypatch.setattr(stopping.verl_checkpoints, "every", lambda *_: every)
 
 
 def test_without_a_stop_nothing_is_signalled(folder: JobFolder) -> None:
@@ -177,7 +177,7 @@ def test_a_trainer_that_was_asked_and_failed_before_it_saved_says_so(folder: Job
 def test_what_is_unsaved_is_counted_from_the_last_whole_checkpoint_or_what_was_resumed(
     folder: JobFolder, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mvp_helpers.plan.checkpoints import Resume
+    from mvp_helpers.trainers.checkpoint import Resume
 
     trained(folder, 19)
     whole(monkeypatch, folder, -20, 10)

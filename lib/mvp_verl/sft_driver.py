@@ -27,7 +27,7 @@ def fit(trainer: Any, config: Any, workers_device: str) -> None:
     sft = trainer.SFTTrainer(config=config)
     if getattr(sft, "device_name", None) != workers_device:
         raise RuntimeError(
-            "mvp_helpers.job.sft_driver does not support this version of verl: SFTTrainer.device_name is not trainer.device"
+            "mvp_verl.sft_driver does not support this version of verl: SFTTrainer.device_name is not trainer.device"
         )
     sft.device_name = driver_device
     if sft.resume_global_step and sft.resume_global_step % sft.steps_per_epoch == 0:
@@ -46,7 +46,7 @@ def main() -> None:
     """Compose the config as verl does, join the job's cluster, train. Exits with a message when there is no cluster to join."""
     address, workers_device = os.environ.get("RAY_ADDRESS"), os.environ.get("MVP_WORKERS_DEVICE")
     if not address or not workers_device:
-        sys.exit("mvp_helpers.job.sft_driver: RAY_ADDRESS or MVP_WORKERS_DEVICE is not set: run it as a job of the toolkit")
+        sys.exit("mvp_verl.sft_driver: RAY_ADDRESS or MVP_WORKERS_DEVICE is not set: run it as a job of the toolkit")
     import ray
     from verl.trainer import sft_trainer_ray as trainer
 

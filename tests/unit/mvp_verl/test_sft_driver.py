@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mvp_helpers.base.project import PROJECT
-from mvp_helpers.job import sft_driver
+from mvp_verl import sft_driver
 
 
 class Trainer:
@@ -93,11 +93,11 @@ def test_a_verl_that_stores_its_device_elsewhere_is_refused_before_it_trains() -
 def test_without_a_cluster_to_join_it_ends_instead_of_starting_one() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "MVP_"))}
     run = subprocess.run(
-        [sys.executable, "-m", "mvp_helpers.job.sft_driver"],
+        [sys.executable, "-m", "mvp_verl.sft_driver"],
         env=environment | {"PYTHONPATH": str(PROJECT / "lib"), "MVP_WORKERS_DEVICE": "cpu"},
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert run.returncode == 1
-    assert run.stderr.startswith("mvp_helpers.job.sft_driver: RAY_ADDRESS or MVP_WORKERS_DEVICE is not set")
+    assert run.stderr.startswith("mvp_verl.sft_driver: RAY_ADDRESS or MVP_WORKERS_DEVICE is not set")
