@@ -40,8 +40,9 @@ last_whole() { # <id> <workload>: the step of the newest whole checkpoint
 import sys
 from pathlib import Path
 from mvp_helpers.base.paths import SharedRoot
-from mvp_helpers.plan import checkpoints, workloads
-print(checkpoints.last_whole(SharedRoot(Path(sys.argv[1])).job(sys.argv[2]), workloads.load(sys.argv[3]).checkpoint).step)
+from mvp_helpers.plan import workloads
+from mvp_helpers.trainers import verl_checkpoints
+print(verl_checkpoints.last_whole(SharedRoot(Path(sys.argv[1])).job(sys.argv[2]), workloads.load(sys.argv[3]).checkpoint).step)
 PY
 }
 
