@@ -292,7 +292,7 @@ def _hook(hook: Hook, trainer: Any, job_folder: str) -> None:
         problem = hook.problem(type(trainer)) or _asynchronous(trainer)
         if not problem:
             hook.attach(trainer, watch)
-    except Exception as error:  # whatever is different in this verl, it is no reason not to train
+    except Exception as error:  # another verl must still train, without the hook
         problem = f"{type(trainer).__name__} of verl {_verl_version()}: {type(error).__name__}: {error}"
     if problem:
         watch.unsupported(problem)

@@ -87,7 +87,7 @@ def of_metrics(path: Path) -> Diagnosis:
         confidence="high" if signal.verdict == "Fail" else "medium",
         advice="; ".join([*signal.wrong[1:], *signal.notes]) or "Nothing in the metrics contradicts learning.",
         next=signatures.load().follow_ups["training"].run if signal.wrong else "nothing",
-        learning=signal.told,
+        learning=signal.sentences,
     )
 
 

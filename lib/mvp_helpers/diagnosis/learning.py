@@ -27,11 +27,11 @@ ALPHA = 0.05
 
 @dataclass
 class Signal:
-    """The result: ``wrong`` fails it, ``notes`` do not; ``told`` are sentences with the numbers."""
+    """The result: ``wrong`` fails it, ``notes`` do not; ``sentences`` state the numbers."""
 
     verdict: Literal["Pass", "Fail", "Unknown"] = "Unknown"
     wrong: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     steps: int = 0
 
@@ -186,7 +186,7 @@ def _movement(
         if rise.count < 2:
             continue
         compared += 1
-        signal.told.append(rise.tell(name))
+        signal.sentences.append(rise.tell(name))
         fall = trend.of([-value for value in values if value is not None])
         ends = f"{rise.first:.3f} at the start, {rise.last:.3f} at the end"
         if fall.count >= trend.FEWEST and fall.p < ALPHA:
@@ -215,7 +215,7 @@ def _compare(signal: Signal, name: str, values: Iterable[float | None], base: It
     means = (
         f"mean {math.fsum(own) / len(own):.3f} of {len(own)} steps, baseline {math.fsum(other) / len(other):.3f} of {len(other)}"
     )
-    signal.told.append(f"{name} against the baseline: {means}, Mann-Whitney one-sided p={p:.2g} for being lower")
+    signal.sentences.append(f"{name} against the baseline: {means}, Mann-Whitney one-sided p={p:.2g} for being lower")
     if p < ALPHA:
         signal.wrong.append(f"{name} is below the baseline: {means}, p={p:.2g}")
 

@@ -51,7 +51,7 @@ class Context:
         self.planned = planned_of(self.description, request)
         self.tests = levels.tests_of(self.description, request.levels)
         self.inherited = env.get(INHERITED, "")
-        # Unless told otherwise the trainer would join any Ray that happens to run here.
+        # By default the trainer would join any Ray that happens to run here.
         ray = {"RAY_DEDUP_LOGS": "0", "RAY_ADDRESS": env.get("RAY_ADDRESS") or "local"}
         self.base = {**env, "PYTHONPATH": self.pythonpath(), **ray}
         self.states: list[State] = []

@@ -264,5 +264,5 @@ def _before_trainer() -> None:
 
 
 def run(folder: JobFolder) -> int:
-    """Entry point of ``run-job``. Raises BadInput when the folder is no job folder or was run before."""
+    """Entry point of ``run-job``. Raises BadInput when the folder is not a job folder, or was run before."""
     return Runner(folder).run()

@@ -72,7 +72,7 @@ def test_every_way_of_not_learning_fails(steps: dict[int, dict[str, float]], wor
 def test_a_rise_passes_and_a_small_one_is_said_to_be_possible_chance() -> None:
     signal = learning.judge(series(critic__score__mean=RISING), VERL, wanted=[1, 20])
     assert (signal.verdict, signal.reason()) == ("Pass", "learning-signal passed over 20 steps")
-    assert "p=" in signal.told[0]
+    assert "p=" in signal.sentences[0]
     small = learning.judge(series(critic__score__mean=[*NOISE[:-1], 0.66]), VERL, wanted=[1, 20])
     assert small.verdict == "Pass" and "can be chance" in small.notes[0]
     missing = learning.judge(series(critic__score__mean=RISING), VERL, wanted=[1, 22])
@@ -90,7 +90,7 @@ def test_a_validation_before_training_counts_as_the_start() -> None:
     steps[0] = {"val-core/gsm8k/acc/mean@1": 0.1}
     steps[20]["val-core/gsm8k/acc/mean@1"] = 0.3
     signal = learning.judge(steps, VERL, wanted=[1, 20])
-    assert signal.verdict == "Pass" and "val-core" in signal.told[0]
+    assert signal.verdict == "Pass" and "val-core" in signal.sentences[0]
 
 
 def test_peft_needs_trainable_parameters() -> None:
@@ -105,7 +105,7 @@ def test_a_baseline_is_compared_by_a_test_with_its_numbers() -> None:
     high, low = series(critic__score__mean=[value + 1 for value in NOISE]), series(critic__score__mean=NOISE)
     assert learning.judge(low, VERL, baseline=high).verdict == "Fail"
     same = learning.judge(low, VERL, baseline=low)
-    assert same.verdict == "Pass" and "Mann-Whitney" in same.told[1]
+    assert same.verdict == "Pass" and "Mann-Whitney" in same.sentences[1]
     # Values by hand: two samples of three without overlap, U = 0, z = (0 - 4.5 + 0.5) / sqrt(5.25).
     assert learning.worse([1, 2, 3], [4, 5, 6]) == pytest.approx(math.erfc(4 / math.sqrt(5.25) / math.sqrt(2)) / 2)
     assert learning.worse([1, 1], [1, 1]) == 1.0

@@ -125,7 +125,7 @@ def _judge_learning(context: Context, one: Planned, step: Step, facts: Facts) ->
         baseline=_baseline(context, one),
         cap=float(cap) if isinstance(cap, (int, float)) else None,
     )
-    step.learning = [*signal.told, *signal.wrong, *signal.notes]
+    step.learning = [*signal.sentences, *signal.wrong, *signal.notes]
     step.limitations += signal.notes
     step.limitations.append(f"{one.steps[1]} steps: a learning signal at most, no benchmark convergence")
     if step.passed and signal.verdict != "Pass":
