@@ -12,10 +12,14 @@ teardown_file() {
   end_cluster
 }
 
-submit() { # <workload> <id> <more YAML> [<line of trainer_overrides>...]: a job that would train for a long time
+long_job() { # <workload> <id> <more YAML> [<line of trainer_overrides>...]: its JobSpec; it would train for a long time
   sed -e 's/total_epochs: 1$/total_epochs: 50/' -e '/total_training_steps/d' "$PROJECT/templates/$1.yaml" >"$FOLDER/specs/$2.yaml"
   (($# < 4)) || printf '  %s\n' "${@:4}" >>"$FOLDER/specs/$2.yaml"
   printf 'submission_id: %s\n%s\n' "$2" "$3" >>"$FOLDER/specs/$2.yaml"
+}
+
+submit() { # <as long_job>...
+  long_job "$@"
   43_submit_jobspec.sh "$FOLDER/specs/$2.yaml"
 }
 
@@ -113,8 +117,8 @@ resumed() { # <workload> <id> <step>: two more steps after that one, and nothing
   sed -i 's/is_last_step = global_step >= self.total_training_steps/is_last_step = self.total_training_steps <= global_step/' \
     "$FOLDER/other/verl/trainer/sft_trainer_ray.py"
   CODE_ID=other 31_snapshot_verl_code.sh --source "$FOLDER/other"
-  sed -i 's|^code_path: .*|code_path: common/code/verl/other|' "$FOLDER/specs/sft.yaml"
-  sed 's/^submission_id: .*/submission_id: other/' "$FOLDER/specs/sft.yaml" >"$FOLDER/specs/other.yaml"
+  long_job sft other ''
+  sed -i -e 's|^code_path: .*|code_path: common/code/verl/other|' -e 's/save_freq: .*/save_freq: 1000/' "$FOLDER/specs/other.yaml"
   43_submit_jobspec.sh "$FOLDER/specs/other.yaml"
   wait_for 400 'twelve steps' has_trained other 12
   run --separate-stderr 52_stop.sh --save-only other
@@ -122,11 +126,11 @@ resumed() { # <workload> <id> <step>: two more steps after that one, and nothing
   assert_stderr_has "cannot be asked to save: verl.trainer.sft_trainer_ray.SFTTrainer.fit of verl 0."
   run --separate-stderr 52_stop.sh other
   assert_status 4
-  [[ $stderr =~ 'the last checkpoint is step '[0-9]*0', '[0-9]+' step'.*' will be lost' ]] || fail 'it does not say what it costs'
+  [[ $stderr =~ 'there is no checkpoint, '[0-9]+' steps will be lost' ]] || fail 'it does not say what it costs'
   assert_stderr_has './scripts/52_stop.sh --now other'
   [[ $(state_of other) == RUNNING ]] || fail 'it was stopped'
   run --separate-stderr 52_stop.sh --now other
   assert_status 0
   assert_output 'other STOPPED'
-  [[ $(of_result other reason) == *'the last checkpoint is step '*' lost' ]] || fail "$(of_result other reason)"
+  [[ $(of_result other reason) == *'there is no checkpoint, '*' steps are lost' ]] || fail "$(of_result other reason)"
 }

@@ -82,7 +82,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ) = None
     stop_wait_s: Annotated[
         Annotated[int, Described(ge=3)] | None,
-        Described(description="Seconds the trainer gets from SIGTERM to SIGKILL at a stop; default: the cluster file's."),
+        Described(description="Seconds the trainer has to save and end at a stop; default: the cluster file's."),
     ] = None
     env_vars: Annotated[dict[str, str], Described(description="Environment variables of the driver and its Ray workers.")] = {}
     secrets: Annotated[

@@ -168,7 +168,7 @@ def test_a_failed_precheck_blocks_and_the_trainer_never_starts(tmp_path: Path) -
     folder = job(tmp_path, ["touch", "trained"], imports=["no_such_module"])
     code, _, result = run(folder)
     assert (code, result.state, result.exit_code) == (3, "BLOCKED", 3)
-    assert "driver: cannot import no_such_module" in result.reason and "not a Ray job" in result.reason
+    assert "driver: cannot import no_such_module" in result.reason and "not part of a Ray job" in result.reason
     assert not (folder.path / "trained").exists()
 
 

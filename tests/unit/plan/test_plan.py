@@ -206,6 +206,12 @@ def test_a_plain_command_needs_neither_code_nor_data(cluster: Cluster) -> None:
     assert made.code_path is None and made.overrides == []
 
 
+def test_a_deadline_is_kept_as_unix_time_and_refused_once_it_has_passed(cluster: Cluster) -> None:
+    assert make(cluster).save_by is None
+    assert make(cluster, save_by="2100-01-01T00:00").save_by == 4102444800.0
+    assert "save_by '2020-01-01' is in the past" in refused(cluster, save_by="2020-01-01")
+
+
 def test_ids_of_the_same_second_differ_and_are_valid() -> None:
     ids = {resolve.new_id("ppo") for _ in range(50)}
     assert len(ids) > 45
