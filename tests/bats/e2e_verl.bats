@@ -35,7 +35,7 @@ teardown_file() {
 @test "a trainer that hangs is ended by Ctrl-C too, with a summary, and nothing of it is left" {
   FAKE_FAULT=hang 60_e2e_verl.sh --level 0 --runs-dir "$FIXTURES/hang" >"$FIXTURES/out" 2>"$FIXTURES/err" &
   local pid=$! _
-  for _ in {1..300}; do
+  for _ in {1..1500}; do
     ! grep -q 'level-0-smoke:' "$FIXTURES/err" || break
     sleep 0.2
   done

@@ -85,7 +85,8 @@ def test_every_phase_is_one_plain_line_and_the_end_a_summary(folder: JobFolder, 
     )
     result = follow.follow(folder, ray.api(), say=said.append)
     assert result.state == "SUCCEEDED"
-    assert [re.sub(r"[\d.]+s\b", "_", line) for line in said] == [
+    # Whether the moment between the last step and the end is seen depends on the machine.
+    assert [re.sub(r"[\d.]+s\b", "_", line) for line in said if not line.startswith("a: saving,")] == [
         "a: queued, elapsed _",
         "a: precheck, elapsed _",
         "a: loading model, elapsed _",
