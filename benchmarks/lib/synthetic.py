@@ -17,8 +17,7 @@ import msgspec
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.times import moment_of, now
 from mvp_helpers.cluster import cluster_file, ray_api
-from mvp_helpers.job import retention
-from mvp_helpers.record import job_folder
+from mvp_helpers.record import job_folder, retention
 from mvp_helpers.record.job_folder import Result
 
 AT_ONCE = 6

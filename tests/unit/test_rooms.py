@@ -26,7 +26,7 @@ ROOMS = (
     "__main__",
 )
 """Each may import those before it, and itself."""
-MOST_MODULES = 14
+MOST_MODULES = 15
 
 
 def room_of(parts: tuple[str, ...]) -> str:

@@ -15,8 +15,9 @@ from ..base.errors import BadInput
 from ..base.paths import JobFolder
 from ..base.times import seconds_of
 from ..record.job_folder import Result
-from . import signatures
-from .diagnose import EVIDENCE, Diagnosis, diagnose, pieces
+from ..record.stall import Stall
+from . import signatures, stall
+from .diagnose import EVIDENCE, Confidence, Diagnosis, diagnose, pieces
 from .scan import Scan
 
 Source = tuple[str, bool, Iterable[bytes]]
@@ -29,6 +30,8 @@ def of_job(folder: JobFolder, result: Result) -> Diagnosis:
         return Diagnosis(
             verdict="Pass", evidence="the job succeeded: there is nothing to explain", phase="done", confidence="high"
         )
+    if result.stall and result.state in ("RUNNING", "STOPPED"):
+        return _stalled(folder, result.stall)
     if result.state == "STOPPED":
         return Diagnosis(verdict="Skipped", whose="user", evidence=result.reason or "stopped on request", confidence="high")
     known = signatures.load()
@@ -38,6 +41,28 @@ def of_job(folder: JobFolder, result: Result) -> Diagnosis:
     ]
     diagnosis = diagnose(scans, known, {"id": folder.submission_id, "log": str(folder.driver_log)})
     return _with_result(diagnosis, folder, result)
+
+
+def _stalled(folder: JobFolder, open_stall: Stall) -> Diagnosis:
+    """Return why a job makes no step, as the bundle of its stall shows."""
+    try:
+        finding = msgspec.json.decode((folder.path / open_stall.bundle / "stall.json").read_bytes(), type=stall.Finding)
+    except (OSError, msgspec.MsgspecError):  # the bundle is not complete yet, or could not be written
+        finding = stall.Finding(kind="unknown", text=open_stall.cause or "no new step; the bundle is not complete yet")
+    by_kind: dict[str, Confidence] = {"unknown": "low", "waits": "low", "stopped": "high", "pending": "high"}
+    return Diagnosis(
+        verdict="Blocked" if finding.kind == "pending" else "Fail",
+        rule="stalled",
+        boundary="cluster" if finding.kind in ("pending", "gone") else "hang",
+        whose="environment" if finding.kind in ("pending", "gone", "stopped", "disk") else "unknown",
+        evidence=finding.text,
+        log=open_stall.bundle,
+        phase="train" if open_stall.step else "build",
+        step=open_stall.step or None,
+        confidence=by_kind.get(finding.kind, "medium"),
+        advice=finding.advice or "The bundle contains the stacks of all processes.",
+        next=f"./scripts/52_stop.sh {folder.submission_id}, or wait for the next step",
+    )
 
 
 def _with_result(diagnosis: Diagnosis, folder: JobFolder, result: Result) -> Diagnosis:

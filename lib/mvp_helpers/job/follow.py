@@ -19,7 +19,7 @@ from ..base.paths import JobFolder
 from ..base.times import clock
 from ..cluster.ray_api import RayApi
 from ..plan import plan
-from ..record import job_folder, metrics, reconcile
+from ..record import job_folder, metrics, reconcile, stall
 from ..record.job_folder import Result, elapsed_s
 
 Say = Callable[[str], None]
@@ -28,7 +28,6 @@ POLL_S = (0.1, 1.0)
 """Shortest and longest pause between two reads of the job folder; in between, a twentieth of the time waited."""
 ASK_RAY_S = 3.0
 PLAIN_LINE_S = 10.0
-STALL_FACTOR, STALL_S = 5.0, 60.0
 SILENT_S = 60.0
 """A runner writes at least every 10 s; the rest allows for a network file system that shows it late."""
 
@@ -96,14 +95,15 @@ class Watch:
         self._asking: threading.Thread | None = None
         self._settled: Result | None = None
         self._last_step_at: float | None = None
-        self._stall_said = False
+        self._stall_said, self._stall_text = False, ""
         self._note, self._noted_in = "", ""
         self._said_phase, self._said_at = "", 0.0
         self._runner_sign, self._sign_at = (0, 0.0), self._began
         try:
-            self._prechecked = bool(plan.read(folder).imports)
+            the_plan = plan.read(folder)
+            self._prechecked, self._limits = bool(the_plan.imports), the_plan.stall
         except BadInput:
-            self._prechecked = True
+            self._prechecked, self._limits = True, stall.StallLimits()
 
     def __enter__(self) -> Watch:
         return self
@@ -128,7 +128,7 @@ class Watch:
         if not result.ended:
             result = self._ask_ray(result, now)
         if self.metrics.refresh():
-            self._last_step_at, self._stall_said = now, False
+            self._last_step_at = now
         if not result.ended:
             self._show(result, now)
         return result
@@ -181,7 +181,9 @@ class Watch:
     def _show(self, result: Result, now: float) -> None:
         phase, usual = self.phase(result), self.metrics.usual_step_s()
         silent_s = now - (self._last_step_at or now)
-        stalled = usual is not None and silent_s > max(STALL_S, STALL_FACTOR * usual)
+        # The runner's own word counts most: it may have seen the last step long before this view began.
+        limit_s = stall.limit_s(self._limits, self.metrics, stall.usual_step_s(self.folder, self.metrics), result.steps_total)
+        stalled = result.stall is not None or (bool(self.metrics.steps) and silent_s > limit_s)
         words = [phase, f"elapsed {clock(elapsed_s(result) or now - self._began)}"]
         if usual is not None:
             if result.steps_total and (left := result.steps_total - self.metrics.last) > 0:
@@ -189,20 +191,37 @@ class Watch:
             words.append(f"{usual:.1f} s/step")
         if self.metrics.steps and (number := metrics.headline(self.metrics.steps[self.metrics.last])):
             words.append(f"{number[0]} {number[1]:.4g}")
-        if stalled:
+        if result.stall:
+            words.append(stall.describe(result.stall))
+        elif stalled:
             words.append(f"no step for {clock(silent_s)}")
         elif self._note and self._noted_in == result.state:
             words.append(self._note.splitlines()[0])
         text = f"{self.folder.submission_id}: {', '.join(words)}"
-        if stalled and not self._stall_said:
-            self._stall_said = True
-            self.line.clear()
-            self._say(f"no new step for {clock(silent_s)} (usually {usual:.1f} s): see {self.folder.driver_log}")
+        self._show_stall(result, stalled, silent_s, usual)
         if self.line.live:
             self.line.show(text)
         # All steps are one phase, so that a fast trainer does not fill a log file.
         elif (kind := phase.partition(" ")[0]) != self._said_phase or now - self._said_at >= PLAIN_LINE_S:
             self._said_phase, self._said_at = kind, now
+            self._say(text)
+
+    def _show_stall(self, result: Result, stalled: bool, silent_s: float, usual: float | None) -> None:
+        """Say once that no step comes, once why, and once that the run goes on."""
+        text = ""
+        if result.stall and result.stall.cause:
+            text = (
+                f"{stall.describe(result.stall)} in {self.folder.path}" if result.stall.bundle else stall.describe(result.stall)
+            )
+        elif stalled and not self._stall_said:
+            text = f"no new step for {clock(silent_s)} (usually {usual:.1f} s)" if usual else f"no new step for {clock(silent_s)}"
+            text += f": see {self.folder.driver_log}"
+        elif not stalled and self._stall_said:
+            text = "a new step came; the run goes on"
+        self._stall_said = stalled
+        if text and text != self._stall_text:
+            self._stall_text = text
+            self.line.clear()
             self._say(text)
 
     def why_pending(self, result: Result) -> str:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import IO, Any
 
 from ..base import files, processes
@@ -28,7 +29,7 @@ from ..plan import deadline, plan
 from ..plan.plan import Plan
 from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics
 from ..record.job_folder import Result
-from . import import_proof, job_secrets, stopping
+from . import import_proof, job_secrets, stall_watch, stopping
 
 HAND_OVER_S = 10.0
 """How long a CLAIMED job folder is the submitter's before the runner takes it over (the submitter must have died)."""
@@ -51,7 +52,9 @@ class Runner:
         self.api = ray_api.inherited(self.plan.address)
         self.child: subprocess.Popen[bytes] | None = None
         self.stopping = stopping.Stopping(folder, self.plan.stop_wait_s)
+        self.stall_watch: stall_watch.StallWatch | None = None
         self.last_error_line = ""
+        self._mid_line = False
         self._records_imports = import_proof.by_the_trainer(self.plan)
         self._imports_proven = False
         self._trains_since: float | None = None
@@ -113,7 +116,9 @@ class Runner:
         if not self.stopping.requested:
             self._set_deadline()
             self.result.steps_total = self._steps_total()
+            self.stall_watch = stall_watch.StallWatch(self.folder, self.plan, self.result, self.stopping, self._note)
             code = self._spawn(self.plan.argv)
+            self._watch_for_stalls(self.stall_watch.end)
         self._note_metrics()
         if self._records_imports and (wrong := self._write_imports(import_proof.records(self.folder))):
             self.result.state, self.result.reason = "BLOCKED", "; ".join(wrong)
@@ -155,6 +160,8 @@ class Runner:
         while self.child.poll() is None:
             self._note_metrics()
             self._check_imports()
+            if self.stall_watch:
+                self._watch_for_stalls(self.stall_watch.look)
             self._enforce_stop()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.child.wait(POLL_S)
@@ -171,6 +178,7 @@ class Runner:
             for sink in (self.log.fileno, sys.stdout.fileno):
                 with contextlib.suppress(OSError, ValueError):  # ValueError: a grandchild prints after the end
                     files.write_all(sink(), chunk)
+            self._mid_line = not chunk.endswith(b"\n")
             lines, newline, rest = (tail + chunk).rpartition(b"\n")
             tail = rest[-4096:]
             if newline:
@@ -205,6 +213,15 @@ class Runner:
             self.result.steps_done, self.result.last_metrics = step, data
             self._save()
 
+    def _watch_for_stalls(self, look: Callable[[], bool]) -> None:
+        if look():
+            self._save()
+
+    def _note(self, line: str) -> None:
+        """Add a line of ours to the driver log; a progress bar leaves its last line open."""
+        with contextlib.suppress(OSError):
+            files.write_all(self.log.fileno(), self._mask.data(f"{chr(10) * self._mid_line}{line}\n".encode()))
+
     def _save(self) -> None:
         with contextlib.suppress(OSError):  # A full or lost shared root must not end a running trainer.
             job_folder.write(self.folder, self.result)
@@ -219,7 +236,7 @@ class Runner:
             if found := deadline.nearest(self.plan.save_by, os.environ):
                 control.set_deadline(self.folder, found)
         except (BadInput, OSError) as error:
-            files.write_all(self.log.fileno(), f"MVP_WARNING: no deadline is kept: {error}\n".encode())
+            self._note(f"MVP_WARNING: no deadline is kept: {error}")
 
     def _precheck_reason(self, code: int) -> str:
         try:

@@ -22,7 +22,7 @@ from ..base.terminal import columns, cut
 from ..base.times import clock
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import Node, RayApi
-from ..record import control, error_lines, job_folder, metrics, reconcile
+from ..record import control, error_lines, job_folder, metrics, reconcile, stall
 from ..record.job_folder import Result, elapsed_s
 
 LOG_TAIL_BYTES = 65_536
@@ -57,7 +57,9 @@ def job_row(folder: JobFolder, api: RayApi | None) -> dict[str, Any] | None:
             result = reconcile.settle(folder, result, api)
         except OSError as error:  # an ending that cannot be written
             note = f"cannot write result.json: {error.strerror}"
-        note = note or ("" if result.ended else _stopping(folder) or result.reason)
+        note = note or (
+            "" if result.ended else _stopping(folder) or (stall.describe(result.stall) if result.stall else result.reason)
+        )
     step, data = result.steps_done, result.last_metrics
     if result.state == "RUNNING" and not step:
         step, data = metrics.tail(folder.metrics)

@@ -30,6 +30,8 @@ class Stopping:
         self.requested_at: float | None = None
         self.asked = False
         self.signalled_at: float | None = None
+        self.cause = ""
+        """Why the job runner itself asked for the stop; empty when somebody else did."""
 
     @property
     def requested(self) -> bool:
@@ -107,11 +109,11 @@ def reason(folder: JobFolder, plan: Plan, stopping: Stopping, code: int) -> str:
     """
     saved = control.saved(folder)
     if saved and saved.ends:
-        return _reason_saved(saved, saved_step(folder, plan))
+        return _reason_saved(saved, saved_step(folder, plan), stopping.cause)
     asked_only = stopping.asked and stopping.signalled_at is None
     if not stopping.requested or (asked_only and code == 0):
         return ""
-    why = "stopped by 52_stop or by the end of its node"
+    why = stopping.cause or "stopped by 52_stop or by the end of its node"
     if asked_only:
         why += f"; the trainer ended with exit code {code} before it had saved"
     elif stopping.asked and not _at_once(folder):
@@ -120,8 +122,8 @@ def reason(folder: JobFolder, plan: Plan, stopping: Stopping, code: int) -> str:
     return f"{why}; {lost}" if lost else why
 
 
-def _reason_saved(saved: Saved, whole_step: int | None) -> str:
-    why = "stopped on request" if saved.reason == "stop" else f"stopped before its deadline ({saved.source})"
+def _reason_saved(saved: Saved, whole_step: int | None, cause: str) -> str:
+    why = cause or "stopped on request" if saved.reason == "stop" else f"stopped before its deadline ({saved.source})"
     if whole_step is not None and whole_step != saved.step:
         return f"{why}; the checkpoint of step {saved.step} is not whole: {saved.path}"
     return f"{why}, saved at step {saved.step}"

@@ -28,9 +28,9 @@ from ..cluster.ray_api import RayApi
 from ..plan import feasibility, plan, planning
 from ..plan.plan import Plan, Via
 from ..prepare import snapshot
-from ..record import debug_bundle, job_folder
+from ..record import debug_bundle, job_folder, retention
 from ..record.job_folder import ID_HINT, Result
-from . import job_secrets, provenance, retention
+from . import job_secrets, provenance
 
 SUBMIT_TIMEOUT_S = 60
 LOOKUP_S = 4.0

@@ -10,6 +10,8 @@ import msgspec
 
 from ..base.documents import convert, parse
 from ..base.errors import BadInput
+from ..record import stall
+from ..record.stall import StallLimits
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -98,6 +100,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ]
         | None
     ) = None
+    stall: Annotated[StallLimits, Described(description="When a job that makes no step is stalled, and what happens then.")] = (
+        StallLimits()
+    )
 
 
 def load(data: bytes, source: str) -> JobSpec:
@@ -118,6 +123,7 @@ def load(data: bytes, source: str) -> JobSpec:
         )
     spec = convert(document, JobSpec, source)
     _check_resources(spec.resources, source)
+    stall.check(spec.stall, source)
     for name, value in spec.env_vars.items():
         _check_env(name, value, source)
     for at, name in enumerate(spec.secrets):

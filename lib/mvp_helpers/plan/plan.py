@@ -10,6 +10,7 @@ import msgspec
 
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
+from ..record.stall import StallLimits
 from ..trainers import verl_config
 from ..trainers.checkpoint import Resume
 from .reward import RewardFunction
@@ -58,6 +59,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stop_wait_s: int
     save_by: float | None = None
     """Unix time before which the trainer must have saved and ended."""
+    stall: StallLimits = StallLimits()
 
     @property
     def world_size(self) -> int:

@@ -12,7 +12,8 @@ from ..base.paths import JobFolder, SharedRoot
 from ..cluster.cluster_file import Cluster
 from ..prepare import snapshot
 from ..prepare.snapshot import Snapshot
-from ..record import job_folder
+from ..record import job_folder, metrics, stall
+from ..record.stall import StallLimits
 from ..trainers import verl_checkpoints, verl_config
 from ..trainers.checkpoint import Resume
 from . import inputs, plan, reward, workloads
@@ -58,7 +59,7 @@ def resolve(spec: JobSpec, cluster: Cluster, source: str) -> Inputs:
     for path in data_files.values():
         inputs.check_parquet(Path(path), "dataset", source)
     function = reward.find(spec.reward_fn_path, shared, source) if spec.reward_fn_path else None
-    resume = _resume(spec.resume_from, workload, shared, model, source) if spec.resume_from else None
+    resume = _resume(spec.resume_from, workload, shared, model, spec.stall, source) if spec.resume_from else None
     return Inputs(
         workload=workload,
         device=device,
@@ -118,7 +119,9 @@ def _folders(spec: JobSpec, workload: Workload, shared: SharedRoot, source: str)
     return model, dataset
 
 
-def _resume(resume_from: str, workload: Workload, shared: SharedRoot, model: Path | None, source: str) -> Resume:
+def _resume(
+    resume_from: str, workload: Workload, shared: SharedRoot, model: Path | None, limits: StallLimits, source: str
+) -> Resume:
     """Return the newest whole checkpoint of the job to resume. Raises BadInput when that job cannot be resumed."""
     folder = shared.job(resume_from)
     origin = f"{source}: resume_from: job '{resume_from}'"
@@ -136,6 +139,7 @@ def _resume(resume_from: str, workload: Workload, shared: SharedRoot, model: Pat
         )
     if earlier.model != (str(model) if model else None):
         raise BadInput(f"{origin} trains {earlier.model}, not {model}", hint="name the same model, or leave resume_from out")
+    stall.check_step(limits, stall.usual_step_s(folder, metrics.read(folder.metrics)), source, resume_from)
     resume = verl_checkpoints.last_whole(folder, workload.checkpoint)
     if verl_config.misreads_step(resume.path):
         raise BadInput(

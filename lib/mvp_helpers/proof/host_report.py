@@ -6,15 +6,12 @@ Runs on every host. A part that fails is named in ``report.json`` and costs only
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import json
 import os
 import platform
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,15 +25,13 @@ from ..cluster.cluster_file import Cluster
 from ..cluster.ray_node import INSTANCE, NodePaths
 from ..job import job_secrets
 from ..plan import environment, plan
-from ..record import job_folder
+from ..record import host_processes, job_folder
 from ..record.job_folder import Result
 
 TAIL = 256 << 10
 """Bytes kept of the end of a log; a quarter of that for Ray's C++ logs."""
 MOST = 16 << 20
 """Bytes of Ray logs kept for one host, the newest first."""
-TOOL_TIMEOUT_S = 20
-MOST_DUMPS = 16
 NODE_LOGS = (
     "raylet.out",
     "raylet.err",
@@ -45,10 +40,6 @@ NODE_LOGS = (
     "dashboard_agent.log",
     "dashboard.log",
     "monitor.log",
-)
-NOT_PERMITTED = (
-    "py-spy is not permitted to read processes on this host: run it as root, allow it (sysctl kernel.yama.ptrace_scope=0), or "
-    "give the container the capability (docker: cap_add: [SYS_PTRACE])"
 )
 
 
@@ -106,7 +97,6 @@ class _Report:
         path.write_bytes(redact.data(self._mask.data(raw)))
 
     def host(self, cluster: Cluster) -> None:
-        kib = dict(re.findall(r"(\w+):\s+(\d+) kB", Path("/proc/meminfo").read_text()))
         places = {"shared root": Path(cluster.shared_root), "Ray's files": self.node.temp_dir, "/dev/shm": Path("/dev/shm")}
         disks = {}
         for name, path in places.items():
@@ -119,7 +109,7 @@ class _Report:
             "python": platform.python_version(),
             "load": os.getloadavg(),
             "cores": os.cpu_count(),
-            "memory_bytes": {key: int(kib[key]) * 1024 for key in ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree", "Shmem")},
+            "memory_bytes": host_processes.memory(),
             "disks": disks,
             "ray_node": msgspec.to_builtins(self.record) | {"runs": self.record.runs()} if self.record else None,
         }
@@ -130,26 +120,18 @@ class _Report:
             self.missing.append("its Ray node is not running any more")
 
     def gpus(self) -> None:
-        if not shutil.which("nvidia-smi"):
-            return self._write("gpus.txt", "no nvidia-smi on this host\n")
-        self._write("gpus.txt", _output(["nvidia-smi"]))
+        self._write("gpus.txt", host_processes.gpus())
 
     def kernel(self) -> None:
         """Write the kernel's messages about killed processes and GPU errors; mostly only root may read them."""
         if not shutil.which("dmesg"):
             return self._write("kernel.txt", "no dmesg on this host\n")
-        lines = [line for line in _output(["dmesg"]).splitlines() if re.search(r"(?i)killed process|oom|segfault|NVRM|Xid", line)]
+        output = host_processes.output(["dmesg"]).splitlines()
+        lines = [line for line in output if re.search(r"(?i)killed process|oom|segfault|NVRM|Xid", line)]
         self._write("kernel.txt", "\n".join(lines[-200:]) + "\n")
 
     def processes(self) -> None:
-        page = os.sysconf("SC_PAGE_SIZE")
-        rows = []
-        for pid in self.pids:
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                state = re.search(r"^State:\s+(.+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-                resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
-                command = processes.command(pid)[:500]
-                rows.append({"pid": pid, "state": state[1] if state else "", "resident_bytes": resident, "command": command})
+        rows = host_processes.rows(self.pids)
         self._write("processes.json", json.dumps(rows, indent=1))
         if not rows:
             self.missing.append("no process of the job runs here")
@@ -216,23 +198,10 @@ class _Report:
 
     def py_spy(self) -> None:
         """Write the stacks of each Python process of the job, all at about the same moment."""
-        tool = shutil.which("py-spy", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
-        if not tool:
-            raise FileNotFoundError("no py-spy on this host (./scripts/12_install_py_deps.sh)")
-        pids = [pid for pid in self.pids if _is_python(pid)]
-        if len(pids) > MOST_DUMPS:
-            self.missing.append(f"py-spy: only {MOST_DUMPS} of {len(pids)} processes")
-        with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            dumps = dict(zip(pids, pool.map(lambda pid: _dump(tool, pid), pids[:MOST_DUMPS]), strict=False))
-        for pid, (good, output) in dumps.items():
-            self._write(f"py-spy/{pid}.txt", output)
-            if not good and "ermission" in output:
-                self.missing.append(f"py-spy: {NOT_PERMITTED}")
-                break
-            if not good:
-                self.missing.append(f"py-spy: pid {pid}: {output.strip().splitlines()[0] if output.strip() else 'no answer'}")
-        if not dumps:
-            self.missing.append("py-spy: no Python process of the job runs here")
+        stacks, missing = host_processes.stacks(self.pids)
+        for pid, text in stacks.items():
+            self._write(f"py-spy/{pid}.txt", text)
+        self.missing += missing
 
 
 def tail(path: Path, limit: int) -> bytes:
@@ -246,25 +215,3 @@ def tail(path: Path, limit: int) -> bytes:
 
 def _newest_first(paths: list[Path]) -> list[Path]:
     return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
-
-
-def _is_python(pid: int) -> bool:
-    try:
-        return Path(os.readlink(f"/proc/{pid}/exe")).name.startswith("python")
-    except OSError:
-        return False
-
-
-def _dump(tool: str, pid: int) -> tuple[bool, str]:
-    try:
-        run = subprocess.run([tool, "dump", "--pid", str(pid)], capture_output=True, text=True, timeout=TOOL_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        return False, f"no answer within {TOOL_TIMEOUT_S} s"
-    return run.returncode == 0, run.stdout if run.returncode == 0 else run.stderr.partition("Stack backtrace")[0]
-
-
-def _output(argv: list[str]) -> str:
-    run = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=TOOL_TIMEOUT_S)
-    if run.returncode:
-        raise OSError(f"{argv[0]} ended with exit code {run.returncode}: {run.stderr.strip()[:200]}")
-    return run.stdout

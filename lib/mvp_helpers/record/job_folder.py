@@ -19,6 +19,7 @@ from ..base import files
 from ..base.errors import BadInput, Blocked
 from ..base.paths import JobFolder, SharedRoot
 from ..base.times import now, seconds_of
+from .stall import Stall
 
 State = Literal["CLAIMED", "NOT_SUBMITTED", "SUBMITTED", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"]
 TERMINAL = frozenset({"NOT_SUBMITTED", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"})
@@ -45,10 +46,17 @@ class Result(msgspec.Struct, omit_defaults=False, kw_only=True):
     steps_done: int = 0
     steps_total: int | None = None
     last_metrics: dict[str, Any] = {}
+    stalls: list[Stall] = []
+    """When no step came, and why; the last one is going on when it is not ``over``."""
 
     @property
     def ended(self) -> bool:
         return self.state in TERMINAL
+
+    @property
+    def stall(self) -> Stall | None:
+        """The stall that the job is in, or ended in."""
+        return self.stalls[-1] if self.stalls and not self.stalls[-1].over else None
 
 
 def elapsed_s(result: Result) -> float | None:

@@ -69,7 +69,8 @@ def _show_status(loaded: Cluster, api: RayApi, limit: int, as_json: bool, clear:
     import json
 
     from ..base.terminal import wants_colour
-    from ..job import retention, status
+    from ..job import status
+    from ..record import retention
 
     now = status.collect(loaded, api, limit)
     text = json.dumps(now) if as_json else status.screen(now, columns(), wants_colour(sys.stdout.isatty()))

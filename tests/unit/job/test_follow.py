@@ -19,7 +19,7 @@ from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.times import now
 from mvp_helpers.job import follow
 from mvp_helpers.plan import plan
-from mvp_helpers.record import job_folder
+from mvp_helpers.record import job_folder, stall
 from mvp_helpers.record.job_folder import Result
 from mvp_helpers.record.metrics import Metrics
 
@@ -173,7 +173,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_so(folder: JobFolder, ray: FakeR
 
 
 def test_a_trainer_that_stalls_is_noted_once(folder: JobFolder, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "STALL_S", 0.1)
+    monkeypatch.setattr(stall, "LEAST_S", 0.1)
     set_state(folder, state="RUNNING", steps_total=9)
     add_steps(folder, 1, 2, 3, seconds=0.01)
     said = Said()
@@ -181,6 +181,22 @@ def test_a_trainer_that_stalls_is_noted_once(folder: JobFolder, ray: FakeRay, mo
         follow.follow(folder, ray.api(), timeout_s=0.4, say=said.append)
     notes = [line for line in said if line.startswith("no new step for")]
     assert len(notes) == 1 and str(folder.driver_log) in notes[0]
+
+
+def test_the_runners_finding_about_a_stall_is_shown_until_the_next_step(folder: JobFolder, ray: FakeRay) -> None:
+    set_state(folder, state="RUNNING", steps_total=9)
+    add_steps(folder, 1, 2, 3)
+    found = stall.Stall(step=3, noticed_at=now(), limit_s=60, cause="rank 1 is stopped", bundle="debug/X-stalled")
+    set_state(folder, stalls=[found])
+    said = Said()
+    acting(
+        (said.saw("rank 1 is stopped"), lambda: set_state(folder, stalls=[msgspec.structs.replace(found, resumed_at=now())])),
+        (said.saw("the run goes on"), lambda: set_state(folder, state="STOPPED", ended_at=now())),
+    )
+    follow.follow(folder, ray.api(), say=said.append)
+    why = [line for line in said if line.startswith("no step after step 3 within 1m00s: rank 1 is stopped; debug/X-stalled in ")]
+    assert len(why) == 1, said
+    assert "a new step came; the run goes on" in said
 
 
 def test_a_terminal_gets_one_line_redrawn(folder: JobFolder, ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,6 +223,7 @@ def test_a_plain_command_is_running_where_a_trainer_is_prechecked(
 ) -> None:
     class NoImports:
         imports: tuple[str, ...] = ()
+        stall = stall.StallLimits()
 
     monkeypatch.setattr(plan, "read", lambda _: NoImports)
     set_state(folder, state="RUNNING")

@@ -20,6 +20,14 @@ def test_every_workload_in_the_tree_is_valid_and_keeps_to_its_folder(file: Path)
         assert "trainer.resume_mode=disable" in loaded.forced
 
 
+@pytest.mark.parametrize("name", ["ppo", "grpo", "sft"])
+def test_nccls_flight_recorder_is_pointed_into_the_job_folder_on_gpus(name: str) -> None:
+    variables = load(name).devices["cuda"].env_vars
+    assert variables["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1"
+    for variable in ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"):
+        assert variables[variable] == "{job_folder}/debug/nccl_trace_rank_"
+
+
 def test_a_folder_of_ones_own_comes_before_the_toolkits(workloads: Path) -> None:
     (workloads / "ppo.yaml").write_text("entry: {command: [mine]}\n")
     assert load("ppo").entry.command == ["mine"]

@@ -20,7 +20,7 @@ from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.cluster.ray_node import INSTANCE, NodePaths, Record
 from mvp_helpers.plan import environment, plan
 from mvp_helpers.proof import archive, host_report
-from mvp_helpers.record import job_folder
+from mvp_helpers.record import host_processes, job_folder
 from mvp_helpers.record.job_folder import Result
 
 HEX = "01000000"
@@ -146,7 +146,7 @@ def test_py_spy_tells_where_a_process_is(
     cluster: Cluster, folder: JobFolder, node: NodePaths, trainer: subprocess.Popen[bytes]
 ) -> None:
     place, missing = take(cluster, folder, py_spy=True)
-    if any(host_report.NOT_PERMITTED in what for what in missing):
+    if any(host_processes.NOT_PERMITTED in what for what in missing):
         pytest.skip("ptrace is not permitted here")
     assert "stuck" in (place / "py-spy" / f"{trainer.pid}.txt").read_text()
 
@@ -164,7 +164,7 @@ def test_a_py_spy_that_is_not_permitted_is_explained_once(
     tool.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     _, missing = take(cluster, folder, py_spy=True)
-    assert [what for what in missing if "py-spy" in what] == [f"py-spy: {host_report.NOT_PERMITTED}"]
+    assert [what for what in missing if "py-spy" in what] == [f"py-spy: {host_processes.NOT_PERMITTED}"]
 
 
 def test_a_host_whose_node_is_gone_still_reports(cluster: Cluster, folder: JobFolder) -> None:

@@ -10,8 +10,7 @@ from fake_ray import FakeRay, job_record
 
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.cluster.cluster_file import Cluster
-from mvp_helpers.job import retention
-from mvp_helpers.record import job_folder
+from mvp_helpers.record import job_folder, retention
 from mvp_helpers.record.job_folder import Result, State
 
 
