@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..base.errors import BadInput
+from ..record import metrics
 from ..trainers.metric_names import MetricNames
 from . import metric_lines, trend
 from .metric_lines import Steps
@@ -61,10 +62,9 @@ def read_jsonl(path: Path) -> Steps:
     steps = by_metric or {}
     for number, line in enumerate(text.splitlines() if by_metric is None else (), 1):
         try:
-            record = json.loads(line)
-            data = {str(key): _number(value) for key, value in record["data"].items() if _numeric(value)}
-            steps.setdefault(int(record["step"]), {}).update(data)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            step, data = metrics.record(line)
+            steps.setdefault(step, {}).update({str(key): _number(value) for key, value in data.items() if _numeric(value)})
+        except (ValueError, OverflowError):
             raise BadInput(
                 f"{path}, line {number}: not a metrics record",
                 hint='write lines of {"step": 1, "data": {"critic/score/mean": 0.5}}, or one object {"metric": {"1": 0.5}}',
