@@ -89,7 +89,7 @@ conform_environment() {
   assert_status 0
   [[ $output == *"MVP_HOST=$CONFORM_HOST"* ]] || fail 'no MVP_HOST'
   [[ $output == *"MVP_HOST_IP=$(verbs host_ip "$CONFORM_HOST")"* ]] || fail 'no MVP_HOST_IP'
-  [[ $output == *'MVP_CLUSTER_JSON={"name":'* ]] || fail 'no MVP_CLUSTER_JSON'
+  [[ $output == *'MVP_CLUSTER_JSON={'*'"name":"'* ]] || fail 'no MVP_CLUSTER_JSON'
   [[ $'\n'$output != *$'\n'RAY_* ]] || fail 'a RAY_ variable is there'
   run --separate-stderr verbs helper_on "$CONFORM_HOST" cluster --help
   assert_status 0
