@@ -37,7 +37,7 @@ test: deps-dev deps-lab lint ## all tests, with what they need installed first; 
 	@tests/run.sh tests/unit tests/bats tests/lab
 
 quick: ## within a minute: lint, types, and the unit tests that start no process
-	@PYTEST_ADDOPTS=--no-processes $(MAKE) --no-print-directory --jobs=2 --output-sync lint unit
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint unit UNIT_OPTIONS=--no-processes
 
 lint: ## shellcheck, shfmt, ruff, mypy --strict
 	$(VENV)/shellcheck $(SHELL_FILES)
@@ -46,8 +46,9 @@ lint: ## shellcheck, shfmt, ruff, mypy --strict
 	$(VENV)/ruff format --check lib tests benchmarks
 	$(VENV)/mypy
 
-unit: ## tests of the Python modules
-	$(VENV)/pytest
+UNIT_OPTIONS := -n 2 --dist loadfile
+unit: ## tests of the Python modules, a file at a time on each of two cores
+	$(VENV)/pytest $(UNIT_OPTIONS)
 
 bats: ## tests of the scripts, on real Ray clusters of their own
 	@tests/run.sh tests/bats
