@@ -93,7 +93,7 @@ print(d.datetime.fromtimestamp(last / 1000, d.timezone.utc).isoformat())' "$JOBS
   [[ $output == '' || $output == 'the end' ]] || fail 'all of it'
   run --separate-stderr 51_logs.sh spoken --since yesterday
   assert_status 2
-  assert_stderr_has "'yesterday' is neither a span nor a moment"
+  assert_stderr_has "'yesterday' is not a duration (10m) or a UTC time"
 }
 
 @test "an unknown id is bad input for every script of a job's life" {
@@ -189,7 +189,7 @@ sft() { # <id> <last step> [<more JSON> [<more overrides>]]: a real SFT job, sav
   assert_stderr_has "step 3 of job 'before' was written by 2 trainer processes; this job would have 1"
   run --separate-stderr sft finished 3 ', "resume_from": "before"'
   assert_status 2
-  assert_stderr_has 'this job would train up to step 3'
+  assert_stderr_has 'leaves nothing to train: this job ends at step 3'
   [[ ! -e $JOBS/mismatched && ! -e $JOBS/finished && $(find "$JOBS/before" -type f -exec sha256sum {} + | sort) == "$(<"$FOLDER/before.sums")" ]]
   # As a trainer leaves it that is killed while it saves.
   truncate -s -7 "$JOBS/before/checkpoints/global_step_3/optim_world_size_2_rank_1.pt"
