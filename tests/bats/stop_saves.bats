@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # A stop costs no step: verl's own trainers save the step they are in and end; a save without a stop; a trainer that cannot be asked.
 
+# long: real trainers, one after another
+
 load helpers
 
 setup_file() {
