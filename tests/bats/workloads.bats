@@ -82,7 +82,7 @@ PY
 driver_without_gpu() { # <module>: a workload of that name
   cat >"$WORKLOADS/$1.yaml" <<YAML
 extends: sft
-entry: {command: [env, -u, VERL_USE_EXTERNAL_MODULES, VERL_PLATFORM=nvidia, MVP_WORKERS_DEVICE=cuda, python3, -m, $1]}
+entry: {command: [env, VERL_USE_EXTERNAL_MODULES=mvp_verl.hook, VERL_PLATFORM=nvidia, MVP_WORKERS_DEVICE=cuda, python3, -m, $1]}
 YAML
   run --separate-stderr 43_submit_jobspec.sh "$(from_template "$2" sft "s/workload: sft/workload: $1/" 's/steps: 20/steps: 2/')" --wait
 }
