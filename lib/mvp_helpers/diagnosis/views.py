@@ -125,6 +125,7 @@ def show_explanation(view: Explanation) -> str:
         ": ".join(part for part in (view.verdict, facts) if part),
         {
             "cause": view.evidence if explained else "",
+            "reason": view.evidence if view.verdict == "Skipped" else "",
             "log": view.where,
             "code": _place(view.file, view.line),
             "when": when + (f", after step {view.step}" if when and view.step is not None and view.phase == "train" else ""),
