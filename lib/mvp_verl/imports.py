@@ -50,6 +50,10 @@ class _Loader(importlib.abc.Loader):
         self.loader = loader
         self.actions = actions
 
+    def __getattr__(self, name: str) -> object:
+        """Return what only the real loader has: ``python -m`` asks for ``get_code``."""
+        return getattr(self.loader, name)
+
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self.loader.create_module(spec)
 

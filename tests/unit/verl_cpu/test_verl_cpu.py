@@ -643,22 +643,6 @@ def test_a_patch_error_ends_the_import(tmp_path: Path, monkeypatch: pytest.Monke
     assert not issubclass(PatchError, ImportError), "verl takes an ImportError for a missing optional part and goes on"
 
 
-def test_after_import_leaves_the_module_as_if_nobody_stood_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mvp_verl.imports import after_import
-
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "plain_module.py").write_text("def f():\n    return 1\n")
-    seen: list[str] = []
-    after_import("plain_module", lambda module: seen.append(module.__name__))
-    after_import("sys", lambda module: seen.append(module.__name__))
-    assert seen == ["sys"], "an imported module is served at once"
-    module = importlib.import_module("plain_module")
-    assert seen == ["sys", "plain_module"]
-    assert type(module.__loader__).__name__ == "SourceFileLoader" and module.__spec__ is not None
-    assert module.__spec__.loader is module.__loader__ and "return 1" in inspect.getsource(module.f)
-    importlib.reload(module)
-
-
 # -- how it is loaded and checked (what happens without it: tests/bats/verl_cpu.bats)
 
 
