@@ -37,7 +37,7 @@ test: deps-dev deps-lab lint ## all tests, with what they need installed first; 
 	@tests/run.sh tests/unit tests/bats tests/lab
 
 quick: ## within a minute: lint, types, and the unit tests that start no process
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint unit UNIT_OPTIONS=--no-processes
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint unit UNIT_OPTIONS="$(UNIT_OPTIONS) --no-processes"
 
 lint: ## shellcheck, shfmt, ruff, mypy --strict
 	$(VENV)/shellcheck $(SHELL_FILES)

@@ -107,6 +107,9 @@ class NoProcesses:
     def __init__(self) -> None:
         self.refused = ""
         """The program that the current test wanted to start; "" for none."""
+
+    def pytest_collection_finish(self) -> None:
+        """From here on: with ``-n``, pytest itself starts processes before."""
         sys.addaudithook(self._refuse)
 
     def _refuse(self, event: str, arguments: tuple[Any, ...]) -> None:
