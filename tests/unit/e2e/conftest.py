@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
-import io
-import json
-import re
 import secrets
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import composing
 import e2e_checkouts as fixtures
 import pytest
 
@@ -26,7 +21,6 @@ from mvp_helpers.e2e.procedure import Procedure
 from mvp_helpers.e2e.request import Request, request_from
 from mvp_helpers.e2e.step import Step
 from mvp_helpers.e2e.steps import environment, imports
-from mvp_helpers.trainers import hydra, hydra_compose
 
 ENDED = Outcome(ended="exit", exit_code=0, seconds=0.1)
 
@@ -103,44 +97,7 @@ def reading(tmp_path: Path, originals: Path) -> World:
 
 @pytest.fixture(autouse=True)
 def hydra_in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, originals: Path) -> None:
-    """Compose as the real helper process does, but without its start, and the same config only once: each takes 1.2 s."""
-
-    def ask(request: dict[str, Any]) -> dict[str, Any]:
-        question = json.dumps(request)
-        runs = sorted(set(re.findall(rf"{tmp_path}/runs/([^/\"]+)", question)))
-        places = {run: f"@RUN{number}@" for number, run in enumerate(runs)} | {
-            str(tmp_path): "@WORLD@",
-            str(originals): "@ORIGINALS@",
-        }
-        key = (_replace(question, places), _content(Path(request["config_dir"])))
-        if key not in ANSWERS:
-            answer = io.StringIO()
-            monkeypatch.setattr(sys, "stdin", io.StringIO(question))
-            with contextlib.redirect_stdout(answer):
-                hydra_compose.main()
-            ANSWERS[key] = _replace(answer.getvalue().splitlines()[-1], places)
-        composed: dict[str, Any] = json.loads(_replace(ANSWERS[key], {name: place for place, name in places.items()}))
-        return composed
-
-    monkeypatch.setattr(hydra, "_ask", ask)
-
-
-ANSWERS: dict[tuple[str, str], str] = {}
-"""What Hydra answered, by the question and the files it read, with names in place of a test's own paths."""
-
-
-def _replace(text: str, names: dict[str, str]) -> str:
-    for old, new in names.items():
-        text = text.replace(old, new)
-    return text
-
-
-def _content(folder: Path) -> str:
-    """Return a digest of the YAML files below ``folder``."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.yaml")):
-        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()
+    composing.in_this_process(monkeypatch, {str(tmp_path): "@WORLD@", str(originals): "@ORIGINALS@"})
 
 
 @pytest.fixture

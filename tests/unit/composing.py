@@ -1,0 +1,56 @@
+"""Hydra's answers without its process: for tests of what is asked and what is made of the answer."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mvp_helpers.trainers import hydra, hydra_compose
+
+ANSWERS: dict[tuple[str, str], str] = {}
+"""What Hydra answered, by the question and the files it read, with names in place of a test's own paths."""
+
+
+def in_this_process(monkeypatch: pytest.MonkeyPatch, places: dict[str, str]) -> None:
+    """Compose as the real helper process does, but without its start, and the same config only once: each takes up to 2 s.
+
+    ``places`` names the folders of this test, which differ between two questions that are otherwise the same.
+    """
+
+    def ask(request: dict[str, Any]) -> dict[str, Any]:
+        question = json.dumps(request)
+        runs = sorted({run for place in places for run in re.findall(rf"{place}/runs/([^/\"]+)", question)})
+        names = {run: f"@RUN{number}@" for number, run in enumerate(runs)} | places
+        key = (_replace(question, names), _content(Path(request["config_dir"])))
+        if key not in ANSWERS:
+            answer = io.StringIO()
+            monkeypatch.setattr(sys, "stdin", io.StringIO(question))
+            with contextlib.redirect_stdout(answer):
+                hydra_compose.main()
+            ANSWERS[key] = _replace(answer.getvalue().splitlines()[-1], names)
+        composed: dict[str, Any] = json.loads(_replace(ANSWERS[key], {name: place for place, name in names.items()}))
+        return composed
+
+    monkeypatch.setattr(hydra, "_ask", ask)
+
+
+def _replace(text: str, names: dict[str, str]) -> str:
+    for old, new in names.items():
+        text = text.replace(old, new)
+    return text
+
+
+def _content(folder: Path) -> str:
+    """Return a digest of the YAML files below ``folder``."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.yaml")):
+        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
