@@ -13,6 +13,8 @@ parse_options '' "$@"
 load_cluster
 
 code=0
+# First, or a job that ends with its workers is started again. Its waiting attempts end, too.
+(helper_if_up "$HEAD" end-chains) || code=$?
 # A host that does not answer is reported at the end, because hosts_down must still release the others.
 (on_each stop_node "${WORKERS[@]}") || code=$?
 (stop_node "$HEAD") || code=$?

@@ -156,11 +156,14 @@ report_ended_steps() { # one message for each step whose Ray node has ended
   done
 }
 
-stop_node() { # <host>
+helper_if_up() { # <host> <verb> [argument]...: does nothing on a host that certainly does not run
   local code=0
   host_ip "$1" >/dev/null || code=$?
-  ((code != 3)) || return 0
-  run helper_on "$1" stop-node "$1" >/dev/null
+  ((code == 3)) || run helper_on "$@"
+}
+
+stop_node() { # <host>
+  helper_if_up "$1" stop-node "$1" >/dev/null
 }
 
 submit_spec() { # <JobSpec file> [--wait | --no-wait] [--timeout S] [--pending-timeout S]: see 43_submit_jobspec.sh

@@ -19,6 +19,7 @@ ROOMS = (
     "plan",
     "diagnosis",
     "job",
+    "retry",
     "proof",
     "e2e",
     "verbs",

@@ -103,7 +103,29 @@ def _explain(message: str, kind: Any) -> str:
         return f"unknown field '{unknown[1]}'{inside}{did_you_mean(unknown[1], _fields_at(kind, path))}"
     if missing := re.search(r"missing required field `(.+)`", what):
         return f"the field '{f'{path}.' if path else ''}{missing[1]}' is missing"
+    if wrong := re.search(r"[Ii]nvalid enum value '(.*)'", what):
+        choices = _choices_at(kind, path)
+        return f"{path!r}: '{wrong[1]}' is not one of {', '.join(choices)}{did_you_mean(wrong[1], choices)}"
     return f"{f'{path!r}: ' if path else ''}{what[0].lower()}{what[1:]}".replace("`", "'")
+
+
+def _choices_at(kind: Any, path: str) -> list[str]:
+    """Return the values that the field at ``path`` (``stall.on_stall`` or ``retry.on[0]``) may have."""
+    kinds = _alternatives(msgspec.inspect.type_info(kind))
+    for part in re.findall(r"[A-Za-z_]+|\[", path):
+        if part == "[":
+            inner = [kind.item_type for kind in kinds if isinstance(kind, msgspec.inspect.ListType)]
+        else:
+            inner = [field.type for kind in kinds for field in getattr(kind, "fields", ()) if field.encode_name == part]
+        kinds = [kind for each in inner for kind in _alternatives(each)]
+    return [str(value) for kind in kinds for value in getattr(kind, "values", ())]
+
+
+def _alternatives(kind: Any) -> list[Any]:
+    """Return the types that ``kind`` allows, without its constraints."""
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return _alternatives(kind.type)
+    return list(kind.types) if isinstance(kind, msgspec.inspect.UnionType) else [kind]
 
 
 def _fields_at(kind: Any, path: str) -> list[str]:

@@ -78,12 +78,12 @@ def _read_own(name: str, path: Path, source: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def keep(folder: JobFolder, values: Mapping[str, str]) -> None:
-    """Write the values to the file that the job's processes read; ``job_folder.write`` removes it when the job ends."""
+def keep(path: Path, values: Mapping[str, str]) -> None:
+    """Write the values to a file for this user alone: the job's until it ends (``job_folder.write``), or its chain's."""
     if values:
-        folder.secrets.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder.secrets.parent.chmod(0o700)
-        files.write_json(folder.secrets, dict(values), mode=0o600)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.chmod(0o700)
+        files.write_json(path, dict(values), mode=0o600)
 
 
 def read(path: Path) -> dict[str, str]:

@@ -22,6 +22,7 @@ from ..base.terminal import columns, cut
 from ..base.times import clock
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import Node, RayApi
+from ..record import chain as chains
 from ..record import control, error_lines, job_folder, metrics, reconcile, stall
 from ..record.job_folder import Result, elapsed_s
 
@@ -39,8 +40,34 @@ def collect(cluster: Cluster, api: RayApi, limit: int) -> dict[str, Any]:
     newest = job_folder.newest_ids(shared, limit)
     ids = [*sorted(set(job_folder.active_ids(shared)) - set(newest)), *newest]
     *jobs, seen = _at_once([*(functools.partial(job_row, shared.job(name), api) for name in ids), lambda: _cluster(cluster, api)])
-    rows = [job for job in jobs if job]
+    rows = _one_line_for_a_chain([job for job in jobs if job], shared)
     return {"cluster": seen, "jobs": sorted(rows, key=lambda row: str(row["claimed_at"]), reverse=True)}
+
+
+def _one_line_for_a_chain(rows: Sequence[dict[str, Any]], shared: SharedRoot) -> list[dict[str, Any]]:
+    """Return the rows without earlier attempts; the row of a chain's latest attempt has all of them in ``attempts``."""
+    kept = []
+    for row in rows:
+        try:
+            chain = chains.find(shared, row["id"])
+        except BadInput as error:
+            row["note"], chain = error.what, None
+        if chain is None:
+            kept.append(row)
+        elif chain.latest.id == row["id"]:
+            attempts = [{"id": attempt.id, "state": attempt.state, "cause": attempt.cause} for attempt in chain.attempts]
+            attempts[-1]["state"] = row["state"]
+            kept.append({**row, "attempts": attempts, "note": chain.note or row["note"]})
+    return kept
+
+
+def _ends(job: dict[str, Any]) -> str:
+    """Return the last column: of a chain its attempts, then what it waits for; of a job its last error or note."""
+    if len(job["attempts"]) < 2 and not (job["attempts"] and job["note"]):
+        return str(job["last_error"] or job["note"])
+    past = [f"{attempt['state']} ({attempt['cause'] or 'no retry'})" for attempt in job["attempts"][:-1]]
+    numbered = ", ".join(f"{number} {text}" for number, text in enumerate([*past, job["attempts"][-1]["state"]], 1))
+    return f"attempts: {numbered}" + (f"; {job['note'] or job['last_error']}" if job["note"] or job["last_error"] else "")
 
 
 def job_row(folder: JobFolder, api: RayApi | None) -> dict[str, Any] | None:
@@ -77,6 +104,7 @@ def job_row(folder: JobFolder, api: RayApi | None) -> dict[str, Any] | None:
         "value": number[1] if number else None,
         "last_error": _last_error(folder, result),
         "note": note,
+        "attempts": [],
         "claimed_at": result.claimed_at,
         "folder": str(folder.path),
     }
@@ -199,7 +227,7 @@ def screen(state: dict[str, Any], width: int, colour: bool) -> str:
             _progress(job),
             "-" if job["elapsed_s"] is None else clock(job["elapsed_s"]),
             "-" if job["value"] is None else f"{job['metric']} {job['value']:.4g}",
-            job["last_error"] or job["note"],
+            _ends(job),
         ]
         for job in jobs
     ]

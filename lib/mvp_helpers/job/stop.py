@@ -19,6 +19,7 @@ from ..base.paths import JobFolder
 from ..base.times import clock, now
 from ..cluster.ray_api import ENDED, RayApi
 from ..plan import environment, plan
+from ..record import chain as chains
 from ..record import control, debug_bundle, job_folder, metrics, reconcile
 from ..record.control import Saved, Trainer
 from ..record.job_folder import Result
@@ -31,6 +32,7 @@ NEVER_STARTED_S = 3.0
 """A job that Ray still has not started this long after the stop will not train any more: its folder says STOPPED."""
 MARGIN_S = environment.LAST_WORD_S + 20.0
 """Beyond the trainer's time: for the job runner, then for Ray."""
+STOPPED = "stopped on request (52)"
 LEAVE_S = 5.0
 """How long processes get to go by themselves when their job has ended, and again after SIGTERM."""
 
@@ -45,6 +47,8 @@ class GoesOn(MvpError):
 def stop(folders: Sequence[JobFolder], api: RayApi, say: Say, *, at_once: bool = False) -> list[Result]:
     """Stop all these jobs together and return their results when every one of them has ended. One that had ended is left alone.
 
+    Of a chain its latest attempt is stopped, and no other follows.
+
     With ``at_once`` the trainers get SIGTERM without being asked to save.
 
     Raises:
@@ -53,8 +57,7 @@ def stop(folders: Sequence[JobFolder], api: RayApi, say: Say, *, at_once: bool =
         TimedOut: a job goes on longer than its trainer's time and ``MARGIN_S``.
         KeyboardInterrupt: Ctrl-C, after saying that the stop goes on.
     """
-    for folder in () if at_once else folders:
-        _refuse_loss(folder)
+    folders = _end_chains(folders, say, at_once)
     results = {folder.submission_id: _request(folder, api, say, at_once) for folder in folders}
     asked_at = time.monotonic()
     try:
@@ -69,6 +72,25 @@ def stop(folders: Sequence[JobFolder], api: RayApi, say: Say, *, at_once: bool =
         say("no longer waiting; the stop goes on: ./scripts/50_status.sh")
         raise
     return list(results.values())
+
+
+def _end_chains(folders: Sequence[JobFolder], say: Say, at_once: bool) -> list[JobFolder]:
+    """End the chains of these jobs, and return what is to be stopped: the latest attempt of each. Raises GoesOn."""
+    shared = folders[0].shared
+    if not any(chains.find(shared, folder.submission_id) for folder in folders):
+        for folder in () if at_once else folders:
+            _refuse_loss(folder)
+        return list(folders)
+    with chains.locked(shared):  # no attempt is started meanwhile
+        found = [chains.find(shared, folder.submission_id) for folder in folders]
+        latest = [shared.job(chain.latest.id) if chain else folder for folder, chain in zip(folders, found, strict=True)]
+        for folder in () if at_once else latest:
+            _refuse_loss(folder)
+        for chain in found:
+            if chain and not chain.ended_at:
+                chains.end(shared, chain, STOPPED)
+                say(f"{chain.id}: no further attempt follows")
+    return latest
 
 
 def _request(folder: JobFolder, api: RayApi, say: Say, at_once: bool) -> Result:

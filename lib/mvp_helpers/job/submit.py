@@ -25,10 +25,12 @@ from ..base.times import now
 from ..cluster import ray_api
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import RayApi
-from ..plan import feasibility, plan, planning
+from ..plan import feasibility, plan, planning, workloads
 from ..plan.plan import Plan, Via
 from ..prepare import snapshot
+from ..record import chain as chains
 from ..record import debug_bundle, job_folder, retention
+from ..record.chain import Attempt, Chain, Retry
 from ..record.job_folder import ID_HINT, Result
 from . import job_secrets, provenance
 
@@ -58,8 +60,11 @@ def submit(
     environment: Mapping[str, str] = os.environ,
     *,
     via: Via = "cli",
+    lineage: Mapping[str, Any] | None = None,
 ) -> tuple[Plan, RayApi]:
     """Submit a JobSpec, with its secrets from the submitter's ``environment``; returns when Ray has accepted the job.
+
+    ``lineage`` describes a later attempt of a chain, for its provenance; a job with ``retry`` and without it begins a chain.
 
     Raises:
         BadInput: the JobSpec is wrong, its id is taken, or the job can never fit on the cluster.
@@ -74,10 +79,12 @@ def submit(
         folder = job_folder.claim(SharedRoot(Path(the_plan.shared_root)), result)
         try:
             _write_config(the_plan, data, cluster, via)
-            provenance.write(the_plan, facts)
+            provenance.write(the_plan, facts | {"attempt": dict(lineage) if lineage else _first_attempt(the_plan)})
             if the_plan.code_path:  # now that the job folder names it, it cannot be removed any more: does it still exist?
                 snapshot.check(Path(the_plan.code_path))
-            job_secrets.keep(folder, secrets)
+            job_secrets.keep(folder.secrets, secrets)
+            if the_plan.retry and not lineage:
+                _begin_chain(the_plan, the_plan.retry, secrets)
             _hand_over(the_plan, cluster, api, via)
         except BaseException as error:
             _record_failure(folder, result, error)
@@ -96,6 +103,20 @@ def _examine(the_plan: Plan, cluster: Cluster, api: RayApi) -> dict[str, Any]:
     if api.job(the_plan.submission_id) is not None:
         raise BadInput(f"Ray already has a job '{the_plan.submission_id}'", hint=ID_HINT)
     return provenance.collect(the_plan, cluster, nodes, api.version())
+
+
+def _first_attempt(the_plan: Plan) -> dict[str, Any] | None:
+    if not the_plan.retry:
+        return None
+    return {"chain": the_plan.submission_id, "number": 1, "previous": None, "cause": None, "why": ""}
+
+
+def _begin_chain(the_plan: Plan, retry: Retry, secrets: Mapping[str, str]) -> None:
+    """Record the chain before Ray has the job: a submitter that is killed in between leaves nothing without a watcher."""
+    shared, attempt = SharedRoot(Path(the_plan.shared_root)), Attempt(id=the_plan.submission_id)
+    job_secrets.keep(chains.secrets(shared, attempt.id), secrets)
+    own = os.environ.get(workloads.FOLDERS, "")
+    chains.write(shared, Chain(cluster=the_plan.cluster, retry=retry, attempts=[attempt], workloads=own))
 
 
 def _report(the_plan: Plan, say: Say) -> None:

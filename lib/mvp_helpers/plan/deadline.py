@@ -12,6 +12,7 @@ from ..base.times import moment_of
 from ..record.control import Deadline
 
 VARIABLE = "MVP_DEADLINE"
+OF_JOBSPEC = "save_by of the JobSpec"
 SLURM_TIMEOUT_S = 10.0
 HINT = "Unix time, or a moment in UTC: 2026-01-31T23:59"
 
@@ -49,7 +50,7 @@ def nearest(save_by: float | None, environment: Mapping[str, str]) -> Deadline |
     """
     deadlines = []
     if save_by:
-        deadlines.append(Deadline(at=save_by, source="save_by of the JobSpec"))
+        deadlines.append(Deadline(at=save_by, source=OF_JOBSPEC))
     if text := environment.get(VARIABLE):
         deadlines.append(Deadline(at=parse(text, VARIABLE), source=VARIABLE))
     if end := slurm_end(environment):

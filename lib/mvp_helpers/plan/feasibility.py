@@ -10,12 +10,16 @@ from ..trainers import verl_config
 from .plan import Plan
 
 
+class DoesNotFit(BadInput):
+    """The nodes that are alive have no room for the job, however long it waits."""
+
+
 def check(plan: Plan, nodes: Sequence[Node]) -> None:
     """Compare what the plan requests with the total resources of the nodes that are alive.
 
     Raises:
         Blocked: no worker is alive, or the driver could be placed on the head.
-        BadInput: the job needs more nodes or processes than the cluster has room for; names what is missing.
+        DoesNotFit: the job needs more nodes or processes than the cluster has room for; names what is missing.
     """
     alive = [node for node in nodes if node.alive]
     fitting = [node for node in alive if not node.is_head and _fits(node, plan.entrypoint_resources)]
@@ -36,7 +40,7 @@ def check(plan: Plan, nodes: Sequence[Node]) -> None:
             hint="start the head without CPUs: ./scripts/02_down.sh, then ./scripts/01_up.sh",
         )
     if max(node.total("CPU") for node in fitting) < plan.entrypoint_num_cpus:
-        raise BadInput(
+        raise DoesNotFit(
             f"the driver requests {plan.entrypoint_num_cpus:g} CPUs; the largest worker has {_largest(fitting, 'CPU'):g}",
             hint="change resources.entrypoint_num_cpus in the JobSpec, or choose a larger cluster",
         )
@@ -44,7 +48,7 @@ def check(plan: Plan, nodes: Sequence[Node]) -> None:
     needs = {"CPU": per_node * plan.cpus_per_process} | ({"GPU": per_node} if plan.device == "cuda" else {})
     room = sum(min(int(node.total(unit)) // amount for unit, amount in needs.items()) for node in alive if not node.is_head)
     if room < plan.nnodes:
-        raise BadInput(
+        raise DoesNotFit(
             f"the job needs {plan.nnodes} nodes with {per_node} processes each ({_amounts(needs)} on each node); "
             f"the cluster's {len(fitting)} workers have room for {room} such nodes "
             f"(the largest worker has {_amounts({unit: _largest(fitting, unit) for unit in needs})})",

@@ -10,7 +10,8 @@ import msgspec
 
 from ..base.documents import convert, parse
 from ..base.errors import BadInput
-from ..record import stall
+from ..record import chain, stall
+from ..record.chain import Retry
 from ..record.stall import StallLimits
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
@@ -103,6 +104,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     stall: Annotated[StallLimits, Described(description="When a job that makes no step is stalled, and what happens then.")] = (
         StallLimits()
     )
+    retry: Annotated[
+        Retry | None, Described(description="Further attempts after an end that is not the job's own fault; default: none.")
+    ] = None
 
 
 def load(data: bytes, source: str) -> JobSpec:
@@ -124,6 +128,7 @@ def load(data: bytes, source: str) -> JobSpec:
     spec = convert(document, JobSpec, source)
     _check_resources(spec.resources, source)
     stall.check(spec.stall, source)
+    chain.check(spec.retry, spec.submission_id, source)
     for name, value in spec.env_vars.items():
         _check_env(name, value, source)
     for at, name in enumerate(spec.secrets):

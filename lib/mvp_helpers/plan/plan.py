@@ -10,6 +10,7 @@ import msgspec
 
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
+from ..record.chain import Retry
 from ..record.stall import StallLimits
 from ..trainers import verl_config
 from ..trainers.checkpoint import Resume
@@ -60,6 +61,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     save_by: float | None = None
     """Unix time before which the trainer must have saved and ended."""
     stall: StallLimits = StallLimits()
+    retry: Retry | None = None
 
     @property
     def world_size(self) -> int:

@@ -65,6 +65,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         stop_wait_s=spec.stop_wait_s or cluster.stop_wait_s,
         save_by=deadline.save_by(spec.save_by, source),
         stall=spec.stall,
+        retry=spec.retry,
     )
 
 

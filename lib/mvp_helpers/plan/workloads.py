@@ -16,6 +16,8 @@ from ..base.project import PROJECT
 from ..trainers import hydra
 from ..trainers.checkpoint import CheckpointLayout
 
+FOLDERS = "MVP_WORKLOADS"
+"""The variable that names folders with the user's own workloads."""
 PLACEHOLDERS = (
     "model",
     "dataset",
@@ -105,7 +107,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def folders() -> list[Path]:
     """Return the folders with workload files: those of ``MVP_WORKLOADS`` (colon-separated), then the toolkit's."""
-    own = [Path(part) for part in os.environ.get("MVP_WORKLOADS", "").split(":") if part]
+    own = [Path(part) for part in os.environ.get(FOLDERS, "").split(":") if part]
     return [*own, PROJECT / "templates" / "workloads"]
 
 

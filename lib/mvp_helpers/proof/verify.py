@@ -12,8 +12,8 @@ from ..base import verdict
 from ..base.paths import JobFolder
 from ..base.verdict import Check
 from ..record.job_folder import Result
-from . import outcome, ownership, placement
-from .evidence import Job, Judge, judge
+from . import lineage, outcome, ownership, placement
+from .evidence import Fail, Job, Judge, judge
 
 CHECKS: dict[str, Judge] = {
     "succeeded": outcome.ended_well,
@@ -30,6 +30,7 @@ CHECKS: dict[str, Judge] = {
     "code from code_path": placement.code_from_code_path,
     "metrics": outcome.metrics_whole,
 }
+OF_AN_ATTEMPT: dict[str, Judge] = {"attempt of a chain": lineage.attempt}
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,15 @@ def _checks(job: Job, before: Sequence[Job]) -> list[Check]:
         reason = f"the job has not ended: result.json says {job.result.state}"
         first, *rest = CHECKS
         return [Check(first, "Fail", reason, job.cited), *(Check(name, "Skipped", "the job has not ended") for name in rest)]
-    return [judge(name, check, job, before) for name, check in CHECKS.items()]
+    checks = CHECKS | (OF_AN_ATTEMPT if _is_attempt(job) else {})
+    return [judge(name, check, job, before) for name, check in checks.items()]
+
+
+def _is_attempt(job: Job) -> bool:
+    try:
+        return job.provenance.get("attempt") is not None
+    except Fail:  # the other checks name what is wrong with it
+        return False
 
 
 def table(report: Report, width: int) -> str:

@@ -24,7 +24,6 @@ from .stall import Stall
 State = Literal["CLAIMED", "NOT_SUBMITTED", "SUBMITTED", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"]
 TERMINAL = frozenset({"NOT_SUBMITTED", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"})
 ID_HINT = "choose another submission_id, or leave it out to have one made"
-EXIT_CODES = {"SUCCEEDED": 0, "BLOCKED": 3, "NOT_SUBMITTED": 3}
 
 
 class Result(msgspec.Struct, omit_defaults=False, kw_only=True):

@@ -11,8 +11,10 @@ from . import columns, job, say
 from .values import Count, Since
 
 if TYPE_CHECKING:
+    from ..base.paths import JobFolder
     from ..cluster.cluster_file import Cluster
     from ..cluster.ray_api import RayApi
+    from ..retry.follow import FollowOne
 
 WATCH_S = 2.0
 
@@ -81,11 +83,17 @@ def _show_status(loaded: Cluster, api: RayApi, limit: int, as_json: bool, clear:
 def _follow(submission_id: str) -> int:
     from ..cluster import ray_api
     from ..job import follow
-    from ..record import job_folder
 
     loaded, folder = job(submission_id)
-    result = follow.follow(folder, ray_api.of(loaded), pending_timeout_s=None, say=say)
-    return job_folder.EXIT_CODES.get(result.state, 1)
+    api = ray_api.of(loaded)
+    return _to_the_end(folder, lambda attempt, _: follow.follow(attempt, api, pending_timeout_s=None, say=say))
+
+
+def _to_the_end(folder: JobFolder, follow_one: FollowOne) -> int:
+    """Follow a job and its later attempts; return the exit code of the last one."""
+    from ..retry import cause, follow
+
+    return cause.exit_code(*follow.to_the_end(folder, follow_one, say))
 
 
 @click.command("logs")
@@ -96,11 +104,10 @@ def logs(submission_id: str, follow: bool, since: float | None) -> int:
     """Print a job's log from its folder."""
     from ..cluster import ray_api
     from ..job import logs
-    from ..record import job_folder
 
     loaded, folder = job(submission_id)
     if not follow:
         logs.show(folder, since, say)
         return 0
-    result = logs.follow(folder, ray_api.of(loaded), since, say)
-    return job_folder.EXIT_CODES.get(result.state, 1)
+    api = ray_api.of(loaded)
+    return _to_the_end(folder, lambda attempt, _: logs.follow(attempt, api, since if attempt == folder else None, say))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from . import say
+
 
 @click.command("start-node")
 @click.argument("host")
@@ -25,7 +27,11 @@ def start_node(host: str, early: bool, stay: bool, watched: bool) -> None:
     if watched:
         from ..cluster import watchdog
 
-        watchdog.start(loaded, host)
+        watchdog.of(loaded, host).start("watchdog", host)
+    if host == loaded.head.name:
+        from ..retry import watcher
+
+        watcher.start(loaded)
     if stay and did != "already running":
         ray_node.stay(loaded, host)
 
@@ -37,7 +43,7 @@ def stop_node(host: str) -> None:
     from ..cluster import cluster_file, ray_node, watchdog
 
     loaded = cluster_file.from_environment()
-    watchdog.stop(loaded, host)
+    watchdog.of(loaded, host).stop()
     print(ray_node.stop(loaded, host))
 
 
@@ -61,3 +67,22 @@ def watchdog(host: str) -> None:
     from ..cluster import cluster_file, watchdog
 
     watchdog.watch(cluster_file.from_environment(), host)
+
+
+@click.command("watch-chains")
+def watch_chains() -> None:
+    """Start the next attempt of every job with retry (start-node starts this on the head)."""
+    from ..cluster import cluster_file
+    from ..retry import watcher
+
+    watcher.watch(cluster_file.from_environment())
+
+
+@click.command("end-chains")
+def end_chains() -> None:
+    """End the watcher and all chains of this cluster, which is being stopped."""
+    from ..cluster import cluster_file
+    from ..retry import watcher
+
+    for chain_id in watcher.stop(cluster_file.from_environment()):
+        say(f"{chain_id}: no further attempt follows")

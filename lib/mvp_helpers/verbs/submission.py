@@ -36,7 +36,6 @@ def submit(
     from ..cluster import cluster_file
     from ..job import job_secrets, submit
     from ..plan import plan
-    from ..record import job_folder
 
     loaded = cluster_file.from_environment()
     environment, data = job_secrets.unpack(sys.stdin.buffer.read(), packed)
@@ -48,10 +47,16 @@ def submit(
     print(planned.submission_id, flush=True)
     if not wait:
         return 0
+    from ..base.paths import JobFolder
     from ..job import follow
+    from ..record.job_folder import Result
+    from ..retry import cause
+    from ..retry import follow as follow_chain
 
-    result = follow.follow(planned.folder, api, timeout_s=timeout, pending_timeout_s=pending_timeout, say=say)
-    return job_folder.EXIT_CODES.get(result.state, 1)
+    def follow_one(folder: JobFolder, left_s: float | None) -> Result:
+        return follow.follow(folder, api, timeout_s=left_s, pending_timeout_s=pending_timeout, say=say)
+
+    return cause.exit_code(*follow_chain.to_the_end(planned.folder, follow_one, say, timeout))
 
 
 @click.command("pack-spec")

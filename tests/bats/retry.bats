@@ -1,0 +1,132 @@
+#!/usr/bin/env bats
+# Another attempt follows when something outside of a job ended it, and only then: who decides, who starts it, and what ends a chain.
+
+load helpers
+
+ANY='{"on": ["host", "ray", "cluster", "preempted"]}'
+
+setup_file() {
+  make_job_cluster retry 86 860
+  toy() { printf 'entry: {command: [python3, %s, %s]}\n' "$BATS_TEST_DIRNAME/toy_trainer.py" "$2" >"$WORKLOADS/$1.yaml"; }
+  toy short '"4", "0.1"'
+  toy long '"2000", "0.3"'
+  printf 'entry: {command: [python3, -c, "raise KeyError(42)"]}\n' >"$WORKLOADS/wrong.yaml"
+  01_up.sh
+}
+
+teardown_file() {
+  end_cluster
+}
+
+submit() { # <id> <workload> <retry as JSON> [<43's option>...]
+  43_submit_jobspec.sh "$(spec "{\"workload\": \"$2\", \"submission_id\": \"$1\", \"retry\": $3}")" "${@:4}"
+}
+
+of_result() { # <id> <field>
+  python -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$JOBS/$1/result.json" "$2"
+}
+
+trains() { # <id>
+  [[ $(of_result "$1" steps_done) -ge 2 ]]
+}
+
+kill_node_of() { # <id>: the whole Ray node that its driver is on
+  local host
+  host=$(of_result "$1" driver_host)
+  mapfile -t pids < <(instances retry | sed -n "s/ retry\.$host\..*//p")
+  kill -9 "${pids[@]}" 2>/dev/null || true
+}
+
+chain() { # <id>: its record
+  cat "$JOBS/.chains/$1.json" "$JOBS/.chains/ended/$1.json" 2>/dev/null
+}
+
+chain_says() { # <id> <text>
+  chain "$1" | grep -qF "$2"
+}
+
+@test "a whole node is killed: the chain waits for it, 01_up brings it back, and the next attempt trains" {
+  submit lost long "$ANY" >/dev/null
+  wait_for 60 'the training' trains lost
+  51_logs.sh lost -f >"$FOLDER/followed" 2>"$FOLDER/said" &
+  follower=$!
+  kill_node_of lost
+  wait_for 60 'the end of the first attempt' chain_says lost '"state": "FAILED"'
+  01_up.sh
+  wait_for 90 'the second attempt' trains lost.2
+  run --separate-stderr 50_status.sh
+  assert_output '*lost.2*RUNNING*attempts: 1 FAILED (*), 2 RUNNING*'
+  [[ $(grep -c '^lost' <<<"$output") == 1 ]] || fail 'a chain is one line'
+  grep -q '"previous": "lost"' "$JOBS/lost.2/config/provenance.json" || fail "$(<"$JOBS/lost.2/config/provenance.json")"
+  run --separate-stderr 52_stop.sh lost # the chain, by its first id
+  assert_output 'lost.2 STOPPED'
+  assert_stderr_has 'lost: no further attempt follows'
+  chain_says lost 'stopped on request (52)' || fail "$(chain lost)"
+  code=0
+  wait "$follower" || code=$?
+  ((code == 1)) || fail "the follower ended with $code: $(<"$FOLDER/said")"
+  grep -q 'lost.2: attempt 2 of lost' "$FOLDER/said" || fail "$(<"$FOLDER/said")"
+}
+
+@test "54 proves where a later attempt comes from" {
+  # shellcheck disable=SC2016 # by the trainer's shell: only the first attempt ends itself
+  printf 'entry: {command: [bash, -c, "case $PWD in *.2) exec python3 %s 4 0.1;; esac; python3 %s 2 0.1; kill -9 $$"]}\n' \
+    "$BATS_TEST_DIRNAME/toy_trainer.py" "$BATS_TEST_DIRNAME/toy_trainer.py" >"$WORKLOADS/once.yaml"
+  run --separate-stderr submit once once "$ANY" --wait --timeout 120
+  assert_status 0
+  assert_stderr_has 'once: no further attempt after 2 attempts: succeeded'
+  run --separate-stderr 54_verify.sh once.2
+  [[ $output == *'attempt of a chain'*Pass*"attempt 2 of 'once', after 'once' ("* ]] || fail 'the lineage is not proven'
+  sed -i 's/"previous": "once"/"previous": "other"/; s/"number": 2/"number": 3/' "$JOBS/once.2/config/provenance.json"
+  run --separate-stderr 54_verify.sh once.2
+  assert_status 1
+}
+
+@test "the user's own error is never tried again; the exit code says so" {
+  run --separate-stderr submit wrong wrong "$ANY" --wait --timeout 60
+  assert_status 1
+  assert_stderr_has 'wrong: no further attempt after 1 attempt: not a cause for another attempt'
+  [[ ! -d $JOBS/wrong.2 ]] || fail 'it was'
+}
+
+@test "an outer scheduler can do the same: exit code 5 says that something outside of the job ended it" {
+  printf 'entry: {command: [bash, -c, "kill -9 $$"]}\n' >"$WORKLOADS/shot.yaml"
+  run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "shot"}')" --wait --timeout 60
+  assert_status 5
+}
+
+@test "two attempts without a step end the chain, with the reason" {
+  run --separate-stderr submit idle shot "$ANY" --wait --timeout 90
+  assert_status 5
+  assert_stderr_has 'idle: no further attempt after 2 attempts: 2 attempts without a new step (retry.no_progress_max 2)'
+}
+
+@test "a watcher that was killed is brought back by 01_up, and picks up what waits" {
+  watcher=$(cut -d' ' -f1 "$FOLDER/state/head/chain-watcher.pid")
+  kill -9 "$watcher"
+  wait_until_gone "$watcher"
+  submit later once "$ANY" >/dev/null
+  wait_for 60 'the end of the first attempt' grep -q '"state": "FAILED"' "$JOBS/later/result.json"
+  sleep 3
+  [[ ! -d $JOBS/later.2 ]] || fail 'nobody should have started it'
+  01_up.sh
+  wait_for 60 'the chain' chain_says later '"note": "succeeded"'
+}
+
+@test "retry refuses what it cannot do" {
+  for wrong in '{"on": ["hosts"]}' '{"on": []}' '{"on": ["host"], "max": 0}' '{}'; do
+    run --separate-stderr submit refused short "$wrong"
+    assert_status 2
+    assert_stderr_has retry
+  done
+  [[ ! -d $JOBS/refused ]] || fail 'something was claimed'
+}
+
+@test "02_down ends the watcher and the chains" {
+  submit down long "$ANY" >/dev/null
+  wait_for 60 'the training' trains down
+  02_down.sh
+  chain_says down 'the cluster was stopped (02_down)' || fail "$(chain down)"
+  [[ ! -d $JOBS/down.2 ]] || fail 'another attempt was started'
+  ! pgrep -f 'mvp_helpers watch-chains' >/dev/null || [[ ! -e $FOLDER/state/head/chain-watcher.pid ]] || fail 'the watcher is left'
+}
