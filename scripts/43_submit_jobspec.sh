@@ -13,7 +13,10 @@
 #   --pending-timeout SECONDS   with --wait: stop following when Ray has not started the job after SECONDS (default 120)
 #   --dry-run                   print the whole plan (ids, folders, runtime_env, command line) and change nothing
 #
-# exit codes: 0 accepted (with --wait: succeeded), 1 the job failed, 2 bad input, 3 blocked, 4 timed out
+# With "retry" in the JobSpec another attempt follows when something outside of the job ended it; --wait follows all of them.
+#
+# exit codes: 0 accepted (with --wait: succeeded), 1 the job failed, 2 bad input, 3 blocked, 4 timed out, 5 something outside of the
+# job ended it
 #
 # examples:
 #   ./scripts/43_submit_jobspec.sh templates/ppo.json --wait

@@ -11,7 +11,10 @@
 #   --limit N     show at most N of the newest jobs (default 20)
 #   --follow ID   follow one job to its end and exit with its outcome; Ctrl-C leaves the job running
 #
-# exit codes: 0 success (also when the cluster is down); with --follow: 0 the job succeeded, 1 it failed, 2 unknown ID, 3 blocked
+# The attempts of a job with "retry" are one line; --follow follows all of them.
+#
+# exit codes: 0 success (also when the cluster is down); with --follow: 0 the job succeeded, 1 it failed, 2 unknown ID, 3 blocked,
+# 5 something outside of the job ended it
 #
 # examples:
 #   ./scripts/50_status.sh --watch

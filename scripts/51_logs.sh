@@ -10,7 +10,7 @@
 #                  more may be shown, never less
 #
 # exit codes: 0 success, 2 unknown ID or WHEN; with -f: 0 the job succeeded, 1 it failed or was stopped, 3 blocked (also when the
-# outcome is unknown: Ray does not answer, and the job runner gives no sign of life)
+# outcome is unknown: Ray does not answer, and the job runner gives no sign of life), 5 something outside of the job ended it
 #
 # examples:
 #   ./scripts/51_logs.sh ppo-20260131-101500-1a2b -f

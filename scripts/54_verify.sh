@@ -6,7 +6,8 @@
 # Checks: succeeded; seen running by Ray; submitted from the head; driver on a worker (by node id and address); trained on this cluster
 # and no other (its processes are on the node list); own folder, nothing older in it and nothing resumed except what resume_from names;
 # data and model reused (from the second ID on); checkpoints exactly at the save_freq steps, and whole; Ray snapshots at submission,
-# start and end; code from code_path in the driver and in Ray workers; metrics of every step, none NaN or infinite.
+# start and end; code from code_path in the driver and in Ray workers; metrics of every step, none NaN or infinite; of a job with
+# "retry" also: why this attempt was started, from the newest whole checkpoint, and that the attempts together trained every step.
 # A check is Pass, Fail or Skipped (with the reason). The cluster need not be up.
 #
 #   --definition-of-done   also print the Definition of Done (templates/definition_of_done.yaml), each line with its evidence

@@ -76,7 +76,8 @@ chain_says() { # <id> <text>
   assert_status 0
   assert_stderr_has 'once: no further attempt after 2 attempts: succeeded'
   run --separate-stderr 54_verify.sh once.2
-  [[ $output == *'attempt of a chain'*Pass*"attempt 2 of 'once', after 'once' ("* ]] || fail 'the lineage is not proven'
+  [[ $output == *Pass*'attempt of a chain'*"attempt 2 of 'once', after 'once' (host: the trainer was killed by SIGKILL)"* ]] ||
+    fail 'the lineage is not proven'
   sed -i 's/"previous": "once"/"previous": "other"/; s/"number": 2/"number": 3/' "$JOBS/once.2/config/provenance.json"
   run --separate-stderr 54_verify.sh once.2
   assert_status 1

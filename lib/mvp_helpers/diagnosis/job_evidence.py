@@ -121,10 +121,12 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
     """Yield Ray's messages about nodes and processes that died while the job ran, and the ends of its processes' own logs."""
     place = bundle.relative_to(folder.path)
     began, ended = (seconds_of(at) if at else 0.0 for at in (result.started_at or result.claimed_at, result.ended_at))
+    dead_before = {node.get("node_id") for file in folder.debug.glob("*-submitted/nodes.json") for node in _dead(file)}
     dead = [
         f"Ray node {node.get('node_ip')} marked dead: {node.get('state_message') or 'no reason given'}"
-        for node in _rows(bundle / "nodes.json")
-        if node.get("state") == "DEAD" and began - 60 <= (node.get("end_time_ms") or 0) / 1000 <= (ended or float("inf")) + 60
+        for node in _dead(bundle / "nodes.json")
+        if node.get("node_id") not in dead_before
+        and began - 60 <= (node.get("end_time_ms") or 0) / 1000 <= (ended or float("inf")) + 60
     ]
     yield f"{place}/nodes.json", True, [_lines(text for text in dead if "EXPECTED_TERMINATION" not in text)]
     own = {str(row.get("job_id")) for row in _rows(bundle / "job.json")} - {"None", ""}
@@ -135,12 +137,17 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
         for context in (actor.get("death_cause") or {}).values()
         if isinstance(context, dict)
     ]
-    # How actors end after the driver has ended does not explain the driver's end.
-    yield f"{place}/actors.json", True, [_lines(text for text in causes if "owner has died" not in text)]
+    # How actors end after the driver has ended, or when it needs them no more, does not explain the driver's end.
+    told = (text for text in causes if "owner has died" not in text and "all references to the actor were removed" not in text)
+    yield f"{place}/actors.json", True, [_lines(told)]
     # The node's own logs stay out: they contain other jobs, and problems that Ray overcame.
     for output in sorted(bundle.glob("hosts/*/ray-logs/worker-*")):
         if output.stat().st_size:
             yield str(output.relative_to(folder.path)), False, _readable(output)
+
+
+def _dead(file: Path) -> list[dict[str, Any]]:
+    return [node for node in _rows(file) if node.get("state") == "DEAD"]
 
 
 def _readable(log: Path) -> Iterator[bytes]:

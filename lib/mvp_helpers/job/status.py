@@ -44,8 +44,10 @@ def collect(cluster: Cluster, api: RayApi, limit: int) -> dict[str, Any]:
     return {"cluster": seen, "jobs": sorted(rows, key=lambda row: str(row["claimed_at"]), reverse=True)}
 
 
-def _one_line_for_a_chain(rows: Sequence[dict[str, Any]], shared: SharedRoot) -> list[dict[str, Any]]:
+def _one_line_for_a_chain(rows: list[dict[str, Any]], shared: SharedRoot) -> list[dict[str, Any]]:
     """Return the rows without earlier attempts; the row of a chain's latest attempt has all of them in ``attempts``."""
+    if not chains.any_in(shared):
+        return rows
     kept = []
     for row in rows:
         try:
@@ -112,7 +114,7 @@ def job_row(folder: JobFolder, api: RayApi | None) -> dict[str, Any] | None:
 
 def _stopping(folder: JobFolder) -> str:
     request = control.stop_request(folder)
-    return f"asked to save and stop at {request.requested_at}" if request else ""
+    return f"asked to {'stop' if request.now else 'save and stop'} at {request.requested_at}" if request else ""
 
 
 def _last_error(folder: JobFolder, result: Result) -> str:

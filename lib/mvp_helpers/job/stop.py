@@ -108,11 +108,12 @@ def _request(folder: JobFolder, api: RayApi, say: Say, at_once: bool) -> Result:
 
 def _write_request(folder: JobFolder, at_once: bool) -> None:
     """Leave the request in the job folder, where the trainer and the job runner look for it. Raises Blocked."""
-    if not at_once and not _can_save(folder):
-        return
+    saves = not at_once and _can_save(folder)
     try:
-        control.ask_stop(folder, at_once=at_once)
+        control.ask_stop(folder, at_once=not saves, by_user=True)
     except OSError as error:
+        if not saves:  # then it only says who asked
+            return
         raise Blocked(f"cannot write {folder.control}: {error.strerror}", hint="--now does not ask for a checkpoint") from None
 
 

@@ -117,6 +117,11 @@ def check(retry: Retry | None, submission_id: str | None, source: str) -> None:
         )
 
 
+def any_in(shared: SharedRoot) -> bool:
+    """Return whether there is, or was, any chain."""
+    return _folder(shared).is_dir()
+
+
 def find(shared: SharedRoot, submission_id: str) -> Chain | None:
     """Return the chain that this job is an attempt of; None when it is of none. Raises BadInput for a damaged record."""
     for first in dict.fromkeys((submission_id, re.sub(r"\.\d+$", "", submission_id))):

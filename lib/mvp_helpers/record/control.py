@@ -26,6 +26,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     requested_at: str
     now: bool = False
     """For a stop: do not wait for a checkpoint."""
+    by_user: bool = False
+    """For a stop: a person asked for it (``52``); else the job runner, which got a signal, or found a stall."""
 
 
 class Deadline(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,21 +72,21 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 Record = TypeVar("Record", Request, Deadline, Trainer, Saved)
 
 
-def ask_stop(folder: JobFolder, *, at_once: bool = False) -> Request:
+def ask_stop(folder: JobFolder, *, at_once: bool = False, by_user: bool = False) -> Request:
     """Ask the trainer to save and end; a request that is there already stays, unless ``at_once`` makes it stricter."""
     before = stop_request(folder)
     if before and (before.now or not at_once):
         return before
-    return _request(folder, "stop", at_once)
+    return _request(folder, "stop", at_once, by_user)
 
 
 def ask_save(folder: JobFolder) -> Request:
     """Ask the trainer for a checkpoint now. Raises OSError."""
-    return _request(folder, "save", False)
+    return _request(folder, "save")
 
 
-def _request(folder: JobFolder, name: str, at_once: bool) -> Request:
-    request = Request(id=secrets.token_hex(4), requested_at=now(), now=at_once)
+def _request(folder: JobFolder, name: str, at_once: bool = False, by_user: bool = False) -> Request:
+    request = Request(id=secrets.token_hex(4), requested_at=now(), now=at_once, by_user=by_user)
     _write(folder, name, request)
     return request
 

@@ -51,8 +51,10 @@ def _of_stopped(folder: JobFolder, result: Result) -> Ending:
     saved, why = control.saved(folder), result.reason or "stopped"
     if saved and saved.reason == "deadline":
         return Ending(None if saved.source == deadline.OF_JOBSPEC else "preempted", "deadline", why)
-    # The toolkit's own stops leave a request, or end the chain before they stop its job.
-    return Ending(None if control.stop_request(folder) else "preempted", "stopped", why)
+    if result.stall:  # on_stall: stop
+        return Ending(None, "stalled", why)
+    request = control.stop_request(folder)
+    return Ending(None if request and request.by_user else "preempted", "stopped", why)
 
 
 def _of_diagnosis(diagnosis: Diagnosis) -> Cause | None:

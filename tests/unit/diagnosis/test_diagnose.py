@@ -365,6 +365,22 @@ def test_a_dead_node_in_a_bundle_explains_an_effect_in_the_log(folder: JobFolder
     assert "10.0.0.9" in found.evidence and found.where.endswith("-failed/nodes.json:1")
 
 
+def test_a_node_that_was_dead_when_the_job_was_submitted_explains_nothing(folder: JobFolder) -> None:
+    node = {"node_id": "n1", "node_ip": "10.0.0.9", "state": "DEAD", "end_time_ms": DIED_AT_MS}
+    bundle(folder, nodes=[node])
+    assert views.explain_job(folder, ended()).rule == "node-died"
+    before = folder.debug / "20260131T100000.000Z-submitted"
+    before.mkdir()
+    (before / "nodes.json").write_text(json.dumps([node]))
+    assert views.explain_job(folder, ended()).rule == ""
+
+
+def test_an_actor_that_was_not_needed_any_more_explains_nothing(folder: JobFolder) -> None:
+    death = {"actor_died_error_context": {"error_message": "The actor is dead because all references to the actor were removed."}}
+    bundle(folder, job=[{"job_id": "02"}], actors=[{"job_id": "02", "death_cause": death}])
+    assert views.explain_job(folder, ended()).rule == ""
+
+
 def test_a_node_that_died_long_before_the_job_explains_nothing(folder: JobFolder) -> None:
     node = {"node_ip": "10.0.0.9", "state": "DEAD", "state_message": "health check failed", "end_time_ms": DIED_AT_MS - 7_200_000}
     bundle(folder, nodes=[node])

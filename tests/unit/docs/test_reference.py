@@ -15,6 +15,7 @@ from mvp_helpers.base import errors
 from mvp_helpers.base.project import PROJECT
 from mvp_helpers.cluster import cluster_file
 from mvp_helpers.plan import jobspec
+from mvp_helpers.retry import cause
 
 SCRIPT = re.compile(r"^(?:\./)?(?:scripts/)?(\w+\.sh)$")
 END_OF_COMMAND = re.compile(r"^(\||\|\||&&|;|\))$|[;)]$")
@@ -121,7 +122,7 @@ def exit_codes() -> set[str]:
     """Return every exit code that a script or an error of the helper names."""
     kinds = [errors.MvpError, *errors.MvpError.__subclasses__()]
     scripts = [file.read_text() for file in (PROJECT / "scripts").rglob("*.sh")]
-    return {str(kind.exit_code) for kind in kinds} | {
+    return {str(cause.EXIT_CODE), *(str(kind.exit_code) for kind in kinds)} | {
         code for text in scripts for code in re.findall(r"\b(?:die|exit) (\d+)\b", text)
     }
 

@@ -60,7 +60,9 @@ def saved(reason: control.Reason, source: str) -> control.Saved:
 def test_a_stop_from_outside_is_a_preemption_and_one_that_was_asked_for_is_not(tmp_path: Path) -> None:
     folder, result = ended(tmp_path / "a", "STOPPED")
     assert cause.of(folder, result).cause == "preempted"
-    control.ask_stop(folder)
+    control.ask_stop(folder)  # by the job runner, which got SIGTERM
+    assert cause.of(folder, result).cause == "preempted"
+    control.ask_stop(folder, at_once=True, by_user=True)
     assert cause.of(folder, result).cause is None
 
 
