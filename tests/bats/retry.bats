@@ -30,10 +30,8 @@ trains() { # <id>
   [[ $(of_result "$1" steps_done) -ge 2 ]]
 }
 
-kill_node_of() { # <id>: the whole Ray node that its driver is on
-  local host
-  host=$(of_result "$1" driver_host)
-  mapfile -t pids < <(instances retry | sed -n "s/ retry\.$host\..*//p")
+kill_node() { # <host>: its whole Ray node, with what it started
+  mapfile -t pids < <(instances retry | sed -n "s/ retry\.$1\..*//p")
   kill -9 "${pids[@]}" 2>/dev/null || true
 }
 
@@ -50,7 +48,7 @@ chain_says() { # <id> <text>
   wait_for 60 'the training' trains lost
   51_logs.sh lost -f >"$FOLDER/followed" 2>"$FOLDER/said" &
   follower=$!
-  kill_node_of lost
+  kill_node "$(of_result lost driver_host)"
   wait_for 60 'the end of the first attempt' chain_says lost '"state": "FAILED"'
   01_up.sh
   wait_for 90 'the second attempt' trains lost.2
@@ -114,6 +112,16 @@ chain_says() { # <id> <text>
   wait_for 60 'the chain' chain_says later '"note": "succeeded"'
 }
 
+@test "the head is killed and started again: the job that it took along has another attempt" {
+  submit head long "$ANY" >/dev/null
+  wait_for 60 'the training' trains head
+  kill_node head
+  01_up.sh
+  wait_for 120 'the second attempt' trains head.2
+  run --separate-stderr 52_stop.sh head.2
+  assert_output 'head.2 STOPPED'
+}
+
 @test "retry refuses what it cannot do" {
   for wrong in '{"on": ["hosts"]}' '{"on": []}' '{"on": ["host"], "max": 0}' '{}'; do
     run --separate-stderr submit refused short "$wrong"
@@ -121,6 +129,38 @@ chain_says() { # <id> <text>
     assert_stderr_has retry
   done
   [[ ! -d $JOBS/refused ]] || fail 'something was claimed'
+}
+
+after_strike() { # <what>: prints the seconds since STRUCK
+  printf '# %s after %d s\n' "$1" $((SECONDS - STRUCK)) >&3
+}
+
+has_step() { # <id>
+  [[ -s $JOBS/$1/metrics.jsonl ]]
+}
+
+@test "verl trains on in a new folder after a whole worker node was killed, and the chain has every step once" {
+  30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
+  sed 's/save_freq: 10/save_freq: 5/' "$PROJECT/templates/sft.yaml" >"$FOLDER/specs/verl.yaml"
+  printf 'submission_id: verl\nretry: %s\n' "$ANY" >>"$FOLDER/specs/verl.yaml"
+  43_submit_jobspec.sh "$FOLDER/specs/verl.yaml"
+  wait_for 300 'step 7' grep -q '"step": *7,' "$JOBS/verl/metrics.jsonl"
+  kill_node "$(of_result verl driver_host)"
+  STRUCK=$SECONDS
+  wait_for 120 'the end of the first attempt' chain_says verl '"state": "FAILED"'
+  after_strike 'the first attempt has ended'
+  01_up.sh
+  after_strike 'the node is back'
+  wait_for 120 'the second attempt' test -d "$JOBS/verl.2"
+  after_strike 'the second attempt is submitted'
+  wait_for 180 'a step of the second attempt' has_step verl.2
+  after_strike 'its first step is trained'
+  wait_for 300 'the end of the chain' chain_says verl '"note": "succeeded"'
+  run --separate-stderr 54_verify.sh verl.2
+  assert_status 0
+  [[ $output == *"attempt 2 of 'verl', after 'verl' ("*'steps 1 to '*' are in the metrics of the chain'* ]] || fail 'the lineage'
+  [[ $(head -n 1 "$JOBS/verl.2/metrics.jsonl") == *'"step": 6,'* ]] || [[ $(head -n 1 "$JOBS/verl.2/metrics.jsonl") == *'"step":6,'* ]] ||
+    fail "it did not go on after the checkpoint of step 5: $(head -n 1 "$JOBS/verl.2/metrics.jsonl")"
 }
 
 @test "02_down ends the watcher and the chains" {
