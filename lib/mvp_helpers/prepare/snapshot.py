@@ -21,7 +21,6 @@ from ..base import files
 from ..base.errors import BadInput, Blocked, did_you_mean
 from ..base.paths import SharedRoot
 
-UPSTREAM = "https://github.com/volcengine/verl.git"
 MARKER = "mvp_marker.py"
 MANIFEST = "mvp_manifest.json"
 CURRENT = "current"

@@ -19,7 +19,9 @@ from mvp_helpers.base.times import moment_of
 from mvp_helpers.cluster import cluster_file
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.job import status
+from mvp_helpers.record import chain as chains
 from mvp_helpers.record import job_folder
+from mvp_helpers.record.chain import Attempt, Chain, Retry
 from mvp_helpers.record.job_folder import Result
 
 _opened: list[str] | None = None
@@ -94,6 +96,30 @@ def test_an_active_job_shows_however_old_it_is(small: Cluster, ray: FakeRay, tmp
     add_job(tmp_path, "new", 2)
     ray.has_job("old-active", "RUNNING")
     assert {job["id"] for job in status.collect(small, ray.api(), limit=1)["jobs"]} == {"new", "old-active"}
+
+
+def test_a_chain_is_one_line_with_its_attempts(small: Cluster, ray: FakeRay, tmp_path: Path) -> None:
+    add_job(tmp_path, "job", 1_000.0, state="FAILED", reason="the node died")
+    add_job(tmp_path, "other", 2_000.0)
+    add_job(tmp_path, "job.2", 3_000.0, state="FAILED", reason="Ray lost an actor")
+    first, second = Attempt(id="job", state="FAILED", cause="cluster"), Attempt(id="job.2")
+    chain = Chain(cluster=small.name, retry=Retry(on=["cluster"]), attempts=[first, second], note="attempt 3 waits: no worker")
+    chains.write(SharedRoot(tmp_path), chain)
+    state = status.collect(small, ray.api(), 20)
+    assert [(job["id"], [attempt["state"] for attempt in job["attempts"]]) for job in state["jobs"]] == [
+        ("job.2", ["FAILED", "FAILED"]),
+        ("other", []),
+    ]
+    screen = status.screen(state, 200, False)
+    assert "attempts: 1 FAILED (cluster), 2 FAILED; attempt 3 waits: no worker" in screen
+
+
+def test_a_damaged_chain_does_not_hide_its_job(small: Cluster, ray: FakeRay, tmp_path: Path) -> None:
+    add_job(tmp_path, "job", 1_000.0)
+    (tmp_path / "jobs" / ".chains").mkdir()
+    (tmp_path / "jobs" / ".chains" / "job.json").write_text("{")
+    (job,) = status.collect(small, ray.api(), 20)["jobs"]
+    assert "cannot read" in job["note"] and job["attempts"] == []
 
 
 def test_a_running_job_shows_its_step_reward_and_last_error(small: Cluster, ray: FakeRay, tmp_path: Path) -> None:
