@@ -17,6 +17,7 @@ from ..base.errors import Failed
 from ..base.times import now
 from . import ray_node
 from .cluster_file import Cluster
+from .node_record import NodePaths
 
 END_S = 30.0
 """Time for a daemon to end, including what it has begun."""
@@ -34,7 +35,7 @@ class Daemon:
     def of(cls, cluster: Cluster, host: str, name: str) -> Daemon:
         """Return the daemon ``name`` of a host of the cluster. Raises BadInput for another host."""
         cluster.host(host)
-        return cls(name, host, ray_node.NodePaths(cluster, host).folder)
+        return cls(name, host, NodePaths(cluster, host).folder)
 
     def _file(self, suffix: str) -> Path:
         return self.folder / f"{self.name}.{suffix}"

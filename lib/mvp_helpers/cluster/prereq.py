@@ -27,6 +27,7 @@ from .all_reduce import Bandwidth, Outcome
 from .cluster_file import Cluster
 from .gpus import GpuFacts
 from .host_kinds import Host
+from .node_record import NodePaths, Record
 
 GIB = 1 << 30
 MIN_DISK = 5 * GIB
@@ -325,8 +326,8 @@ def _code_problem(cluster: Cluster) -> str:
     return "" if code.source == "git" and code.repository else f"{code.path} contains no verl/"
 
 
-def _running(cluster: Cluster, host: Host) -> ray_node.Record | None:
-    record = ray_node.NodePaths(cluster, host.name).read()
+def _running(cluster: Cluster, host: Host) -> Record | None:
+    record = NodePaths(cluster, host.name).read()
     return record if record and record.runs() else None
 
 

@@ -22,7 +22,8 @@ from ..base.errors import BadInput
 from ..base.paths import JobFolder
 from ..base.times import now, seconds_of
 from ..cluster.cluster_file import Cluster
-from ..cluster.ray_node import INSTANCE, NodePaths
+from ..cluster.node_record import NodePaths
+from ..cluster.ray_node import INSTANCE
 from ..job import job_secrets
 from ..plan import environment, plan
 from ..record import host_processes, job_folder

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from mvp_helpers.cluster import gpus, prereq, ray_node
+from mvp_helpers.base import processes
+from mvp_helpers.cluster import gpus, prereq
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.cluster.gpus import Gpu, GpuFacts
+from mvp_helpers.cluster.node_record import NodePaths, Record
 from mvp_helpers.cluster.prereq import Check, Facts
 
 DOUBLES = Path(__file__).parents[2] / "doubles"
@@ -201,13 +203,13 @@ def test_a_running_ray_nodes_own_variables_count(
     assert prereq.host_facts(cluster, "worker-0", "t").gpus is None
     # This very process as the node: its variables are those it was started with.
     me = os.getpid()
-    record = ray_node.Record(
+    record = Record(
         pid=me,
-        pid_start_time=ray_node.processes.start_time(me) or 0,
-        boot_id=ray_node.processes.boot_id(),
+        pid_start_time=processes.start_time(me) or 0,
+        boot_id=processes.boot_id(),
         **{"instance": "x", "role": "worker", "ip": "", "ray_version": "", "python_version": "", "started_at": ""},
     )
-    node = ray_node.NodePaths(gpu_cluster, "worker-0")
+    node = NodePaths(gpu_cluster, "worker-0")
     node.folder.mkdir(parents=True)
     node.write(record)
     facts = prereq.host_facts(gpu_cluster, "worker-0", "t")
@@ -215,8 +217,8 @@ def test_a_running_ray_nodes_own_variables_count(
 
 
 def test_a_record_of_a_node_that_is_gone_does_not_count_as_a_node(cluster: Cluster) -> None:
-    node = ray_node.NodePaths(cluster, "worker-0")
+    node = NodePaths(cluster, "worker-0")
     node.folder.mkdir(parents=True)
     names = ("boot_id", "instance", "ip", "ray_version", "python_version", "started_at")
-    node.write(ray_node.Record(pid=os.getpid(), pid_start_time=1, role="worker", **dict.fromkeys(names, "x")))
+    node.write(Record(pid=os.getpid(), pid_start_time=1, role="worker", **dict.fromkeys(names, "x")))
     assert not prereq.host_facts(cluster, "worker-0", "t").node_runs

@@ -16,6 +16,7 @@ from mvp_helpers.base import processes
 from mvp_helpers.base.errors import Blocked, Failed
 from mvp_helpers.cluster import cluster_file, ray_node
 from mvp_helpers.cluster.cluster_file import Cluster
+from mvp_helpers.cluster.node_record import LONGEST_SOCKET, NodePaths, Record
 from mvp_helpers.cluster.ray_api import Node
 
 
@@ -34,8 +35,8 @@ def whole(cluster: Cluster) -> list[Node]:
     return [node(cluster.head.ip), *(node(host.ip, CPU=8, worker_node=100) for host in cluster.workers)]
 
 
-def record(**changes: object) -> ray_node.Record:
-    base = ray_node.Record(
+def record(**changes: object) -> Record:
+    base = Record(
         pid=os.getpid(),
         pid_start_time=processes.start_time(os.getpid()) or 0,
         boot_id=processes.boot_id(),
@@ -91,14 +92,14 @@ def test_sockets_have_short_paths_however_deep_the_checkout(
 ) -> None:
     monkeypatch.setenv("TMPDIR", base) if base else monkeypatch.delenv("TMPDIR", raising=False)
     deep = msgspec.structs.replace(cluster, state_dir="/very" * 60)
-    paths = ray_node.NodePaths(deep, "worker-0")
-    assert len(str(paths.temp_dir)) + ray_node.LONGEST_SOCKET <= 107
-    assert paths.temp_dir != ray_node.NodePaths(deep, "worker-1").temp_dir
+    paths = NodePaths(deep, "worker-0")
+    assert len(str(paths.temp_dir)) + LONGEST_SOCKET <= 107
+    assert paths.temp_dir != NodePaths(deep, "worker-1").temp_dir
 
 
 def test_a_temp_dir_that_is_somebody_elses_is_not_used(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path)[:30] if len(str(tmp_path)) < 30 else "/tmp")
-    paths = ray_node.NodePaths(cluster, "head")
+    paths = NodePaths(cluster, "head")
     paths.folder.mkdir(parents=True)
     paths.temp_dir.mkdir()
     try:
@@ -109,7 +110,7 @@ def test_a_temp_dir_that_is_somebody_elses_is_not_used(cluster: Cluster, tmp_pat
 
 
 def test_only_the_newest_sessions_are_kept(cluster: Cluster) -> None:
-    paths = ray_node.NodePaths(cluster, "head")
+    paths = NodePaths(cluster, "head")
     for day in range(1, 8):
         (paths.ray_files / f"session_2026-01-0{day}_00-00-00_0_1").mkdir(parents=True)
     paths.make_temp_dir()
@@ -125,7 +126,7 @@ def test_a_record_is_of_the_very_process_it_names() -> None:
 
 
 def test_a_step_tells_a_node_that_died_from_one_that_was_stopped(cluster: Cluster) -> None:
-    paths = ray_node.NodePaths(cluster, "head")
+    paths = NodePaths(cluster, "head")
     paths.folder.mkdir(parents=True)
     paths.log.write_text("raylet died\n")
     paths.write(record(pid_start_time=1))
@@ -136,7 +137,7 @@ def test_a_step_tells_a_node_that_died_from_one_that_was_stopped(cluster: Cluste
 
 
 def test_a_damaged_record_counts_as_none(cluster: Cluster) -> None:
-    paths = ray_node.NodePaths(cluster, "head")
+    paths = NodePaths(cluster, "head")
     assert paths.read() is None
     paths.folder.mkdir(parents=True)
     paths.write(record())

@@ -17,7 +17,8 @@ from mvp_helpers.base import files, processes, redact
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.cluster.cluster_file import Cluster
-from mvp_helpers.cluster.ray_node import INSTANCE, NodePaths, Record
+from mvp_helpers.cluster.node_record import NodePaths, Record
+from mvp_helpers.cluster.ray_node import INSTANCE
 from mvp_helpers.plan import environment, plan
 from mvp_helpers.proof import archive, host_report
 from mvp_helpers.record import host_processes, job_folder

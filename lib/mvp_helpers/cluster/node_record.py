@@ -1,0 +1,111 @@
+"""What a host remembers of its Ray node: the record of its process, and the node's paths under the state directory."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ..base import files, processes
+from ..base.errors import Blocked
+from .cluster_file import Cluster
+
+KEPT_SESSIONS = 3
+"""Number of Ray's own log folders kept for each node, including the current one."""
+SOCKET_PATH_BYTES = 107
+"""A unix socket's longest path on Linux."""
+LONGEST_SOCKET = len("/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """``node.json``: the node on a host. ``pid_start_time`` is in clock ticks since boot; ``pid`` is 0 before the start."""
+
+    pid: int = 0
+    pid_start_time: int = 0
+    boot_id: str
+    instance: str
+    role: Literal["head", "worker"]
+    ip: str
+    ray_version: str
+    python_version: str
+    started_at: str
+    stopping: bool = False
+    """Whether ``stop`` was called (see ``stay``)."""
+
+    def runs(self) -> bool:
+        """Return whether the recorded process still runs."""
+        return bool(self.pid) and self.boot_id == processes.boot_id() and processes.start_time(self.pid) == self.pid_start_time
+
+
+class NodePaths:
+    """Paths of a node under the cluster's state directory."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.folder = cluster.state / name
+        self.record = self.folder / "node.json"
+        self.log = self.folder / "ray_start.log"
+        self.lock = self.folder / "lock"
+        self.ray_files = self.folder / "ray"
+        # Sockets may not work on storage shared with other hosts: then keep Ray's files on the host itself.
+        self.on_shared_storage = cluster.state_dir is None
+        short = f"mvp-{os.getuid()}-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:8]}"
+        bases = [os.environ.get("TMPDIR") or "/tmp", "/tmp"]
+        fits = [base for base in bases if len(os.fsencode(f"{base}/{short}")) + LONGEST_SOCKET <= SOCKET_PATH_BYTES]
+        self.temp_dir = Path(fits[0] if fits else "/tmp", short)
+        """A path short enough for Ray's sockets, however deep the checkout: a link to ``ray_files``."""
+
+    def read(self) -> Record | None:
+        """Return the record, or None when the node was never started, was stopped, or its record is damaged."""
+        try:
+            return msgspec.json.decode(self.record.read_bytes(), type=Record)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def write(self, record: Record) -> None:
+        files.write_json(self.record, msgspec.to_builtins(record))
+
+    def make_temp_dir(self) -> None:
+        """Create the folder for Ray's files. Raises Blocked when another user owns that path."""
+        if self.on_shared_storage:
+            self.temp_dir.mkdir(mode=0o700, exist_ok=True)
+        else:
+            self.ray_files.mkdir(exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                self.temp_dir.symlink_to(self.ray_files)
+        if self.temp_dir.lstat().st_uid != os.getuid() or not (self.on_shared_storage or self.temp_dir.samefile(self.ray_files)):
+            raise Blocked(
+                f"{self.temp_dir} belongs to another user", hint=f"ls -ld {self.temp_dir}; set TMPDIR to another short folder"
+            )
+        for old in self.sessions()[KEPT_SESSIONS - 1 :]:
+            shutil.rmtree(old, ignore_errors=True)
+        (self.temp_dir / "session_latest").unlink(missing_ok=True)
+
+    def sessions(self) -> list[Path]:
+        """Return Ray's own folders (logs and sockets), newest first; they remain after the node was stopped."""
+        return sorted((self.temp_dir if self.on_shared_storage else self.ray_files).glob("session_2*"), reverse=True)
+
+    @property
+    def raylet_socket(self) -> Path:
+        return self.temp_dir / "session_latest" / "sockets" / "raylet"
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let one start of the node run at a time; the lock ends with its process."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.lock.open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+    def log_tail(self, offset: int = 0, lines: int = 15) -> str:
+        """Return the last lines that ``ray start`` wrote after byte ``offset``."""
+        with contextlib.suppress(OSError), self.log.open(errors="replace") as log:
+            log.seek(offset)
+            return "".join(f"\n    {line}" for line in log.read().splitlines()[-lines:]) + f"\n    ({self.log})"
+        return ""
