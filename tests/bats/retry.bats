@@ -141,7 +141,8 @@ has_step() { # <id>
 
 @test "verl trains on in a new folder after a whole worker node was killed, and the chain has every step once" {
   30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
-  sed 's/save_freq: 10/save_freq: 5/' "$PROJECT/templates/sft.yaml" >"$FOLDER/specs/verl.yaml"
+  sed -e 's/save_freq: 10/save_freq: 5/' -e 's/total_epochs: 1$/total_epochs: 50/' -e 's/total_training_steps: 20/total_training_steps: 80/' \
+    "$PROJECT/templates/sft.yaml" >"$FOLDER/specs/verl.yaml"
   printf 'submission_id: verl\nretry: %s\n' "$ANY" >>"$FOLDER/specs/verl.yaml"
   43_submit_jobspec.sh "$FOLDER/specs/verl.yaml"
   wait_for 300 'step 7' grep -q '"step": *7,' "$JOBS/verl/metrics.jsonl"
@@ -151,16 +152,14 @@ has_step() { # <id>
   after_strike 'the first attempt has ended'
   01_up.sh
   after_strike 'the node is back'
-  wait_for 120 'the second attempt' test -d "$JOBS/verl.2"
+  wait_for 120 'the second attempt' test -d "$JOBS/verl.2" || fail "$(chain verl)"
   after_strike 'the second attempt is submitted'
   wait_for 180 'a step of the second attempt' has_step verl.2
   after_strike 'its first step is trained'
   wait_for 300 'the end of the chain' chain_says verl '"note": "succeeded"'
   run --separate-stderr 54_verify.sh verl.2
   assert_status 0
-  [[ $output == *"attempt 2 of 'verl', after 'verl' ("*'steps 1 to '*' are in the metrics of the chain'* ]] || fail 'the lineage'
-  [[ $(head -n 1 "$JOBS/verl.2/metrics.jsonl") == *'"step": 6,'* ]] || [[ $(head -n 1 "$JOBS/verl.2/metrics.jsonl") == *'"step":6,'* ]] ||
-    fail "it did not go on after the checkpoint of step 5: $(head -n 1 "$JOBS/verl.2/metrics.jsonl")"
+  [[ $output == *"attempt 2 of 'verl', after 'verl' ("*'steps 1 to 80 are in the metrics of the chain'* ]] || fail 'the lineage'
 }
 
 @test "02_down ends the watcher and the chains" {

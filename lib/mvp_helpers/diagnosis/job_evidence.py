@@ -39,7 +39,13 @@ def of_job(folder: JobFolder, result: Result) -> Diagnosis:
         Scan(known, name, rank, known_only).read(chunks)
         for rank, (name, known_only, chunks) in enumerate(_sources(folder, result))
     ]
-    diagnosis = diagnose(scans, known, {"id": folder.submission_id, "log": str(folder.driver_log)})
+    target = {"id": folder.submission_id, "log": str(folder.driver_log)}
+    diagnosis = diagnose(scans, known, target)
+    if diagnosis.verdict in ("Pass", "Noise") or (diagnosis.verdict == "Unknown" and diagnosis.line is None):
+        # A job can die after its log reports the end. What Ray and the job runner say of that came after everything in the log.
+        said = diagnose([scan for scan in scans if not scan.name.startswith("logs/")], known, target)
+        if said.rule:
+            diagnosis = msgspec.structs.replace(said, phase=diagnosis.phase, step=diagnosis.step)
     return _with_result(diagnosis, folder, result)
 
 

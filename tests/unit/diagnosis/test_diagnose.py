@@ -365,6 +365,14 @@ def test_a_dead_node_in_a_bundle_explains_an_effect_in_the_log(folder: JobFolder
     assert "10.0.0.9" in found.evidence and found.where.endswith("-failed/nodes.json:1")
 
 
+def test_a_job_that_dies_after_its_log_reports_the_end_is_explained_by_what_ended_it(folder: JobFolder) -> None:
+    folder.driver_log.write_text("Training Progress: 100%|##########| 20/20 [00:30<00:00]\n")
+    reason = "Job supervisor actor died: The actor died because its node has died. health check failed"
+    found = views.explain_job(folder, ended("FAILED", reason))
+    assert (found.verdict, found.rule, found.whose) == ("Blocked", "node-died", "environment")
+    assert views.explain_job(folder, ended("FAILED", "exit code 1")).verdict == "Unknown"
+
+
 def test_a_node_that_was_dead_when_the_job_was_submitted_explains_nothing(folder: JobFolder) -> None:
     node = {"node_id": "n1", "node_ip": "10.0.0.9", "state": "DEAD", "end_time_ms": DIED_AT_MS}
     bundle(folder, nodes=[node])
