@@ -16,7 +16,7 @@ from ..base.documents import parse
 from ..base.errors import BadInput, Blocked, MvpError, TimedOut
 from ..base.paths import JobFolder, SharedRoot
 from ..base.times import now
-from ..cluster import daemon, ray_api
+from ..cluster import daemon, ray_api, ray_node
 from ..cluster.cluster_file import Cluster
 from ..cluster.daemon import Daemon
 from ..job import job_secrets, submit
@@ -110,6 +110,7 @@ def _start_next(chain: Chain, shared: SharedRoot, cluster: Cluster) -> None:
             "why": chain.latest.why,
         }
         try:
+            _check_complete(cluster)
             secrets = job_secrets.read(chains.secrets(shared, chain.id))
             submit.submit(next_spec(chain, shared), f"{chain.id}.json", cluster, daemon.log, secrets, lineage=lineage)
         except (Blocked, TimedOut, feasibility.DoesNotFit) as error:
@@ -123,6 +124,12 @@ def _start_next(chain: Chain, shared: SharedRoot, cluster: Cluster) -> None:
     chain.attempts.append(Attempt(id=following.submission_id))
     chain.note = ""
     chains.write(shared, chain)
+
+
+def _check_complete(cluster: Cluster) -> None:
+    """Raise Blocked while a node of the cluster is missing: fewer nodes may have room for the job, but it would train on less."""
+    if problems := ray_node.missing(cluster, ray_api.of(cluster).nodes()):
+        raise Blocked("; ".join(problems))
 
 
 def next_spec(chain: Chain, shared: SharedRoot) -> bytes:

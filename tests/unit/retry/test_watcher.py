@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from fake_ray import FakeRay, node_rows
 from saved_checkpoints import save
 from toys import plan_of
 
@@ -38,6 +39,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         given.append({**json.loads(data), "lineage": lineage, "secrets": dict(environment)})
 
     monkeypatch.setattr(watcher.submit, "submit", submit)
+    monkeypatch.setattr(watcher, "_check_complete", lambda cluster: None)
     return given
 
 
@@ -138,10 +140,24 @@ def test_what_may_come_back_is_waited_for(
 
     an_attempt(shared, "job", "FAILED")
     monkeypatch.setattr(watcher.submit, "submit", refuse)
+    monkeypatch.setattr(watcher, "_check_complete", lambda cluster: None)
     found = look(a_chain(shared, "job"), shared, cluster)
     assert error.what in found.note and bool(found.ended_at) is not waits
     if waits:
         assert found.note == f"attempt 2 waits: {error.what}"
+
+
+def test_a_node_that_is_missing_is_waited_for(
+    shared: SharedRoot, cluster: Cluster, submitted: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    an_attempt(shared, "job", "FAILED")
+    with FakeRay() as ray:
+        ray.has_cluster()
+        ray.has_rows("nodes", node_rows()[:2])
+        monkeypatch.setattr(watcher.ray_api, "of", lambda cluster: ray.api())
+        found = look(a_chain(shared, "job"), shared, cluster)
+    assert "worker-1" in found.note and found.note.startswith("attempt 2 waits: ") and not submitted
 
 
 def test_an_attempt_that_was_claimed_by_a_watcher_that_died_is_taken_as_it_is(
