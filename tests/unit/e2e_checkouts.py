@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 from toys import write_model
 
-from mvp_helpers.e2e.description import FOLDER
+from mvp_helpers.e2e.requests.description import FOLDER
 
 FIXTURES = Path(__file__).parents[1] / "e2e_fixtures"
 TOY = FIXTURES / "toy"

@@ -64,5 +64,4 @@ def test_every_folder_is_a_room_and_none_is_crowded() -> None:
     assert folders == {room for room in ROOMS if room not in ("cli", "__main__")}
     for folder in {file.parent for file in PACKAGE.rglob("*/*.py")}:
         modules = sorted(file.name for file in folder.glob("*.py") if file.name != "__init__.py")
-        most = MOST_MODULES + (folder.name == "e2e") * 6
-        assert len(modules) <= most, f"{folder.name} has {len(modules)} modules: {', '.join(modules)}"
+        assert len(modules) <= MOST_MODULES, f"{folder.name} has {len(modules)} modules: {', '.join(modules)}"

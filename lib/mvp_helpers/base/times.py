@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import secrets
 import time
 
 from .errors import BadInput
@@ -14,6 +15,11 @@ UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 def now() -> str:
     """Return the current time: UTC, ISO 8601 with milliseconds."""
     return moment_of(time.time())
+
+
+def stamped(name: str) -> str:
+    """Return ``<name>-20260131-235959-1a2b``: such names sort by time (UTC), and two from the same second differ."""
+    return f"{name}-{dt.datetime.now(dt.timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def seconds_of(moment: str) -> float:

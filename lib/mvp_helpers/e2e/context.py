@@ -14,10 +14,11 @@ from ..base.project import PROJECT
 from ..trainers import launch_preview
 from ..trainers.launch_preview import Launch
 from ..trainers.trainer import ABSENT, Outputs, at_key
-from . import checkouts, description, environment, levels
-from .checkouts import State
-from .levels import Planned
-from .request import Request, planned_of
+from . import environment
+from .requests import checkouts, description, levels
+from .requests.checkouts import State
+from .requests.levels import Planned
+from .requests.request import Request, planned_of
 
 INHERITED = "MVP_E2E_PYTHONPATH"
 """The PYTHONPATH of whoever started the script; PYTHONPATH itself is this project's own, and is not handed on."""

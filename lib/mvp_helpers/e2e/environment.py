@@ -14,8 +14,8 @@ from typing import Any
 from ..base.errors import BadInput, Blocked
 from ..trainers.trainer import ABSENT, Gpus, at_key
 from . import data_files
-from .description import Description
-from .levels import Planned
+from .requests.description import Description
+from .requests.levels import Planned
 
 FREE_GB = 20.0
 """A run is not started with less free space where models and checkpoints go."""

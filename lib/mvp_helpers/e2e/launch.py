@@ -20,9 +20,10 @@ from ..base import files
 from ..base.documents import convert, parse
 from ..base.errors import BadInput, Blocked, did_you_mean
 from ..base.project import PROJECT
-from . import description, environment
-from .description import Description
-from .request import Request
+from . import environment
+from .requests import description
+from .requests.description import Description
+from .requests.request import Request
 
 RAY = "ray"
 TRAVEL = ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HOME", "E2E_FREE_GB")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..base import redact
-from . import execute, levels
+from . import execute
 from .context import Context
-from .levels import Planned
+from .requests import levels
+from .requests.levels import Planned
 
 
 def plan(context: Context) -> dict[str, Any]:

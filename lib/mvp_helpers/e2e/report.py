@@ -12,9 +12,10 @@ import msgspec
 from ..base import redact
 from ..base.verdict import Check
 from ..diagnosis import learning
-from . import levels, summary
+from . import summary
 from .context import Context
-from .levels import Planned
+from .requests import levels
+from .requests.levels import Planned
 from .step import Step
 from .steps.criteria import NO_EXCEPTION
 from .summary import Summary

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
-import secrets
 from pathlib import Path
 
 import msgspec
@@ -13,15 +11,15 @@ from ..base import files
 from ..base.errors import BadInput, Blocked
 from ..base.paths import E2eRun
 from ..base.project import PROJECT
-from .request import Request
+from ..base.times import stamped
+from .requests.request import Request
 
 DEFAULT = PROJECT / ".mvp" / "e2e"
 
 
 def new(runs: Path, request: Request) -> E2eRun:
     """Make a new run's folder, with its request. Raises Blocked when it cannot be written."""
-    stamp = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%d-%H%M%S")
-    folder = E2eRun(runs.expanduser().resolve() / f"{Path(request.description).stem}-{stamp}-{secrets.token_hex(2)}")
+    folder = E2eRun(runs.expanduser().resolve() / stamped(Path(request.description).stem))
     try:
         folder.path.mkdir(parents=True)
         # Logs contain whatever the trainer prints.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.errors import BadInput
 from ..base.paths import JobFolder, SharedRoot
+from ..base.times import stamped
 from ..cluster.cluster_file import Cluster
 from ..prepare import snapshot
 from ..prepare.snapshot import Snapshot
@@ -52,7 +51,7 @@ def resolve(spec: JobSpec, cluster: Cluster, source: str) -> Inputs:
     _check_shared_root(spec, cluster, source)
     device = _device(workload, cluster)
     shared = SharedRoot(Path(cluster.shared_root))
-    folder = shared.job(spec.submission_id or new_id(workload.name))
+    folder = shared.job(spec.submission_id or stamped(workload.name))
     code = _code(spec, workload, shared, source)
     model, dataset = _folders(spec, workload, shared, source)
     data_files = {split: str(dataset / name) for split, name in workload.data.items()} if dataset else {}
@@ -73,12 +72,6 @@ def resolve(spec: JobSpec, cluster: Cluster, source: str) -> Inputs:
         resume=resume,
         placeholders=_placeholders(cluster, folder, model, dataset, function, resume),
     )
-
-
-def new_id(workload: str) -> str:
-    """Return an id such as ``ppo-20260131-235959-1a2b``: ids sort by time, and two from the same second differ."""
-    stamp = dt.datetime.now(dt.timezone.utc).strftime("%Y%m%d-%H%M%S")
-    return f"{workload}-{stamp}-{secrets.token_hex(2)}"
 
 
 def _check_shared_root(spec: JobSpec, cluster: Cluster, source: str) -> None:

@@ -15,7 +15,7 @@ from .values import Count, Seconds
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..e2e.request import Request
+    from ..e2e.requests.request import Request
 
 STEPS = Count(2, example=50)
 """A learning signal needs two steps at least."""
@@ -98,7 +98,7 @@ def _runs(asked: Asked) -> Path:
 
 def _requested(asked: Asked) -> Request:
     """Return the request for a new run. Raises BadInput."""
-    from ..e2e.request import request_from
+    from ..e2e.requests.request import request_from
 
     if not asked.level:
         raise BadInput("--level is missing", hint="--level 0; --recommend shows which levels a change calls for")
@@ -136,7 +136,7 @@ def _resumed(asked: Asked) -> tuple[Request, Path, str]:
 def _recommend(asked: Asked) -> int:
     import msgspec
 
-    from ..e2e import description, recommend
+    from ..e2e.requests import description, recommend
 
     recommended, changed = recommend.recommend(asked.description, asked.base, os.environ)
     if asked.as_json:

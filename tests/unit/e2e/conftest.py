@@ -18,7 +18,7 @@ from mvp_helpers.e2e import procedure, run_folders
 from mvp_helpers.e2e.context import Context
 from mvp_helpers.e2e.execute import Outcome
 from mvp_helpers.e2e.procedure import Procedure
-from mvp_helpers.e2e.request import Request, request_from
+from mvp_helpers.e2e.requests.request import Request, request_from
 from mvp_helpers.e2e.step import Step
 from mvp_helpers.e2e.steps import environment, imports
 

@@ -11,7 +11,7 @@ import e2e_checkouts as fixtures
 import pytest
 
 from mvp_helpers.base.errors import BadInput
-from mvp_helpers.e2e import checkouts
+from mvp_helpers.e2e.requests import checkouts
 from mvp_helpers.e2e.step import Step
 from mvp_helpers.e2e.steps import imports, probe
 

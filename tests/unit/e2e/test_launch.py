@@ -10,7 +10,7 @@ import pytest
 
 from mvp_helpers.base.errors import Blocked
 from mvp_helpers.e2e import launch, summary
-from mvp_helpers.e2e.request import Request
+from mvp_helpers.e2e.requests.request import Request
 
 
 def start(runs: Path, via: str, **more: object) -> launch.Elsewhere:

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from mvp_helpers.base.errors import BadInput
-from mvp_helpers.e2e import description, levels, plan_view, recommend
+from mvp_helpers.e2e import plan_view
+from mvp_helpers.e2e.requests import description, levels, recommend
 
 if TYPE_CHECKING:
     from conftest import World

@@ -12,8 +12,9 @@ import pytest
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
+from mvp_helpers.base.times import stamped
 from mvp_helpers.cluster.cluster_file import GPU_SELECTORS, Cluster
-from mvp_helpers.plan import jobspec, plan, planning, resolve
+from mvp_helpers.plan import jobspec, plan, planning
 from mvp_helpers.plan.plan import Plan
 from mvp_helpers.plan.workloads import load as load_workload
 
@@ -213,6 +214,6 @@ def test_a_deadline_is_kept_as_unix_time_and_refused_once_it_has_passed(cluster:
 
 
 def test_ids_of_the_same_second_differ_and_are_valid() -> None:
-    ids = {resolve.new_id("ppo") for _ in range(50)}
+    ids = {stamped("ppo") for _ in range(50)}
     assert len(ids) > 45
     jobspec.load(json.dumps({"workload": "ppo", "submission_id": ids.pop()}).encode(), "x.json")

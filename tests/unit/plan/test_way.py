@@ -16,7 +16,7 @@ import pytest
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.project import PROJECT
 from mvp_helpers.cluster.cluster_file import Cluster
-from mvp_helpers.plan import checks, planning, resolve
+from mvp_helpers.plan import checks, jobspec, planning, resolve
 
 PACKAGE = PROJECT / "lib" / "mvp_helpers"
 STAGES = ("jobspec", "resolve", "compose", "checks")
@@ -94,14 +94,19 @@ def test_a_jobspec_enters_each_stage_once_and_in_order(make: Callable[[], Any]) 
             'checks._check_environment(cluster, {"PYTHONPATH": "/"}, "")',
             "checks",
         ),
-        (checks, "_check_environment(cluster, env_vars, source)", 'resolve.new_id("toy")', "resolve"),
+        (
+            checks,
+            "_check_environment(cluster, env_vars, source)",
+            'resolve._check_shared_root(jobspec.JobSpec(workload="toy"), cluster, source)',
+            "resolve",
+        ),
     ],
     ids=["a later one", "an earlier one"],
 )
 def test_a_stage_that_calls_another_is_noticed(
     make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, stage: ModuleType, function: str, body: str, extra: str
 ) -> None:
-    doctored: dict[str, Any] = {"checks": checks, "resolve": resolve}
+    doctored: dict[str, Any] = {"checks": checks, "resolve": resolve, "jobspec": jobspec}
     exec(compile(f"def {function}: {body}", str(stage.__file__), "exec"), doctored)
     name = function.partition("(")[0]
     monkeypatch.setattr(stage, name, doctored[name])

@@ -13,9 +13,9 @@ from ...diagnosis.metric_lines import LogMetrics
 from ...diagnosis.views import Triage
 from ...trainers.metric_names import MetricNames
 from ...trainers.trainer import Metrics, Trainer
-from ..description import Expect
 from ..execute import Outcome
-from ..levels import Planned
+from ..requests.description import Expect
+from ..requests.levels import Planned
 
 NO_EXCEPTION = "no exception in construction or training"
 LONGEST_LINE = 20_000

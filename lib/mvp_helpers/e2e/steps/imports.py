@@ -12,9 +12,9 @@ from typing import Any
 from ...base.errors import Blocked
 from .. import execute
 from ..context import Context
-from ..description import Description
 from ..execute import Outcome
-from ..levels import Planned
+from ..requests.description import Description
+from ..requests.levels import Planned
 from ..step import Step, last_line, step_of
 
 TIMEOUT_S = 420

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from ...base import files
-from .. import checkouts
 from ..context import Context
+from ..requests import checkouts
 from ..step import Step, step_of
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from ...diagnosis import views
 from .. import execute
 from ..context import Context
-from ..description import Tests
 from ..execute import Outcome
+from ..requests.description import Tests
 from ..step import Step, last_line, step_of
 
 TIMEOUT_S = 1800

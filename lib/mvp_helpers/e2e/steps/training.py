@@ -12,9 +12,10 @@ from ...base.errors import BadInput
 from ...diagnosis import learning, views
 from ...diagnosis.metric_lines import Steps
 from ...trainers.trainer import ABSENT, at_key
-from .. import checkouts, execute
+from .. import execute
 from ..context import Checked, Context
-from ..levels import Planned
+from ..requests import checkouts
+from ..requests.levels import Planned
 from ..step import Step, step_of, text_of
 from . import criteria
 from .criteria import Facts, LogEvidence, MetricsFile

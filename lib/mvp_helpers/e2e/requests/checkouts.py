@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from ..base import files, git, redact
-from ..base.errors import BadInput, Blocked
+from ...base import files, git, redact
+from ...base.errors import BadInput, Blocked
 from .description import Checkout, Description
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from ..base.documents import convert, parse
-from ..base.errors import BadInput, did_you_mean
-from ..base.project import PROJECT
-from ..trainers import trainer
-from ..trainers.metric_names import MetricNames
-from ..trainers.trainer import Trainer
+from ...base.documents import convert, parse
+from ...base.errors import BadInput, did_you_mean
+from ...base.project import PROJECT
+from ...trainers import trainer
+from ...trainers.metric_names import MetricNames
+from ...trainers.trainer import Trainer
 
 FOLDER = PROJECT / "templates" / "e2e"
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from ..base.errors import BadInput, did_you_mean
-from ..trainers.trainer import Trainer
+from ...base.errors import BadInput, did_you_mean
+from ...trainers.trainer import Trainer
 from .description import Description, Expect, Level, Limitation, Run, Tests, Variant, Wrapper
 
 OFF = ("false", "null", "none", "0", "disabled", "off", "")

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from ..base.errors import BadInput
-from ..diagnosis import learning
+from ...base.errors import BadInput
+from ...diagnosis import learning
 from . import checkouts, description, levels
 from .description import Description
 from .levels import Planned

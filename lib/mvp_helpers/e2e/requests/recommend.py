@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ..base import git
-from ..base.errors import BadInput, Blocked
+from ...base import git
+from ...base.errors import BadInput, Blocked
 from . import checkouts, description
 from .description import Description, Level
 
