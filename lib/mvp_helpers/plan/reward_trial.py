@@ -6,7 +6,6 @@ question as JSON (see ``try_out``), the file for the answer, and the file for st
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import faulthandler
 import inspect
@@ -127,6 +126,8 @@ def call(function: Any, row: dict[str, Any]) -> float:
         "extra_info": {**(row.get("extra_info") or {}), "num_turns": 2, "rollout_reward_scores": {}},
     }
     if inspect.iscoroutinefunction(function):
+        import asyncio  # 24 ms, for every job that imports this module and has no such function
+
         answer = asyncio.run(function(**arguments))
     else:
         with ThreadPoolExecutor(1) as thread:

@@ -12,7 +12,7 @@ from ..base import verdict
 from ..base.paths import JobFolder
 from ..base.verdict import Check
 from ..record.job_folder import Result
-from . import lineage, outcome, ownership, placement
+from . import outcome, ownership, placement
 from .evidence import Fail, Job, Judge, judge
 
 CHECKS: dict[str, Judge] = {
@@ -30,7 +30,6 @@ CHECKS: dict[str, Judge] = {
     "code from code_path": placement.code_from_code_path,
     "metrics": outcome.metrics_whole,
 }
-OF_AN_ATTEMPT: dict[str, Judge] = {"attempt of a chain": lineage.attempt}
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,11 @@ def _checks(job: Job, before: Sequence[Job]) -> list[Check]:
         reason = f"the job has not ended: result.json says {job.result.state}"
         first, *rest = CHECKS
         return [Check(first, "Fail", reason, job.cited), *(Check(name, "Skipped", "the job has not ended") for name in rest)]
-    checks = CHECKS | (OF_AN_ATTEMPT if _is_attempt(job) else {})
+    checks = CHECKS
+    if _is_attempt(job):
+        from . import lineage  # needs the diagnosis, which no other check does
+
+        checks = checks | {"attempt of a chain": lineage.attempt}
     return [judge(name, check, job, before) for name, check in checks.items()]
 
 
