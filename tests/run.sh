@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run tests, several files at once, for most of them mostly wait. What a file printed is shown when it has ended, and at the end how
-# many tests failed or were skipped, where and why. One file alone is shown as it runs.
+# Run tests, several files at once, for most of them mostly wait. Each file is one line when it has ended; what the failed ones printed
+# follows at the end, then how many tests failed or were skipped, where and why. One file alone is shown as it runs.
 #
 # usage: ./tests/run.sh FILE.bats|FOLDER ...
 #
@@ -9,6 +9,7 @@
 set -euo pipefail
 shopt -s nullglob
 FAILURE='^(not ok|FAILED|ERROR) ' # as bats and pytest begin such a line
+PASSED='^(ok |[.s]+ +\[)'         # as they show what passed
 BIN=$(cd "$(dirname "$0")/../.venv/bin" && pwd)
 
 start() { # <file or folder> <bats' option>...
@@ -45,16 +46,15 @@ stop() { # Ctrl-C: all of them, and what they started
 }
 
 show() { # the one that has ended
-  local pid code=0 name log
+  local pid code=0 name log result=passed
   wait -n -p pid "${!running[@]}" || code=$?
   name=${running[$pid]} log=$logs/${running[$pid]//\//_}
   unset "running[$pid]"
   if ((code)); then
-    worst=1
+    worst=1 result=FAILED
     grep -qE "$FAILURE" "$log" || printf 'not ok %s: exit code %s\n' "$name" "$code" >>"$log"
   fi
-  printf '\n=== %s (%s s)\n' "$name" $((SECONDS - since[$pid]))
-  cat "$log"
+  printf '%s %s (%s s)\n' "$result" "$name" $((SECONDS - since[$pid]))
 }
 
 for item in "${items[@]}"; do
@@ -68,7 +68,11 @@ while ((${#running[@]})); do show; done
 
 failed=''
 for item in "${items[@]}"; do
-  count=$(grep -cE "$FAILURE" "$logs/${item//\//_}") && failed+=" $item ($count)"
+  log=$logs/${item//\//_}
+  count=$(grep -cE "$FAILURE" "$log") || continue
+  failed+=" $item ($count)"
+  printf '\n=== %s\n' "$item"
+  grep -vE "$PASSED" "$log"
 done
 skipped=$(sed -n 's/^ok .* # skip *\(([^)]*) *\)\?//p' "$logs"/* | sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\1: \2/' | paste -sd';')
 printf '\n%s files in %s s. Failed:%s. Skipped: %s.\n' "${#items[@]}" "$SECONDS" "${failed:- none}" "${skipped:-none}"

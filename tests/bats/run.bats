@@ -14,10 +14,10 @@ run_tests() { # outside of bats, as far as bats can tell
   run --separate-stderr env -i PATH="$PATH" HOME="$HOME" "$PROJECT/tests/run.sh" "$@"
 }
 
-@test "all good is 0, and what was skipped is told with its reason" {
+@test "all passed: exit code 0, and the reasons of what was skipped" {
   run_tests good.bats unit
   assert_status 0
-  assert_output '*=== good.bats (*ok 1 good*'
+  assert_output '*passed good.bats (* s)*'
   assert_output '*2 files in * s. Failed: none. Skipped: 1: no such thing here.'
 }
 
@@ -27,7 +27,8 @@ run_tests() { # outside of bats, as far as bats can tell
   printf 'def test_bad():\n    assert 1 == 2\n' >unit/test_b.py
   run_tests good.bats bad.bats broken.bats unit
   assert_status 1
-  assert_output '*not ok 1 bad*4 files in * s. Failed:*'
+  assert_output '*FAILED bad.bats (* s)*=== bad.bats*not ok 1 bad*4 files in * s. Failed:*'
+  [[ $output != *'ok 1 good'* ]] || fail 'what passed was printed'
   local what
   for what in 'bad.bats (2)' 'broken.bats (1)' 'unit (1)'; do assert_output "*Failed:* $what*"; done
   [[ ${output##*Failed:} != *good.bats* ]] || fail 'good.bats did not fail'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -109,10 +110,11 @@ class FakeRay:
                 if callable(answer):
                     answer = answer()
                 status, body = (answer, b"") if isinstance(answer, int) else (200, json.dumps(answer).encode())
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                with contextlib.suppress(BrokenPipeError):  # a client that waited no longer
+                    self.send_response(status)
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
                 pass
