@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 UNKNOWN_SAVE_S = 60.0
 """How long a save is taken to last before one was measured; verl's own assumption (``should_save_ckpt_esi``)."""
-LEAST_MARGIN_S = 20.0
-"""Before a deadline at least: the trainer's processes and the job runner need time to end after the save."""
+ENDING_S = 30.0
+"""How long the trainer's processes and the job runner may take to end after the last save, on a busy host."""
 REMEMBERED_STEPS = 10
 REPORT_S = 5.0
 """Between two reports of the usual times."""
 
 
 def margin_s(step_s: float, save_s: float | None) -> float:
-    """How long before a deadline the last save must begin: twice a save and one more step, which would begin otherwise."""
-    return max(2 * (UNKNOWN_SAVE_S if save_s is None else save_s) + step_s, LEAST_MARGIN_S)
+    """Return how long before a deadline the last save begins: two saves, one more step, and the end of the processes."""
+    return 2 * (UNKNOWN_SAVE_S if save_s is None else save_s) + step_s + ENDING_S
 
 
 class Watch:

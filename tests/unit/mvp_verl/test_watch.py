@@ -9,7 +9,7 @@ import pytest
 from mvp_helpers.base.paths import JobFolder
 from mvp_helpers.record import control
 from mvp_helpers.record.control import Deadline
-from mvp_verl.watch import LEAST_MARGIN_S, UNKNOWN_SAVE_S, Watch, margin_s
+from mvp_verl.watch import ENDING_S, UNKNOWN_SAVE_S, Watch, margin_s
 
 
 class Clock:
@@ -111,10 +111,9 @@ def test_a_step_that_is_reported_twice_counts_once(watch: Watch, clock: Clock, f
     assert train(watch, clock, 1) and not train(watch, clock, 1)
 
 
-def test_the_margin_is_two_saves_and_a_step() -> None:
-    assert margin_s(step_s=30, save_s=100) == 230
-    assert margin_s(step_s=30, save_s=None) == 2 * UNKNOWN_SAVE_S + 30
-    assert margin_s(step_s=0.2, save_s=0.5) == LEAST_MARGIN_S
+def test_the_margin_is_two_saves_a_step_and_the_end_of_the_processes() -> None:
+    assert margin_s(step_s=30, save_s=100) == 230 + ENDING_S
+    assert margin_s(step_s=30, save_s=None) == 2 * UNKNOWN_SAVE_S + 30 + ENDING_S
 
 
 def test_a_deadline_ends_the_training_before_a_step_that_would_come_too_late(
