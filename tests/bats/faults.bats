@@ -58,7 +58,7 @@ start_training() { # <id>
 }
 
 next_job_works() {
-  submit "next-$BATS_TEST_NUMBER" short --wait --timeout 120
+  submit "next-$BATS_TEST_NUMBER" short --wait --timeout 300
 }
 
 explained() { # <id> <pattern in what 55 says>

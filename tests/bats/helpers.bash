@@ -27,18 +27,18 @@ assert_stderr_has() { # <text>
   [[ $stderr == *"$1"* ]] || fail "stderr lacks: $1"
 }
 
-wait_for() { # <seconds> <what> <command>...
+wait_for() { # <seconds> <what> <command>...: the seconds are those of a quiet machine; a busy one has three times as many
   local tick
-  for ((tick = 0; tick < $1 * 5; tick++)); do
+  for ((tick = 0; tick < $1 * 15; tick++)); do
     "${@:3}" &>/dev/null && return 0
     sleep 0.2
   done
-  fail "waited $1 s in vain for $2${JOBS:+: $(grep -hE '"(submission_id|state|reason)"' "$JOBS"/*/result.json)}"
+  fail "waited $(($1 * 3)) s in vain for $2${JOBS:+: $(grep -hE '"(submission_id|state|reason)"' "$JOBS"/*/result.json)}"
 }
 
 wait_until_gone() { # <pid>...: the last of them may still wait to be reaped
   local _
-  for _ in {1..50}; do
+  for _ in {1..300}; do
     kill -0 "$@" 2>/dev/null || return 0
     sleep 0.1
   done

@@ -70,7 +70,7 @@ chain_says() { # <id> <text>
   # shellcheck disable=SC2016 # by the trainer's shell: only the first attempt ends itself
   printf 'entry: {command: [bash, -c, "case $PWD in *.2) exec python3 %s 4 0.1;; esac; python3 %s 2 0.1; kill -9 $$"]}\n' \
     "$BATS_TEST_DIRNAME/toy_trainer.py" "$BATS_TEST_DIRNAME/toy_trainer.py" >"$WORKLOADS/once.yaml"
-  run --separate-stderr submit once once "$ANY" --wait --timeout 120
+  run --separate-stderr submit once once "$ANY" --wait --timeout 300
   assert_status 0
   assert_stderr_has 'once: no further attempt after 2 attempts: succeeded'
   run --separate-stderr 54_verify.sh once.2
@@ -82,7 +82,7 @@ chain_says() { # <id> <text>
 }
 
 @test "the user's own error is never tried again; the exit code says so" {
-  run --separate-stderr submit wrong wrong "$ANY" --wait --timeout 60
+  run --separate-stderr submit wrong wrong "$ANY" --wait --timeout 300
   assert_status 1
   assert_stderr_has 'wrong: no further attempt after 1 attempt: not a cause for another attempt'
   [[ ! -d $JOBS/wrong.2 ]] || fail 'it was'
@@ -90,12 +90,12 @@ chain_says() { # <id> <text>
 
 @test "an outer scheduler can do the same: exit code 5 says that something outside of the job ended it" {
   printf 'entry: {command: [bash, -c, "kill -9 $$"]}\n' >"$WORKLOADS/shot.yaml"
-  run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "shot"}')" --wait --timeout 60
+  run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "shot"}')" --wait --timeout 300
   assert_status 5
 }
 
 @test "two attempts without a step end the chain, with the reason" {
-  run --separate-stderr submit idle shot "$ANY" --wait --timeout 90
+  run --separate-stderr submit idle shot "$ANY" --wait --timeout 300
   assert_status 5
   assert_stderr_has 'idle: no further attempt after 2 attempts: 2 attempts without a new step (retry.no_progress_max 2)'
 }

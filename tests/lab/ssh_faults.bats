@@ -97,7 +97,7 @@ nothing_runs() {
   [[ $output == *'node'* ]] || fail 'the node is not named'
   wait_for 120 "$driver to join" is_up
   grep -q 'starting it again' "$LAB_DIR/private/ray/sshf/$driver/watchdog.log" || fail 'the watchdog did not do it'
-  submit after-cut short --wait --timeout 120
+  submit after-cut short --wait --timeout 300
 }
 
 head_is_gone() { ! on_host head pgrep -x gcs_server; }
@@ -114,7 +114,7 @@ head_is_gone() { ! on_host head pgrep -x gcs_server; }
   assert_status 0
   assert_output repaired
   wait_for 120 'the workers to join' is_up
-  submit after-head short --wait --timeout 120
+  submit after-head short --wait --timeout 300
 }
 
 @test "down ends the watchdogs first" {

@@ -44,7 +44,7 @@ def start(folder: JobFolder, **environment: str) -> subprocess.Popen[str]:
 
 def run(folder: JobFolder, **environment: str) -> tuple[int, str, Result]:
     process = start(folder, **environment)
-    out, errors = process.communicate(timeout=30)
+    out, errors = process.communicate(timeout=120)
     return process.returncode, out + errors, job_folder.read(folder)
 
 

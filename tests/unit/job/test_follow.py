@@ -60,7 +60,7 @@ def acting(*stages: tuple[Callable[[], bool], Callable[[], object]]) -> threadin
 
     def act() -> None:
         for ready, action in stages:
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 120
             while not ready() and time.monotonic() < deadline:
                 time.sleep(0.005)
             action()

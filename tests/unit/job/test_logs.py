@@ -283,14 +283,14 @@ def test_on_a_terminal_the_progress_line_never_cuts_into_the_log(
     logs.follow(folder, ray.api(), None, lambda _: None)
     thread.join()
     terminal.close()
-    reader.join(5)
+    reader.join(120)
     screen = b"\n".join(line.rpartition(b"\r\x1b[K")[2] for line in seen.getvalue().replace(b"\r\n", b"\n").split(b"\n"))
     assert screen == b"loading done\nstep 1\n"
     assert b"a: precheck" in seen.getvalue(), "no progress line was drawn"
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)

@@ -22,7 +22,7 @@ from mvp_helpers.record import control, job_folder, metrics
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.02)
@@ -79,12 +79,12 @@ def test_steps_and_metrics_are_followed_while_the_trainer_runs(tmp_path: Path) -
 
 def test_a_stop_reaches_the_trainer_and_the_state_is_stopped(tmp_path: Path) -> None:
     on_stop = "lambda *_: (print('saved', flush=True), sys.exit(0))"
-    code = f"import signal, sys, time; signal.signal(15, {on_stop}); print('up', flush=True); time.sleep(60)"
+    code = f"import signal, sys, time; signal.signal(15, {on_stop}); print('up', flush=True); time.sleep(600)"
     folder = job(tmp_path, python(code))
     process = start(folder)
     wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
     process.send_signal(signal.SIGTERM)
-    process.wait(20)
+    process.wait(120)
     result = job_folder.read(folder)
     assert (result.state, result.exit_code) == ("STOPPED", 0)
     assert "saved" in folder.driver_log.read_text(), "the trainer was not given the time to save"
@@ -104,23 +104,23 @@ def test_rays_stop_signal_to_every_process_and_a_second_one_reach_the_trainer_as
         time.sleep(0.1)
     wait_for(lambda: "SIGTERM" in folder.driver_log.read_text(), "the signal")
     (folder.path / "end").touch()
-    process.wait(20)
+    process.wait(120)
     assert folder.driver_log.read_text() == "up\nSIGTERM\n"
     assert (job_folder.read(folder).state, job_folder.read(folder).exit_code) == ("STOPPED", 0)
 
 
 def test_a_trainer_that_ignores_the_stop_is_killed_in_time(tmp_path: Path) -> None:
-    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
     folder = job(tmp_path, python(code), stop_wait_s=1)
     process = start(folder)
     wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
     process.send_signal(signal.SIGTERM)
-    process.wait(20)
+    process.wait(120)
     assert (job_folder.read(folder).state, job_folder.read(folder).exit_code) == ("STOPPED", 137)
 
 
 def test_a_trainer_does_not_outlive_a_killed_runner(tmp_path: Path) -> None:
-    folder = job(tmp_path, python("import time; time.sleep(60)"))
+    folder = job(tmp_path, python("import time; time.sleep(600)"))
     process = start(folder)
     wait_for(lambda: job_folder.read(folder).trainer_pid, "the trainer")
     pid = job_folder.read(folder).trainer_pid
@@ -131,10 +131,10 @@ def test_a_trainer_does_not_outlive_a_killed_runner(tmp_path: Path) -> None:
 
 
 def test_a_grandchild_that_holds_the_output_open_does_not_keep_the_runner(tmp_path: Path) -> None:
-    folder = job(tmp_path, ["sh", "-c", "setsid sleep 60 & echo $!"])
+    folder = job(tmp_path, ["sh", "-c", "setsid sleep 600 & echo $!"])
     process = start(folder)
     try:
-        assert process.wait(30) == 0, "the runner waited for the grandchild"
+        assert process.wait(120) == 0, "the runner waited for the grandchild"
         assert job_folder.read(folder).state == "SUCCEEDED"
     finally:
         os.kill(int(folder.driver_log.read_text()), signal.SIGKILL)
@@ -199,7 +199,7 @@ control.set_saved(folder, control.Saved(step=19, path='/c', seconds=1, reason='s
     process = start(folder)
     wait_for(lambda: control.trainer(folder), "the trainer")
     process.send_signal(signal.SIGTERM)
-    process.wait(20)
+    process.wait(120)
     result = job_folder.read(folder)
     assert (result.state, result.reason, result.exit_code) == ("STOPPED", "stopped on request, saved at step 19", 0)
 
@@ -212,14 +212,14 @@ from mvp_helpers.base.paths import JobFolder
 from mvp_helpers.record import control
 folder = JobFolder(Path.cwd())
 control.set_trainer(folder, control.Trainer(supported=True, trainer='T', host='w', pid=1, written_at='2026'))
-time.sleep(60)
+time.sleep(600)
 """
     folder = job(tmp_path, python(code), stop_wait_s=3)
     process = start(folder)
     wait_for(lambda: control.trainer(folder), "the trainer")
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
-    process.wait(20)
+    process.wait(120)
     result = job_folder.read(folder)
     assert time.monotonic() - began >= 3 and (result.state, result.exit_code) == ("STOPPED", 128 + signal.SIGTERM)
     assert "not saved within 3 s (stop_wait_s)" in result.reason

@@ -227,7 +227,7 @@ def test_what_an_ended_job_left_is_ended_and_nothing_else(
     untouched = started(other, "signal.signal(signal.SIGTERM, lambda *_: time.sleep(0))")
     said: list[str] = []
     stop.end_leftovers(ended, "worker-0", said.append)
-    assert (polite.wait(5), stubborn.wait(5)) == (-15, -9)
+    assert (polite.wait(120), stubborn.wait(120)) == (-15, -9)
     time.sleep(0.2)
     assert untouched.poll() is None
     assert said[-1] == "worker-0: no process of job 'a' is left"
@@ -268,7 +268,7 @@ def test_without_ray_the_job_runner_is_told_and_its_last_word_awaited(
     runner, trainer = started(folder, code), started(folder, "0")
     said: list[str] = []
     stop.stop_here(folder, "worker-0", said.append)
-    assert runner.wait(5) == 0 and trainer.poll() is None
+    assert runner.wait(120) == 0 and trainer.poll() is None
     assert said == ["worker-0: job 'a': asked to stop; its trainer has 7 s to end"]
 
 

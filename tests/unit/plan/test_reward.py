@@ -339,7 +339,7 @@ def test_a_trial_ends_with_a_precheck_that_is_killed(code: Path, train_file: str
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, "timed out"
         time.sleep(0.05)

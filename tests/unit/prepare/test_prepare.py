@@ -259,7 +259,7 @@ def test_hosts_that_prepare_at_once_make_everything_once(shared: SharedRoot) -> 
         assert host.stdin is not None
         host.stdin.write("go\n")
         host.stdin.flush()
-    counts = [int(host.communicate(timeout=60)[0]) for host in hosts]
+    counts = [int(host.communicate(timeout=120)[0]) for host in hosts]
     assert sum(counts) == 2 and made(shared) == {}
     assert [str(path) for path in shared.root.rglob(".*")] == [], "locks or temporary folders were left behind"
 

@@ -68,7 +68,7 @@ def trainer(folder: JobFolder) -> Iterator[subprocess.Popen[bytes]]:
     mark = {environment.JOB_FOLDER: str(folder.path), "MY_API_TOKEN": "canary-4711", "HARMLESS": "banana"}
     argv = [sys.executable, "-c", "import time\ndef stuck(): time.sleep(60)\nstuck()"]
     running = [subprocess.Popen(argv, env=os.environ | mark | {INSTANCE: instance}) for instance in ("mine", "other")]
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while processes.holding(INSTANCE, "mine") == [] and time.monotonic() < deadline:
         time.sleep(0.05)
     yield running[0]
