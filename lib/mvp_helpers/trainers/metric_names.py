@@ -28,7 +28,7 @@ class MetricNames(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 VERL = MetricNames(
-    finite=r"(?i)loss|reward|score|(^|[/_])kl|entropy|grad_norm|log_?prob|log_ppl|rollout_probs_diff|advantage|return|value",
+    finite=r"(?i)loss|reward|score|(^|[/_])kl|entropy|grad_norm|log_?prob|advantage|return|value",
     gradients=r"(?i)grad_norm",
     # verl logs differences between the policy that generates and the one that trains, and their log perplexities.
     logprobs=r"(?i)^(?!.*(diff|valid|timing)).*log_?prob|(training|rollout)_log_ppl$|rollout_probs_diff_(mean|std|max)$",

@@ -278,6 +278,10 @@ class Description(Data, frozen=True, kw_only=True):
     devices: str = "gpu"
     """``cpu``: needs no GPU."""
 
+    def tested_modules(self) -> list[str]:
+        """Return the paths that a traceback through the code under test names: megatron/bridge/."""
+        return [f"{one.module.replace('.', '/')}/" for one in self.imports if one.under.startswith(f"{self.subject}:")]
+
     def load_trainer(self) -> Trainer:
         """Return its trainer. Raises BadInput."""
         return trainer.load(self.trainer)

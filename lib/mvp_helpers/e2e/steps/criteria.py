@@ -18,6 +18,8 @@ from ..requests.description import Expect
 from ..requests.levels import Planned
 
 NO_EXCEPTION = "no exception in construction or training"
+RAISED = "the code under test raised"
+FRAME = re.compile(r'File "([^"]+)", line \d+')
 EVERY_STEP = "every step was trained"
 LONGEST_LINE = 20_000
 NOT_A_NUMBER = re.compile(
@@ -33,6 +35,10 @@ class LogEvidence:
     trainer: Trainer
     expect: Expect
     log: Path
+    tested: list[str] = field(default_factory=list)
+    """What the path of a file of the code under test contains."""
+    outlived: Evidence | None = None
+    """The code under test's frame in a traceback before the end."""
     metrics: LogMetrics = field(default_factory=LogMetrics)
     xtrace: dict[str, Evidence] = field(default_factory=dict)
     lines: dict[str, Evidence] = field(default_factory=dict)
@@ -55,6 +61,8 @@ class LogEvidence:
     percentages: list[tuple[float, Evidence]] = field(default_factory=list)
     refused: list[tuple[str, Evidence]] = field(default_factory=list)
     foreign: list[Evidence] = field(default_factory=list)
+
+    _in_traceback: bool = False
 
     def read(self) -> LogEvidence:
         with self.log.open("rb") as stream:
@@ -84,9 +92,21 @@ class LogEvidence:
                 last = match.groupdict().get("last")
                 self.ends.append((int(last) if last else None, Evidence(str(self.log), number, match[0].strip()[:200])))
         self._checkpoint(text, evidence)
+        self._traceback(text, evidence)
         if self.trainer.lines.trainable and (match := re.search(self.trainer.lines.trainable, text)):
             count = float((match[1] or match[2]).replace(",", "").replace("_", ""))
             (self.adapters if match[1] else self.percentages).append((count, evidence))
+
+    def _traceback(self, text: str, evidence: Evidence) -> None:
+        if "(most recent call last)" in text:
+            self._in_traceback = "Traceback" in text
+        elif (
+            self._in_traceback
+            and not self.ends
+            and (frame := FRAME.search(text))
+            and any(part in frame[1] for part in self.tested)
+        ):
+            self.outlived = self.outlived or evidence
 
     def _step(self, step: int, text: str, evidence: Evidence) -> None:
         if step in self.steps:
@@ -228,6 +248,9 @@ def _no_exception(facts: Facts) -> Check:
     cause = facts.triage
     # Of a trainer whose last line the diagnosis does not know, it can only say that it found no error.
     found_none = cause.verdict == "Unknown" and cause.line is None and cause.phase != "done"
+    if facts.seen.outlived and cause.verdict not in ("Fail", "Blocked"):
+        reason = f"{RAISED}, and the run went on: {facts.seen.outlived.text}"
+        return _check(NO_EXCEPTION, False, reason, facts.seen.outlived)
     if cause.verdict == "Pass" or (found_none and facts.seen.ends):
         return _check(NO_EXCEPTION, True, "none")
     line = Evidence(cause.log, cause.line, cause.evidence)
@@ -322,5 +345,5 @@ def verdict(criteria: list[Check], outcome: Outcome, triaged: Triage) -> tuple[V
     # Nothing explains the early end: before the first step nothing is known about the code under test.
     early = triaged.phase in ("start", "") and outcome.ended in ("timeout", "stall", "not started")
     # An error that the run outlived, of which nothing says that it is the code under test's.
-    outlived = names == {NO_EXCEPTION} and triaged.verdict == "Unknown"
+    outlived = names == {NO_EXCEPTION} and triaged.verdict == "Unknown" and RAISED not in reason
     return ("Blocked" if early or outlived else "Fail"), reason

@@ -83,7 +83,7 @@ def _facts(context: Context, one: Planned, step: Step, began: float, place: Path
         trainer=context.trainer,
         expect=expect,
         outcome=step.outcome,
-        seen=LogEvidence(context.trainer, expect, log).read(),
+        seen=LogEvidence(context.trainer, expect, log, context.description.tested_modules()).read(),
         files=_metrics_files(context, checked, began, place),
         triage=step.triage,
         config=checked.config,
