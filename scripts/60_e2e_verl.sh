@@ -2,8 +2,9 @@
 # Validate a Megatron-Bridge change end to end through verl: every step of the procedure, ending in an honest verdict and a summary.
 #
 # usage: BRIDGE_REPO=PATH VERL_REPO=PATH ./scripts/60_e2e_verl.sh --level N[,N...] [--model ORG/NAME|FOLDER] [--variant NAME]
-#            [--override KEY=VALUE]... [--bridge-tests PATH]... [--steps N] [--baseline CHECKOUT|FILE] [--setup COMMAND]
-#            [--timeout S] [--stall S] [--via docker|slurm|sbatch|ray] [--image IMAGE:TAG] [--launcher-option OPTION]... [--json] [--plan]
+#            [--override KEY=VALUE]... [--bridge-tests PATH]... [--bridge-evidence LOG] [--script PATH] [--steps N]
+#            [--baseline CHECKOUT|FILE] [--setup COMMAND] [--timeout S] [--stall S]
+#            [--via docker|slurm|sbatch|ray] [--image IMAGE:TAG] [--launcher-option OPTION]... [--json] [--plan]
 #        … --recommend [--base REF]      which levels the changed files of BRIDGE_REPO call for, and why
 #        … --resume RUN                  go on with a run: what passed is not run again
 #
@@ -12,6 +13,8 @@
 #
 #   --plan        (= --dry-run) every step with its exact environment and command, checked against the checkouts; nothing is run
 #   --override    handed on to the wrapper, which takes it apart at spaces and globs: those are refused
+#   --bridge-evidence  the focused tests' log from an environment that has uv and pytest, in place of running them here; also with --resume
+#   --script      for level 4: the verl script, relative to VERL_REPO, that switches the feature on, in place of the maintained wrapper
 #   --baseline    for level 5: the unchanged checkout, which is trained first in the same way; or a log or metrics file of such a run
 #   --setup       a shell command that makes the environment ready, in the same container as the run; the summary tells of it
 #   --timeout     seconds for each start of the wrapper (7200); --stall: seconds without a word in its log (1800)
@@ -33,7 +36,7 @@
 #       --setup 'pip install nvidia-modelopt'
 export MVP_E2E_PYTHONPATH=${MVP_E2E_PYTHONPATH-${PYTHONPATH-}}
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-own='--level= --variant= --model= --override= --bridge-tests= --steps= --baseline= --setup= --timeout= --stall= --runs-dir= --resume= --recommend'
+own='--level= --variant= --model= --override= --bridge-tests= --bridge-evidence= --script= --steps= --baseline= --setup= --timeout= --stall= --runs-dir= --resume= --recommend'
 parse_options "$own --base= --via= --image= --launcher-option= --description= --plan --json" "$@"
 [[ -z $DRY_RUN ]] || OPTS+=(--plan)
 find_python

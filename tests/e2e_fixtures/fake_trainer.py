@@ -20,10 +20,11 @@ def say(text: str) -> None:
 
 def save(checkpoint: Path) -> None:
     """Write a checkpoint as Megatron does. The fault "cut-checkpoint": its last file is cut short."""
-    shards = checkpoint / "actor" / "dist_ckpt"
-    shards.mkdir(parents=True, exist_ok=True)
-    (shards / "__0_0.distcp").write_text("weights")
-    (shards / "metadata.json").write_text("{}")
+    for model in ("actor",) if fault == "no-critic-saved" else ("actor", "critic"):
+        shards = checkpoint / model / "dist_ckpt"
+        shards.mkdir(parents=True, exist_ok=True)
+        (shards / "__0_0.distcp").write_text("weights")
+        (shards / "metadata.json").write_text("{}")
     with zipfile.ZipFile(checkpoint / "data.pt", "w") as archive:
         archive.writestr("data/data.pkl", "state")
     if fault == "cut-checkpoint":
@@ -91,8 +92,12 @@ if given["trainer.resume_mode"] == "auto":
     else:
         start = int(pointer.read_text())
         say(f"Resuming from {folder}/global_step_{start}")
-say("PEFT Adapter Information:")
-say(f"  Trainable percentage: {0.0 if fault == 'frozen' else 0.42}%")
+        for model in ("actor", "critic"):
+            say(f"INFO: [Rank 0] Loaded optimizer checkpoint from {folder}/global_step_{start}/{model}")
+for _ in ("actor", "critic"):
+    say("PEFT Adapter Information:")
+    say(f"  Adapter parameters:   {0 if fault == 'frozen' else '1,081,344'}")
+    say(f"  Trainable percentage: {0.0 if fault == 'frozen' else 0.22:.2f}%")
 if fault == "vanilla":
     say("DeprecationWarning: vanilla_mbridge=True is deprecated")
 for step in range(start + 1, steps + 1):
@@ -100,10 +105,11 @@ for step in range(start + 1, steps + 1):
         fail(["/opt/verl/trainer/ppo/ray_trainer.py"], "RuntimeError: shape '[4, 7]' is invalid for input of size 27")
     flat = fault == "flat"
     values = {
-        "actor/loss": float("nan") if fault == "nan" else 1.0 / step,
+        "actor/pg_loss": float("nan") if fault == "nan" else 1.0 / step,
+        "critic/vf_loss": 0.5 / step,
         "actor/grad_norm": 0.0 if fault == "zero-gradients" else 0.5 + step / 100,
         "actor/entropy": 2.0 - step / 50,
-        "rollout_log_probs/mean": -1.5 if fault == "frozen" else -1.5 + step / 100,
+        "training/rollout_probs_diff_mean": 0.004 if fault == "frozen" else 0.004 + step / 1000,
         "critic/score/mean": 0.25 if flat else (0.5 - step / 100 if fault == "falls" else 0.1 + step / 100),
         "response_length/mean": 100.0 + step,
         "training/global_step": step,

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ..base.errors import Blocked
 from ..base.paths import E2eRun
 from ..base.project import PROJECT
@@ -17,11 +19,20 @@ from ..trainers.trainer import ABSENT, Outputs, at_key
 from . import environment
 from .requests import checkouts, description, levels
 from .requests.checkouts import State
+from .requests.description import Expect
 from .requests.levels import Planned
 from .requests.request import Request, planned_of
 
 INHERITED = "MVP_E2E_PYTHONPATH"
 """The PYTHONPATH of whoever started the script; PYTHONPATH itself is this project's own, and is not handed on."""
+MACHINE = re.compile(
+    r"HOME|PATH|USER|LOGNAME|SHELL|LANG|LC_\w+|TERM|TMPDIR|PWD|HOSTNAME|LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_\w+|PYTHON\w*|XDG_\w+"
+    r"|(?i:https?|no|all)_(?i:proxy)|(CUDA|HIP|ROCR|NVIDIA|HF|TRANSFORMERS|TOKENIZERS|NCCL|GLOO|UCX|NVTE|VLLM|SGLANG|RAY|TORCH"
+    r"|PYTORCH|TRITON|UV|VERL|OMP|MKL|TQ|SSL)_\w+"
+)
+"""Variables that describe the machine and its software, not what a run trains: they reach the script as they are."""
+SESSION = {"USER", "LOGNAME", "SHELL", "LANG", "TERM", "PWD", "HOSTNAME"}
+"""Those of them that only the user's terminal needs."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,8 @@ class Checked:
     """The resolved config of each launch; empty when one of them does not compose."""
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+    """The user's variables that this revision's script does not read: limitations of the run."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -54,7 +67,8 @@ class Context:
         self.inherited = env.get(INHERITED, "")
         # By default the trainer would join any Ray that happens to run here.
         ray = {"RAY_DEDUP_LOGS": "0", "RAY_ADDRESS": env.get("RAY_ADDRESS") or "local"}
-        self.base = {**env, "PYTHONPATH": self.pythonpath(), **ray}
+        # Nothing is left in a checkout.
+        self.base = {**env, "PYTHONPATH": self.pythonpath(), **ray, "PYTHONDONTWRITEBYTECODE": "1"}
         self.states: list[State] = []
         """The checkouts as the run found them."""
         self.logs: dict[str, str] = {}
@@ -62,6 +76,8 @@ class Context:
         self.extra: list[str] = []
         """Overrides that this machine and this revision need."""
         self.limits: list[str] = []
+        self.where = ""
+        """Host, interpreter and image, once the step "environment" knows them."""
         self._checked: dict[tuple[str, ...], Checked] = {}
 
     @property
@@ -87,7 +103,64 @@ class Context:
     def environment(self, one: Planned) -> dict[str, str]:
         """Return the environment of a run; ``{run}`` in its variables is the run's folder."""
         own = {name: value.replace("{run}", str(self.folder.path)) for name, value in one.env.items()}
-        return {**self.base, **own, "PYTHONPATH": self.pythonpath(one.baseline)}
+        kept = {name: value for name, value in self.base.items() if name not in self.unused(one)}
+        return {**kept, **self.uv(self.checkout(one)), **own, "PYTHONPATH": self.pythonpath(one.baseline)}
+
+    def unused(self, one: Planned) -> dict[str, str]:
+        """Return the variables of the user's shell that the script would read although the procedure decides them: unset."""
+        read = self.read_by(one)
+        return {
+            name: value
+            for name, value in self.base.items()
+            if name in read and not MACHINE.fullmatch(name) and one.env.get(name) != value
+        }
+
+    def unused_words(self) -> list[str]:
+        """Return a sentence for each of those variables of any run."""
+        unused = {name: value for one in self.planned for name, value in self.unused(one).items()}
+        return [f"{name}={value} of your shell is not used: the procedure decides it" for name, value in sorted(unused.items())]
+
+    def shown_environment(self, one: Planned) -> dict[str, str]:
+        """Return what a run's command needs in an empty shell: what its script reads, and what describes the machine."""
+        env, read = self.environment(one), self.read_by(one)
+        return {
+            name: value
+            for name, value in env.items()
+            if name in read or name in one.env or (MACHINE.fullmatch(name) and name not in SESSION)
+        }
+
+    def uv(self, checkout: Path) -> dict[str, str]:
+        """Return what keeps uv from making its environment inside a checkout that has none."""
+        if "UV_PROJECT_ENVIRONMENT" in self.base or (checkout / ".venv").exists() or not (checkout / "uv.lock").exists():
+            return {}
+        return {"UV_PROJECT_ENVIRONMENT": str(self.folder.path.parent / "uv" / checkout.name)}
+
+    def read_by(self, one: Planned) -> set[str]:
+        """Return the variables that the run's script reads; empty when this revision does not have the script."""
+        try:
+            return launch_preview.variables(self.script(one))
+        except Blocked:
+            return set()
+
+    def settings(self, one: Planned) -> list[str]:
+        """Return overrides in place of variables that the script does not read."""
+        read, description = self.read_by(one), self.description
+        values = {data.variable: str(environment.home(data.default, self.base)) for data in description.data}
+        if folder := environment.model_folder(description, {**self.base, **one.env}, one.overrides):
+            values[description.model.path_variable] = str(folder)
+        unread = {name: value for name, value in {**values, **one.env}.items() if name not in read}
+        return [
+            f"{key}={value}"
+            for name, value in unread.items()
+            if description.harmless.get(name) != value
+            for key in description.equivalents.get(name, ())
+        ]
+
+    def expect(self, one: Planned) -> Expect:
+        """Return what the run must show; a script shows only variables that it reads, and the config proves the others."""
+        expect, read = one.expect(self.description), self.read_by(one)
+        shown = {name: value for name, value in expect.xtrace.items() if name in read}
+        return msgspec.structs.replace(expect, xtrace=shown)
 
     def arguments(self, one: Planned) -> list[str]:
         """Return the overrides that the run's script is given."""
@@ -99,7 +172,7 @@ class Context:
         }
         outputs = Outputs(checkpoints=checkpoints, scratch=self.folder.path / "trainer-output" / one.name)
         own = [re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), text) for text in one.wrapper.overrides]
-        return [*own, *self.trainer.output_arguments(outputs), *self.extra, *one.overrides]
+        return [*own, *self.trainer.output_arguments(outputs), *self.settings(one), *self.extra, *one.overrides]
 
     def command(self, one: Planned) -> list[str]:
         return ["bash", str(self._script_argument(one)), *self.arguments(one)]
@@ -122,6 +195,28 @@ class Context:
         """Return the trainings that the run would start, without starting any. Raises Blocked when there are none."""
         device = "cpu" if self.description.devices == "cpu" else "cuda"
         return self.trainer.preview(self.script(one), self.cwd(one), self.environment(one), self.arguments(one), device)
+
+    def configs(self) -> dict[str, dict[str, Any]]:
+        """Return the resolved config of each run, by its name, as far as this revision composes it."""
+        return {one.name: self.checked(one).config for one in self.planned}
+
+    def switch_off_missing_reward_model(self) -> str:
+        """Switch off a reward model that is not here, with the key that this revision's config has; return why, else ""."""
+        model, first = self.description.reward_model, self.planned[0]
+        if not model:
+            return ""
+        env = self.environment(first)
+        path = environment.home(env.get(model.variable) or model.default, env)
+        config = self.checked(first).config
+        key = next((key for key in model.enabled_by if at_key(config, key) is not ABSENT), "")
+        if path.is_dir() or not key or at_key(config, key) is False:
+            return ""
+        self.extra = [f"{key}=False"]
+        lowest = min(self.description.levels)
+        others = ", ".join(one.name for one in self.planned if one.number != lowest)
+        beyond = f"; only level {lowest} allows that, and it holds for {others} too" if others else ""
+        self.limits.append(f"no reward model at {path}: switched off here with {key}=False{beyond}")
+        return f"no reward model at {path}: {key}=False"
 
     def checked(self, one: Planned) -> Checked:
         """Compare the run with this revision of the checkout, once for each set of ``extra``; nothing is started."""
@@ -150,45 +245,52 @@ class Context:
 
     def _check(self, one: Planned) -> Checked:
         script = self.script(one)
-        problems, notes = self._unread_variables(script, one)
+        problems, notes, ignored = self._unread_variables(script, one)
         try:
             launches = self.launches(one)
         except Blocked as error:
-            return Checked(problems=[*problems, error.what], notes=notes)
+            return Checked(problems=[*problems, error.what], notes=notes, ignored=ignored)
         if len(launches) != len(one.trainings):
             problems.append(f"{script.name} starts {len(launches)} trainings, not {len(one.trainings)}")
         composed = [self.trainer.compose(launch, self.checkout(one)) for launch in launches]
         refused = [f"its own config: {problem}" for each in composed for problem in each.problems]
         if refused:
-            return Checked(launches, [], [*problems, *refused], notes)
+            return Checked(launches, [], [*problems, *refused], notes, ignored)
         configs = [each.config for each in composed]
-        wanted = one.expect(self.description).config
+        wanted = one.expect(self.description)
         problems += dict.fromkeys(problem for config in configs for problem in config_problems(config, wanted))
         problems += environment.feature_problems(self.description, one, self.environment(one), configs[0])
-        return Checked(launches, configs, problems, notes)
+        return Checked(launches, configs, problems, notes, ignored)
 
-    def _unread_variables(self, script: Path, one: Planned) -> tuple[list[str], list[str]]:
-        """Return problems and notes about the level's own variables that the script does not read."""
-        read = launch_preview.variables(script)
-        harmless, count = self.description.harmless, self.description.step_count.variable
-        own = {name: value for name, value in one.env.items() if name not in self.request.env or name in {*one.run.env, count}}
-        problems, notes = [], []
-        for name, value in own.items():
-            if name in read:
+    def _unread_variables(self, script: Path, one: Planned) -> tuple[list[str], list[str], list[str]]:
+        """Return problems and notes about the level's variables that the script does not read, and the user's own of them."""
+        read, description = launch_preview.variables(script), self.description
+        problems, notes, ignored = [], [], []
+        for name, value in one.env.items():
+            if name in read or name == description.model.id_variable:
                 continue
-            if harmless.get(name) == value:
+            if description.harmless.get(name) == value:
                 notes.append(f"{name} is not read by this revision, which always behaves like {name}={value}")
+            elif keys := description.equivalents.get(name):
+                notes.append(f"{name} is not read by {script.name}: {', '.join(keys)} is set instead")
+            elif name in self.request.env and name not in {*one.run.env, description.step_count.variable}:
+                ignored.append(f"{name}={value} has no effect: {script.name} of this revision does not read it")
             else:
                 problems.append(f"{script.name} of this revision does not read {name}: it would ignore {name}={value} silently")
-        return problems, notes
+        return problems, notes, ignored
 
 
-def config_problems(config: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def config_problems(config: Mapping[str, Any], wanted: Expect) -> list[str]:
     """Return where the resolved config differs from what the procedure expects of it."""
     problems = []
-    for key, value in wanted.items():
+    for key, value in wanted.config.items():
         if (actual := at_key(config, key)) is ABSENT:
-            problems.append(f"the resolved config has no {key}")
+            problems += [] if wanted.absent.get(key, ABSENT) == value else [f"the resolved config has no {key}"]
         elif actual != value:
             problems.append(f"the resolved config has {key}={actual}, not {value}")
+    for key in wanted.above_zero:
+        actual = at_key(config, key)
+        if isinstance(actual, bool) or not isinstance(actual, (int, float)) or actual <= 0:
+            shown = "no value" if actual is ABSENT else actual
+            problems.append(f"the resolved config has {key}={shown}, which must be above 0: this is not what the level means")
     return problems

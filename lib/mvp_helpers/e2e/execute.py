@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shlex
 import shutil
 import signal
@@ -22,6 +23,7 @@ from ..base.redact import MASKED, environment
 
 MARK = "MVP_E2E_STEP"
 """A variable in the environment of everything that a step starts, so that its processes are found."""
+NEW_RUN = "${E2E_RUN:-$(mktemp -d)}"
 POLL_S = 0.2
 TERM_S = 15.0
 CHUNK = 1 << 20
@@ -77,7 +79,7 @@ def run(
     began = time.monotonic()
     # Ray's sockets are below it, and a path of a socket has 107 characters at most.
     ray = Path(tempfile.mkdtemp(prefix="mvp-e2e-"))
-    full = {**env, MARK: mark, "RAY_TMPDIR": str(ray)}
+    full = {**env, MARK: mark, "RAY_TMPDIR": str(ray), **_own_token(ray, env)}
     ended: Ended = "exit"
     left: list[int] = []
     used = Used()
@@ -109,6 +111,15 @@ def run(
     if ended == "interrupted":
         raise KeyboardInterrupt
     return _outcome(ended, process.returncode, time.monotonic() - began, used, log, len(left))
+
+
+def _own_token(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """Return where a Ray that the command starts finds its token: by default Ray would write one into the user's home."""
+    if env.get("RAY_ADDRESS", "local") != "local" or any(name.startswith("RAY_AUTH_") for name in env):
+        return {}
+    token = folder / "auth_token"
+    files.write_text(token, secrets.token_hex(32), mode=0o600)
+    return {"RAY_AUTH_TOKEN_PATH": str(token)}
 
 
 def _outcome(ended: Ended, code: int, seconds: float, used: Used, log: Path, left_behind: int) -> Outcome:
@@ -215,7 +226,28 @@ def _mask(log: Path, env: Mapping[str, str]) -> None:
             sink.write(piece)
 
 
-def script(cwd: Path, env: Mapping[str, str], argv: Sequence[str]) -> str:
-    """Return a command with its environment as a script that does the same by hand."""
-    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in sorted(env.items()))
-    return f"#!/usr/bin/env bash\n# secret values are masked\ncd {shlex.quote(str(cwd))}\n{exports}\n{shlex.join(argv)}\n"
+def script(run: Path, cwd: Path, env: Mapping[str, str], argv: Sequence[str], note: str = "") -> str:
+    """Return a command with its environment as a script that does the same in an empty shell, in a new folder of a run."""
+    head = [
+        "#!/usr/bin/env bash",
+        "# It writes below E2E_RUN, a new folder unless that is set.",
+        *([f"# {note}"] if note else []),
+    ]
+    shown = environment(env)
+    secret = [name for name, value in shown.items() if value == MASKED]
+    head += [f"# Set {name} yourself: its value is secret." for name in secret]
+    exports = [f"export {name}={_quoted(value, run)}" for name, value in shown.items() if name not in secret]
+    words = " ".join(_quoted(word, run) for word in argv)
+    return "\n".join([*head, f"E2E_RUN={NEW_RUN}", f"cd {shlex.quote(str(cwd))}", *exports, words, ""])
+
+
+def one_line(run: Path, cwd: Path, env: Mapping[str, str], argv: Sequence[str]) -> str:
+    """Return the same in one line."""
+    variables = [f"{name}={_quoted(value, run)}" for name, value in environment(env).items() if value != MASKED]
+    words = " ".join(["env", *variables, *(_quoted(word, run) for word in argv)])
+    return f"E2E_RUN={NEW_RUN}; cd {shlex.quote(str(cwd))} && {words}"
+
+
+def _quoted(text: str, run: Path) -> str:
+    """Quote a word for bash, with the folder of the run as ``$E2E_RUN``."""
+    return '"$E2E_RUN"'.join(shlex.quote(part) if part else "" for part in text.split(str(run))) or "''"

@@ -121,11 +121,14 @@ def arguments(start: Elsewhere) -> list[str]:
         words += ["--resume", start.resume]
     else:
         words += ["--level", ",".join(map(str, request.levels))]
-        words += [word for name in ("baseline", "setup") if (value := getattr(request, name)) for word in (f"--{name}", value)]
+        words += [
+            word for name in ("baseline", "setup", "script") if (value := getattr(request, name)) for word in (f"--{name}", value)
+        ]
         words += ["--steps", str(request.steps)] if request.steps else []
         words += [word for value in request.variants for word in ("--variant", value)]
         words += [word for value in request.overrides for word in ("--override", value)]
         words += [word for value in request.tests for word in ("--bridge-tests", value)]
+    words += ["--bridge-evidence", request.bridge_evidence] if request.bridge_evidence else []
     words += ["--image", request.image] if request.image else []
     words += ["--timeout", f"{request.timeout_s:.12g}", "--stall", f"{request.stall_s:.12g}"]
     return [*words, *(["--json"] if start.json else [])]
@@ -142,7 +145,11 @@ def variables(found: Description, request: Request, env: Mapping[str, str]) -> d
 def mounts(found: Description, request: Request, runs: Path, env: Mapping[str, str]) -> list[str]:
     """Return the folders that the procedure reads or writes; none is inside another."""
     given = [environment.home(env.get(data.variable) or data.default, env) for data in found.data]
-    given += [Path(value) for value in (*request.env.values(), request.baseline, request.description) if value.startswith("/")]
+    given += [
+        Path(value)
+        for value in (*request.env.values(), request.baseline, request.bridge_evidence, request.description)
+        if value.startswith("/")
+    ]
     paths = [PROJECT, *map(Path, request.checkouts.values()), environment.hf_home(env)]
     model = environment.model_folder(found, {**env, **found.env, **request.env}, request.overrides)
     paths += [*([model] if model else []), *given]

@@ -2,72 +2,130 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..base import redact
+from ..base.errors import BadInput, Blocked
 from . import execute
 from .context import Context
-from .requests import levels
+from .requests import checkouts, coverage, levels
 from .requests.levels import Planned
+from .steps import environment, imports, tests, training
 
 
 def plan(context: Context) -> dict[str, Any]:
     """Return the plan, checked against this revision of the checkouts."""
     description, request = context.description, context.request
-    tests = {
+    context.switch_off_missing_reward_model()
+    known = {
         path: (context.paths[each.checkout] / path.partition("::")[0]).exists()
         for at, each in enumerate(context.tests)
         for path in [*each.paths, *(request.tests if at == 0 else [])]
     }
+    runs = [_run(context, one) for one in context.planned]
     return {
         "description": description.name,
         "checkouts": {name: {"path": str(path), "tests": ""} for name, path in context.paths.items()},
         "environment": [package.module for package in description.packages],
         "imports": {wanted.module: wanted.under for wanted in description.imports},
-        "tests": tests,
-        "runs": [_run(context, one) for one in context.planned],
-        "limitations": levels.limitations(description, context.planned, context.extra),
+        "tests": known,
+        "commands": _commands(context, known),
+        "runs": runs,
+        "problems": [*_problems(context, known), *(f"{run['name']}: {text}" for run in runs for text in run["problems"])],
+        "limitations": [
+            *context.limits,
+            *context.unused_words(),
+            *levels.limitations(description, context.planned, context.configs(), context.extra),
+        ],
     }
 
 
+def _problems(context: Context, tests: Mapping[str, bool]) -> list[str]:
+    """Return what would block the run and can be seen without a GPU, beside the problems of single runs."""
+    problems = [
+        f"{path}/{folder} is empty: git -C {path} submodule update --init --recursive"
+        for name, path in context.paths.items()
+        for folder in checkouts.unready(path, context.description.checkouts[name])
+    ]
+    problems += [f"--bridge-tests {path}: not in this checkout" for path in context.request.tests if not tests[path]]
+    states = [checkouts.record(name, path, None) for name, path in context.paths.items()]
+    problems += coverage.missing(context.description, context.request.levels, context.folder.path.parent, states)
+    try:
+        return [*problems, *context.gpu_problems(None)]
+    except BadInput as error:
+        return [*problems, error.what]
+
+
+def _commands(context: Context, known: Mapping[str, bool]) -> dict[str, str]:
+    """Return the commands of the focused tests, of the import proof, and of the data, each for an empty shell."""
+    first, commands = context.planned[0], {}
+    env, machine = context.environment(first), context.shown_environment(first)
+    for each in context.tests:
+        paths = [path for path in [*each.paths, *(context.request.tests if each == context.tests[0] else [])] if known[path]]
+        own = {name: value for name, value in machine.items() if name in ("HOME", "PATH")} | {"PYTHONPATH": context.pythonpath()}
+        own |= context.uv(context.paths[each.checkout])
+        commands[each.name] = _pasted(context, context.paths[each.checkout], own, tests.command(context, each, paths))
+    try:
+        launch = context.launches(first)[0]
+    except Blocked:
+        return commands
+    interpreter = context.trainer.interpreter(launch)
+    proof = json.dumps(imports.question(context, first, launch))
+    own = {**machine, "PYTHONPATH": launch.env.get("PYTHONPATH", "")}
+    commands["imports"] = f"{_pasted(context, launch.cwd, own, [*interpreter, '-', proof])} < {shlex.quote(str(imports.PROBE))}"
+    if argv := environment.preparation(context, interpreter, env):
+        commands["data"] = _pasted(context, environment.preparation_folder(context), machine, argv)
+    return commands
+
+
+def _pasted(context: Context, cwd: Path, env: Mapping[str, str], argv: list[str]) -> str:
+    return execute.one_line(context.folder.path, cwd, env, argv)
+
+
 def _run(context: Context, one: Planned) -> dict[str, Any]:
-    checked, env = context.checked(one), context.environment(one)
+    checked = context.checked(one)
     starts = [launch.argv for launch in checked.launches]
+    shown = context.shown_environment(one)
     return {
         "name": one.name,
         "level": one.number,
         "title": f"{one.level.title}: {one.variant.title}",
         "steps": one.steps,
-        "env": redact.environment({name: env[name] for name in (*one.env, "PYTHONPATH", "RAY_ADDRESS")}),
+        "env": redact.environment(shown),
         "cwd": str(context.cwd(one)),
         "command": context.command(one),
+        "script": execute.script(context.folder.path, context.cwd(one), shown, context.command(one), training.note(one)),
         "starts": starts[0] if starts else [],
         "further_starts": starts[1:],
         "problems": checked.problems,
-        "notes": checked.notes,
+        "notes": [*checked.notes, *checked.ignored],
     }
 
 
 def show(plan: Mapping[str, Any]) -> str:
     """Return the plan for a person."""
     lines = [f"{plan['description']}: nothing is run", ""]
-    lines += ["1 checkouts      commit, branch, dirty files and diff, submodules"]
-    lines += [f"                   {name}: {checkout['path']}" for name, checkout in plan["checkouts"].items()]
-    lines += [f"2 environment    interpreter, packages ({', '.join(plan['environment'])}), GPUs and sizes, disk, data, model"]
-    lines += [f"3 imports        {', '.join(plan['imports'])}: in the driver and in a Ray worker, from the checkouts"]
+    lines += [f"PROBLEM: {text}" for text in plan["problems"]]
+    lines += ["checkouts      commit, branch, dirty files and diff, submodules"]
+    lines += [f"                 {name}: {checkout['path']}" for name, checkout in plan["checkouts"].items()]
     lines += [
-        f"4 tests          {path}{'' if there else '   (not in this checkout: drift, not run)'}"
+        f"tests          {path}{'' if there else '   (not in this checkout: drift, not run)'}"
         for path, there in plan["tests"].items()
     ]
-    lines += ["5 drift          the script's variables and the checkout's own config", ""]
+    lines += [f"environment    interpreter, packages ({', '.join(plan['environment'])}), GPUs and sizes, disk, data, model"]
+    lines += [f"imports        {', '.join(plan['imports'])}: in the driver and in Ray workers, from the checkouts"]
+    lines += ["drift          the script's variables and the checkout's own config", ""]
+    for name, command in plan["commands"].items():
+        lines += [f"# {name}", command, ""]
     for run in plan["runs"]:
-        lines += [f"6 {run['name']}: {run['title']}, steps {run['steps'][0]} to {run['steps'][1]}"]
-        lines += [f"  PROBLEM: {text}" for text in run["problems"]] + [f"  note: {text}" for text in run["notes"]]
-        lines += ["  " + line for line in execute.script(Path(run["cwd"]), run["env"], run["command"]).splitlines()[2:]]
+        lines += [f"# {run['name']}: {run['title']}, steps {run['steps'][0]} to {run['steps'][1]}"]
+        lines += [f"# PROBLEM: {text}" for text in run["problems"]] + [f"# note: {text}" for text in run["notes"]]
+        lines += run["script"].splitlines()[1:]
         starts = [run["starts"], *run["further_starts"]] if run["starts"] else []
-        lines += [f"  # which starts: {shlex.join(argv[:8])} … ({len(argv)} words)" for argv in starts]
+        lines += [f"# which starts: {shlex.join(argv[:8])} … ({len(argv)} words)" for argv in starts]
         lines += [""]
     return "\n".join([*lines, "limitations it would have:", *(f"- {text}" for text in plan["limitations"])])

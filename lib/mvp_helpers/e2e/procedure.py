@@ -47,20 +47,21 @@ def actions(context: Context) -> list[Action]:
     return [
         Action("checkouts", "the checkouts as they are", record_checkouts.run, always=True),
         *([Action("setup", request.setup, setup.run, always=True)] if request.setup else []),
-        Action("environment", "environment, data and model", environment.run, always=True),
-        *(
-            Action(
-                "imports-baseline" if baseline else "imports",
-                "imports in the driver and a Ray worker",
-                functools.partial(imports.run, one=first[baseline]),
-            )
-            for baseline in sorted(first)
-        ),
         *(
             Action(each.name, "focused tests", functools.partial(tests.run, tests=each), may_skip=True, optional=each.optional)
             for each in context.tests
         ),
-        Action("drift", "this revision's script and config", drift.run),
+        Action("environment", "environment, data and model", environment.run, always=True),
+        *(
+            Action(
+                "imports-baseline" if baseline else "imports",
+                "imports in the driver and the Ray workers",
+                functools.partial(imports.run, one=first[baseline]),
+                always=True,
+            )
+            for baseline in sorted(first)
+        ),
+        Action("drift", "this revision's script and config", drift.run, always=True),
         *(
             Action(
                 one.name,
@@ -126,6 +127,7 @@ class Procedure:
         step.name, step.title, step.began = name, action.title, began
         step.seconds = round(times.seconds_of(now()) - clock, 1)
         step.fingerprints = {state.name: state.fingerprint for state in context.states}
+        step.where = context.where
         step.env = redact.environment(step.env)
         step.reason = redact.text(step.reason)
         files.write_bytes(place / "step.json", msgspec.json.format(msgspec.json.encode(step), indent=2) + b"\n")

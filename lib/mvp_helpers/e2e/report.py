@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +12,12 @@ import msgspec
 from ..base import redact
 from ..base.verdict import Check
 from ..diagnosis import learning
-from . import summary
+from . import execute, summary
 from .context import Context
 from .requests import levels
 from .requests.levels import Planned
 from .step import Step
-from .steps.criteria import NO_EXCEPTION
+from .steps.criteria import EVERY_STEP, NO_EXCEPTION
 from .summary import Summary
 
 NAMES = {"imports": "Local imports", "run": "Trainer run", "variants": "Requested variants", "logs": "Log capture"}
@@ -116,11 +116,14 @@ class Report:
         pairs += [("Container image, as given", self.context.request.image)] if self.context.request.image else []
         shown = [(one, step) for one, step in self.runs if step.command] or self.runs[:1]
         for one, step in shown:
-            where = Path(step.log).parent / "command.sh" if step.command else "not run"
-            variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in redact.environment(one.env).items())
             name = "Command" if len(shown) == 1 else f"Command ({one.name})"
-            command = f"{variables} {shlex.join(self.context.command(one))}".strip()
-            pairs.append((name, f"{redact.text(command)}  [{where}]"))
+            if step.command:
+                done = (Path(step.cwd), step.env, step.command)
+                where = str(Path(step.log).parent / "command.sh")
+            else:
+                done = (self.context.cwd(one), self.context.shown_environment(one), self.context.command(one))
+                where = "not run"
+            pairs.append((name, f"{redact.text(execute.one_line(self.context.folder.path, *done))}  [{where}]"))
         pairs.append(("Key lines", redact.text(", ".join(self._key_lines())) or "none"))
         resolved = [
             text.removeprefix("resolved: ") for step in self.steps for text in step.texts if text.startswith("resolved: ")
@@ -136,12 +139,16 @@ class Report:
             at = f" ({bad.triage.log}:{bad.triage.line})" if bad.triage and bad.triage.line else ""
             return [f"{bad.reason}{at}"]
         met = [check for _, step in self.runs for check in step.criteria if check.met and check.name != NO_EXCEPTION]
-        return list(dict.fromkeys(check.reason for check in met[:KEY_LINES]))
+        # Whatever else was logged: that the last step was trained, and which checkpoint was loaded.
+        decisive = {check.reason for check in met if check.name == EVERY_STEP or check.name.startswith("resumed from")}
+        others = [check.reason for check in met if check.evidence and check.reason not in decisive]
+        shown = decisive | set(list(dict.fromkeys(others))[: max(KEY_LINES - len(decisive), 0)])
+        return [reason for reason in dict.fromkeys(check.reason for check in met) if reason in shown]
 
     def limitations(self) -> list[str]:
         """Return what the runs do not show, each once."""
         ran = [one for one, step in self.runs if step.outcome]
-        texts = [*self.context.limits, *levels.limitations(self.context.description, ran, self.context.extra)]
+        texts = [*self.context.limits, *self._limits(ran)]
         texts += [text for step in self.steps for text in step.limitations]
         if ran and not any(one.level.learning for one in ran):
             texts.append("no convergence claim")
@@ -152,18 +159,31 @@ class Report:
         texts += [f"optional, and not decisive: {step.name}: {step.verdict} - {step.reason}" for step in failed]
         return list(dict.fromkeys(texts))
 
+    def _limits(self, ran: list[Planned]) -> list[str]:
+        """Return what follows from the runs' settings, from a moving image, and from steps in different environments."""
+        context = self.context
+        configs = context.configs() if ran else {}
+        texts = levels.limitations(context.description, ran, configs, context.extra)
+        if moving_image(context.request.image):
+            texts.append(f"the image {context.request.image} has no exact tag: the same name may be another image tomorrow")
+        places = list(dict.fromkeys(step.where for _, step in self.runs if step.where))
+        if len(places) > 1:
+            texts.append(f"levels ran in different environments, each with an import proof of its own: {'; '.join(places)}")
+        return texts
+
     def follow_ups(self, first: Step | None) -> list[str]:
         """Return what to do about the first step that did not pass."""
         if first is None:
             return []
-        if first.triage and first.triage.verdict != "Pass":
-            limit = f" (limitation: {first.triage.limitation})" if first.triage.limitation else ""
-            follow_up = f"{first.triage.follow_up}{limit}" if first.triage.follow_up else ""
-            todo = [text for text in (first.triage.advice, follow_up) if text]
+        cause = first.triage
+        if cause and cause.verdict == first.verdict and cause.evidence in first.reason:
+            limit = f" (limitation: {cause.limitation})" if cause.limitation else ""
+            follow_up = f"{cause.follow_up}{limit}" if cause.follow_up else ""
+            todo = [text for text in (cause.advice, follow_up) if text]
         elif first.verdict == "Blocked":
             todo = [f"environment fix: {text}" for text in first.fixes or [first.reason]]
         else:
-            todo = [f"needed rerun after a fix: {first.reason}"]
+            todo = [f"needed rerun after a fix: {first.reason}", *first.fixes]
         return [*todo, f"{self.context.description.command} --resume {self.context.folder.path}"]
 
 
@@ -176,3 +196,12 @@ def _together(name: str, runs: Sequence[tuple[Planned, Step]]) -> Check:
     words = ", ".join(dict.fromkeys(f"level {one.number}, {one.variant.title}" for one, _ in runs))
     step = bad or deciding[-1][1]
     return Check(name, step.verdict, f"{words}: {step.name}: {step.reason}" if bad else f"{words}: {step.reason}", step.evidence)
+
+
+def moving_image(image: str) -> bool:
+    """Tell whether an image's name can mean another image tomorrow: no tag, or one that is moved by custom."""
+    name = image.rpartition("/")[2]
+    if not image or "@sha256:" in image or name.endswith(".sqsh"):
+        return False
+    tag = name.partition(":")[2]
+    return not tag or bool(re.fullmatch(r"latest|main|master|dev|nightly|stable|edge|.*-latest|latest-.*", tag))

@@ -35,6 +35,8 @@ class Step(msgspec.Struct, kw_only=True):
     began: str = ""
     seconds: float = 0.0
     fingerprints: dict[str, str] = {}
+    where: str = ""
+    """The host, the interpreter and the image that it ran in."""
 
     @property
     def passed(self) -> bool:

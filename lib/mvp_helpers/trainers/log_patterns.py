@@ -39,7 +39,9 @@ class LogPatterns:
     resumed: str = ""
     """A checkpoint was loaded; the group that matches is its step."""
     from_scratch: str = ""
-    """No checkpoint was loaded."""
+    """No checkpoint, or not all of one, was loaded."""
+    optimizer_read: str = ""
+    """The optimizer's state was read from a checkpoint; the group that matches is the path, which names the model."""
     trainable: str = ""
     """The number (or percentage) of trainable parameters, in the group that matches."""
 
@@ -64,7 +66,10 @@ VERL = LogPatterns(
         r"(?i)resum\w* from \S*global_step_(\d+)|load\w* from checkpoint folder: \S*global_step_(\d+)"
         r"|Setting global step to (\d+)"
     ),
-    from_scratch=r"(?i)training from scratch",
+    from_scratch=(
+        r"(?i)training from scratch|no checkpoint found|checkpoint tracker file does not exist|no dataloader state found"
+    ),
+    optimizer_read=r"Loaded optimizer(?: checkpoint)? from (\S+)",
     # Megatron-Bridge prints these inside verl's workers.
     trainable=(
         r"(?i)(?:adapter parameters|trainable (?:params|parameters))\D{0,20}(\d[\d,_]*)"

@@ -30,7 +30,8 @@ class MetricNames(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 VERL = MetricNames(
     finite=r"(?i)loss|reward|score|(^|[/_])kl|entropy|grad_norm|log_?prob|advantage|return|value",
     gradients=r"(?i)grad_norm",
-    logprobs=r"(?i)^(?!.*(diff|valid|timing)).*log_?prob",
+    # verl logs differences between the policy that generates and the one that trains, and their log perplexities.
+    logprobs=r"(?i)^(?!.*(diff|valid|timing)).*log_?prob|(training|rollout)_log_ppl$|rollout_probs_diff_(mean|std|max)$",
     rewards=r"(?i)^critic/(rewards|score)/mean|^(train/)?reward(_mean)?$",
     values=r"(?i)^critic/values/mean",
     lengths=r"(?i)^response_length/mean",

@@ -138,9 +138,17 @@ class Trainer(ABC):
     def gpus(self, config: Mapping[str, Any]) -> Gpus:
         """Return the GPUs that a training with this config uses. Raises BadInput for a size that is not a number."""
 
-    def trains_adapters(self, config: Mapping[str, Any]) -> bool:
-        """Tell whether only adapters are trained (PEFT), whose parameters the log then counts."""
-        return False
+    def trained_models(self, config: Mapping[str, Any]) -> list[str]:
+        """Return the models that are trained, by the folders of their checkpoints: actor, critic."""
+        return []
+
+    def adapter_models(self, config: Mapping[str, Any]) -> list[str]:
+        """Return those of which only adapters are trained (PEFT), whose parameters the log then counts."""
+        return []
+
+    def losses(self, config: Mapping[str, Any]) -> dict[str, str]:
+        """Return for each trained model the regular expression of its loss, which every step logs."""
+        return {}
 
     def ray_init(self, config: Mapping[str, Any], pythonpath: str) -> dict[str, Any]:
         """Return the arguments with which the trainer calls ``ray.init``, without the address."""
@@ -159,8 +167,8 @@ class Trainer(ABC):
         return None
 
     @abstractmethod
-    def checkpoint_problem(self, folder: Path, step: int) -> str:
-        """Return why ``folder`` contains no whole checkpoint of ``step``; "" when it does."""
+    def checkpoint_problem(self, folder: Path, step: int, config: Mapping[str, Any]) -> str:
+        """Return why ``folder`` contains no whole checkpoint of ``step``, of all that this config trains; "" when it does."""
 
     def metrics_file(self, launch: Launch, config: Mapping[str, Any]) -> Path | None:
         """Return the file that this launch's metrics are in when it has ended; None when they are in its console log."""

@@ -18,7 +18,13 @@ CONFIG_FOLDER = "verl/trainer/config"
 DEFAULT_CONFIG = "ppo_trainer"
 MODELS = ("actor_rollout_ref.actor", "actor_rollout_ref.ref", "critic")
 """Config keys of the models that Megatron may split."""
-LORA_RANKS = ("actor_rollout_ref.model.lora.rank", "actor_rollout_ref.model.lora_rank")
+TRAINED = {"actor": "actor_rollout_ref.actor", "critic": "critic"}
+"""The config keys of the models that are trained, by the folders of their checkpoints."""
+LORA_RANKS = {
+    "actor": ("actor_rollout_ref.model.lora.rank", "actor_rollout_ref.model.lora_rank"),
+    "critic": ("critic.model.lora.rank", "critic.model.lora_rank"),
+}
+LOSSES = {"actor": r"^actor/(pg_)?loss$", "critic": r"^critic/(vf_)?loss$"}
 
 
 class Verl(Trainer):
@@ -60,8 +66,22 @@ class Verl(Trainer):
         tp = _size(config, inference)
         return Gpus([*roles, Role("rollout", given, {inference: tp} if tp > 1 else {}, tp)])
 
-    def trains_adapters(self, config: Mapping[str, Any]) -> bool:
-        return any(hydra.select(config, key) for key in LORA_RANKS)
+    def trained_models(self, config: Mapping[str, Any]) -> list[str]:
+        enabled = hydra.select(config, "critic.enable")
+        has_critic = hydra.select(config, "algorithm.adv_estimator") == "gae" if enabled is None else bool(enabled)
+        return ["actor", "critic"] if has_critic else ["actor"]
+
+    def adapter_models(self, config: Mapping[str, Any]) -> list[str]:
+        # Only verl's Megatron engine counts them in the log.
+        return [
+            model
+            for model in self.trained_models(config)
+            if hydra.select(config, f"{TRAINED[model]}.strategy") == "megatron"
+            and any(hydra.select(config, key) for key in LORA_RANKS[model])
+        ]
+
+    def losses(self, config: Mapping[str, Any]) -> dict[str, str]:
+        return {model: LOSSES[model] for model in self.trained_models(config)}
 
     def ray_init(self, config: Mapping[str, Any], pythonpath: str) -> dict[str, Any]:
         given = (config.get("ray_kwargs") or {}).get("ray_init") or {}
@@ -70,8 +90,12 @@ class Verl(Trainer):
         variables = {"PYTHONPATH": pythonpath, **(runtime_env.get("env_vars") or {})}
         return {"runtime_env": {**runtime_env, "env_vars": variables}}
 
-    def checkpoint_problem(self, folder: Path, step: int) -> str:
-        return verl_checkpoints.problem(folder, step)
+    def checkpoint_problem(self, folder: Path, step: int, config: Mapping[str, Any]) -> str:
+        contents = {
+            model: hydra.select(config, f"{TRAINED[model]}.checkpoint.save_contents") or []
+            for model in self.trained_models(config)
+        }
+        return verl_checkpoints.problem(folder, step, contents)
 
     def environment_problems(self, env: Mapping[str, str]) -> list[str]:
         if env.get("ROCR_VISIBLE_DEVICES") is None:

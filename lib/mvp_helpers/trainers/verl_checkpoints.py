@@ -80,10 +80,11 @@ def every(folder: Path, layout: CheckpointLayout | None = None) -> list[Checkpoi
     return [_tracked(folder, checkpoint, newest=not at) for at, checkpoint in enumerate(checkpoints)]
 
 
-def problem(folder: Path, step: int) -> str:
+def problem(folder: Path, step: int, contents: Mapping[str, list[str]] | None = None) -> str:
     """Return why verl would not resume ``step`` from the tracker somewhere below ``folder``; "" when it would.
 
-    The folder of a run that chose its own name below ``folder`` is found by its tracker.
+    ``contents``: the models that are trained, each with what verl saves of it (model, optimizer, extra, hf_model). The folder of
+    a run that chose its own name below ``folder`` is found by its tracker.
     """
     problems = []
     for tracker in sorted(folder.rglob(TRACKER)):
@@ -91,11 +92,22 @@ def problem(folder: Path, step: int) -> str:
             problems.append(f"{tracker} names step {named}")
             continue
         checkpoint = next((checkpoint for checkpoint in every(tracker.parent) if checkpoint.step == step), None)
-        if checkpoint and not checkpoint.problem:
-            return ""
         where = tracker.parent / f"global_step_{step}"
-        problems.append(f"{where} is not whole: {checkpoint.problem}" if checkpoint else f"{where} is missing")
+        missing = [text for part, kinds in (contents or {}).items() if (text := _missing(where / part, kinds))]
+        if checkpoint and not (why := checkpoint.problem or next(iter(missing), "")):
+            return ""
+        problems.append(f"{where} is not whole: {why}" if checkpoint else f"{where} is missing")
     return f"no checkpoint of step {step}: {'; '.join(problems) or f'no {TRACKER} below {folder}'}"
+
+
+def _missing(part: Path, kinds: list[str]) -> str:
+    """Return which part of a checkpoint, or of what is saved of it, is missing; "" when none is."""
+    names = {path.name for path in _entries(part)}
+    if not names:
+        return f"{part.name}/ is missing or empty"
+    # Older Megatron layouts, and FSDP's, keep all kinds in the same files.
+    gone = [kind for kind in kinds if kind in _MEGATRON and kind not in names] if names & _MEGATRON else []
+    return f"{part.name}/{gone[0]} is missing" if gone else ""
 
 
 def kept(overrides: Mapping[str, str]) -> int | None:

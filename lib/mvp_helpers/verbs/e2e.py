@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from ..e2e.requests.request import Request
 
-STEPS = Count(2, example=50)
-"""A learning signal needs two steps at least."""
+STEPS = Count(10, example=50)
+"""A learning signal needs ten steps at least."""
 
 
 class Asked(NamedTuple):
@@ -30,6 +30,8 @@ class Asked(NamedTuple):
     model: str
     override: tuple[str, ...]
     bridge_tests: tuple[str, ...]
+    bridge_evidence: str
+    script: str
     steps: int | None
     baseline: str
     setup: str
@@ -46,7 +48,7 @@ class Asked(NamedTuple):
     as_json: bool
 
 
-FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "baseline", "setup")
+FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "baseline", "setup", "script")
 """Options that a resumed run keeps from its start."""
 
 
@@ -57,7 +59,9 @@ FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "base
 @click.option("--model", default="", metavar="ORG/NAME|FOLDER", help="The model to train.")
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="An override that is passed on to the wrapper.")
 @click.option("--bridge-tests", multiple=True, metavar="PATH", help="More focused tests.")
-@click.option("--steps", type=STEPS, help="The steps of a learning signal, at least 2.")
+@click.option("--bridge-evidence", default="", metavar="LOG", help="The focused tests' log from another environment.")
+@click.option("--script", default="", metavar="PATH", help="The verl script that a feature's variant (level 4) runs.")
+@click.option("--steps", type=STEPS, help="The steps of a learning signal, at least 10.")
 @click.option(
     "--baseline", default="", metavar="CHECKOUT|FILE", help="A checkout to run first, or metrics or a log of such a run."
 )
@@ -113,6 +117,8 @@ def _requested(asked: Asked) -> Request:
         steps=asked.steps,
         baseline=asked.baseline,
         setup=asked.setup,
+        bridge_evidence=asked.bridge_evidence,
+        script=asked.script,
         image=asked.image,
         timeout_s=asked.timeout,
         stall_s=asked.stall,
@@ -124,12 +130,15 @@ def _resumed(asked: Asked) -> tuple[Request, Path, str]:
     import msgspec
 
     from ..e2e import run_folders
+    from ..e2e.requests.request import evidence_file
 
     if given := [name for name in FIXED if getattr(asked, name)]:
         option = f"--{given[0].replace('_', '-')}"
         raise BadInput(f"{option} with --resume: a resumed run keeps the {given[0]} of its start", hint="start a new run")
     folder, request = run_folders.find(_runs(asked), asked.resume)
-    request = msgspec.structs.replace(request, timeout_s=asked.timeout, stall_s=asked.stall, image=asked.image or request.image)
+    evidence = evidence_file(asked.bridge_evidence) if asked.bridge_evidence else request.bridge_evidence
+    own = {"timeout_s": asked.timeout, "stall_s": asked.stall, "image": asked.image or request.image, "bridge_evidence": evidence}
+    request = msgspec.structs.replace(request, **own)
     return request, folder.path.parent, folder.path.name
 
 
@@ -139,14 +148,22 @@ def _recommend(asked: Asked) -> int:
     from ..e2e.requests import description, recommend
 
     recommended, changed = recommend.recommend(asked.description, asked.base, os.environ)
+    start = recommend.start(description.load(asked.description), os.environ)
     if asked.as_json:
         rows = [
-            {"level": level.number, "called_for": level.called_for, "when": level.level.when, "files": level.files}
+            {
+                "level": level.number,
+                "called_for": level.called_for,
+                "when": level.level.when,
+                "files": level.all_files,
+                "variants": list(level.variants),
+            }
             for level in recommended
         ]
-        print(msgspec.json.encode({"changed": changed, "levels": rows}).decode())
+        commands = recommend.commands(recommended, start)
+        print(msgspec.json.encode({"changed": changed, "levels": rows, "commands": commands}).decode())
     else:
-        print(recommend.show(recommended, changed, description.load(asked.description).command))
+        print(recommend.show(recommended, changed, start))
     return 0
 
 
@@ -174,7 +191,7 @@ def _plan(asked: Asked, request: Request, folder: Path) -> int:
 
     planned = plan_view.plan(Context(E2eRun(folder / "RUN"), request, os.environ, say))
     print(msgspec.json.encode(planned).decode() if asked.as_json else plan_view.show(planned))
-    return 3 if any(run["problems"] for run in planned["runs"]) else 0
+    return 3 if planned["problems"] else 0
 
 
 def _run(asked: Asked, request: Request, folder: Path, run: str) -> int:

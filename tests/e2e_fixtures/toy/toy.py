@@ -66,7 +66,7 @@ class Toy(Trainer):
                 raise BadInput(f"gpus.{name}={count} is not a number of GPUs")
         return Gpus([Role(name, config["gpus"][name], {}) for name in ("policy", "generation")], colocated=False)
 
-    def checkpoint_problem(self, folder: Path, step: int) -> str:
+    def checkpoint_problem(self, folder: Path, step: int, config: Mapping[str, Any]) -> str:
         try:
             state = json.loads((folder / f"epoch-{step}" / "state.json").read_text())
         except (OSError, ValueError) as error:

@@ -106,8 +106,9 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def give(missing: tuple[str, ...] = (), **modules: str) -> None:
         def ask(*arguments: Any, **options: Any) -> tuple[dict[str, Any], Outcome]:
-            here = {"version": "3.11.0", "python": "/usr/bin/python3", "files": modules, "errors": {}, "versions": {}}
-            return {"driver": here, "worker": {**here, "nodes": 1, "gpus_of_a_node": 8}, "missing": list(missing)}, ENDED
+            here = {"version": "3.11.0", "python": "/usr/bin/python3", "host": "gpu-1", "files": modules, "errors": {}}
+            ray = {"workers": {"gpu-1 (0a1b2c3d)": here}, "nodes": 1, "gpus_of_a_node": 8}
+            return {"driver": here, "ray": ray, "missing": list(missing)}, ENDED
 
         monkeypatch.setattr(imports, "ask", ask)
 

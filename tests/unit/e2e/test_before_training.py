@@ -69,7 +69,7 @@ def test_a_setup_command_is_evidence_and_blocks_when_it_fails(world: World) -> N
         ({"TRAIN_FILES": "/no/such/train.parquet"}, "does not exist"),
         ({"MODEL_ID": "Qwen/Other"}, "the model is not at"),
         ({"USE_DUMMY_MODEL": "True"}, "DUMMY_MODEL_CONFIG_PATH"),
-        ({"FAKE_UV": "1"}, "'uv', which is not on the PATH: install uv, or set VERL_USE_UV=0"),
+        ({"fake_uv": "1"}, "'uv', which is not on the PATH: install uv, or set VERL_USE_UV=0"),
         ({"E2E_FREE_GB": "1e9"}, "GB free"),
         ({"RAY_ADDRESS": "127.0.0.1:9"}, "nothing answers there"),
     ],
@@ -144,7 +144,7 @@ def test_an_import_from_elsewhere_blocks_in_driver_and_worker(world: World, answ
     )
     step = world.step("imports")
     assert step.verdict == "Blocked" and "driver: megatron.bridge has no file" in step.reason
-    assert any(text.startswith("Ray worker: megatron.core comes from /site-packages") for text in step.texts)
+    assert any(text.startswith("Ray worker on gpu-1 (0a1b2c3d): megatron.core comes from /site-packages") for text in step.texts)
 
 
 def test_the_proof_imports_with_the_path_that_the_script_really_sets(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,35 +153,54 @@ def test_the_proof_imports_with_the_path_that_the_script_really_sets(world: Worl
     (shadow / "megatron" / "core" / "__init__.py").write_text("")
     real = imports.ask
 
-    def without_ray(*arguments: Any, ray: dict[str, Any]) -> Any:
-        assert ray["runtime_env"]["env_vars"]["PYTHONPATH"], "the workers' path is the trainer's own"
-        answer, outcome = real(*arguments)
-        return {**(answer or {}), "worker": (answer or {})["driver"]}, outcome
+    def without_ray(*arguments: Any) -> Any:
+        *others, asked = arguments
+        assert asked["ray"]["runtime_env"]["env_vars"]["PYTHONPATH"], "the workers' path is the trainer's own"
+        answer, outcome = real(*others, {**asked, "ray": None})
+        return {**(answer or {}), "ray": {"workers": {"here": (answer or {})["driver"]}}}, outcome
 
     monkeypatch.setattr(imports, "ask", without_ray)
     assert world.step("imports").verdict == "Pass"
-    step = world.step("imports", context=world.context(world.request(), run="other", FAKE_SHADOW=str(shadow)))
+    step = world.step("imports", context=world.context(world.request(), run="other", fake_shadow=str(shadow)))
     assert step.verdict == "Blocked" and f"driver: megatron.core comes from {shadow}" in step.reason, step.reason
 
 
-def test_gpus_of_a_cluster_are_those_of_its_best_node(world: World, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A training uses the GPUs of one node: those of several nodes do not add up."""
-    alive = {"Alive": True, "Resources": {"GPU": 2.0}}
-    ray = types.SimpleNamespace(
-        init=lambda **options: None,
-        nodes=lambda: [alive, alive, {"Alive": False, "Resources": {"GPU": 8.0}}],
-        remote=lambda **options: lambda function: types.SimpleNamespace(remote=function),
-        get=lambda answer, timeout: answer,
-        shutdown=lambda: None,
-    )
+def test_the_proof_is_made_on_every_node_that_could_train_with_a_gpu_of_its_own(
+    world: World, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A training uses the GPUs of one node, whichever that is: those of several nodes do not add up."""
+
+    def node(name: str, alive: bool = True, **resources: float) -> dict[str, Any]:
+        return {"NodeID": name * 8, "NodeManagerHostname": name, "Alive": alive, "Resources": resources}
+
+    asked: list[tuple[str, int]] = []
+
+    def options(num_gpus: int, scheduling_strategy: Any) -> Any:
+        asked.append((scheduling_strategy.node_id[0], num_gpus))
+        return types.SimpleNamespace(remote=probe.look)
+
+    ray = types.ModuleType("ray")
+    nodes = [node("h"), node("a", GPU=2.0, CPU=8.0), node("b", GPU=2.0), node("c", CPU=4.0), node("d", False, GPU=8.0)]
+    ray.init, ray.shutdown = (lambda **options: None), (lambda: None)  # type: ignore[attr-defined]
+    ray.nodes = lambda: nodes  # type: ignore[attr-defined]
+    ray.remote = lambda **_: lambda function: types.SimpleNamespace(options=options)  # type: ignore[attr-defined]
+    ray.get = lambda answers, timeout: answers  # type: ignore[attr-defined]
+    strategies = types.ModuleType("ray.util.scheduling_strategies")
+    affinity = lambda node_id, soft: types.SimpleNamespace(node_id=node_id)  # noqa: E731
+    strategies.NodeAffinitySchedulingStrategy = affinity  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "ray", ray)
-    worker = probe.in_ray([], {"address": "10.0.0.1:6379"})
-    assert (worker["nodes"], worker["gpus_of_a_node"]) == (2, 2)
-    proven = imports.ask([], world.root, {}, world.root, "", [])[0]
+    monkeypatch.setitem(sys.modules, "ray.util.scheduling_strategies", strategies)
+    seen = probe.in_ray([], {"address": "10.0.0.1:6379"}, gpus=1)
+    assert asked == [("a", 1), ("b", 1), ("c", 0)], "the head with neither trains nothing"
+    assert (seen["nodes"], seen["gpus_of_a_node"]) == (4, 2)
+    nodes[:] = [node("c", CPU=4.0)]
+    lost = probe.in_ray([], {"address": "10.0.0.1:6379"}, gpus=1)["workers"][""]["errors"]["ray"]
+    assert "no node of this Ray has a GPU" in lost
+
+    proven = imports.ask([], world.root, {}, world.root, "", {})[0]
     assert proven
-    monkeypatch.setattr(
-        imports, "ask", lambda *a, **k: ({**proven, "worker": {**proven["driver"], **worker, **proven["driver"]}}, None)
-    )
+    own = {name: {**at, **proven["driver"]} for name, at in seen["workers"].items()}
+    monkeypatch.setattr(imports, "ask", lambda *a: ({**proven, "ray": {**seen, "workers": own}}, None))
     env = {"RAY_ADDRESS": "10.0.0.1:6379", "NUM_GPUS": "4"}
     step = world.step("imports", world.request(env=env), **env)
     words = "needs 4 GPUs (all parallel sizes 1), 2 are on a node of the Ray cluster at 10.0.0.1:6379"

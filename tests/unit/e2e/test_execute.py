@@ -40,11 +40,28 @@ def test_an_interrupt_while_a_command_starts_leaves_nothing_running(tmp_path: Pa
     assert not processes.holding(execute.MARK, "started")
 
 
-def test_a_command_is_kept_as_a_script_that_does_the_same_by_hand(tmp_path: Path) -> None:
-    text = execute.script(tmp_path / "a b", {"X": "it's"}, ["echo", "$HOME"])
-    (tmp_path / "a b").mkdir()
-    assert subprocess.run(["bash", "-c", text + 'echo "$X"; pwd'], capture_output=True, text=True).stdout.splitlines() == [
-        "$HOME",
-        "it's",
-        f"{tmp_path}/a b",
-    ]
+def test_a_command_is_kept_as_a_script_and_as_a_line_that_do_the_same_in_an_empty_shell(tmp_path: Path) -> None:
+    folder, run = tmp_path / "a b", tmp_path / "runs/run-1"
+    folder.mkdir()
+    argv = ["bash", "-c", 'echo "$X $1"; pwd', "bash", f"out={run}/checkpoints/$HOME"]
+    how = (run, folder, {"X": "it's", "HF_TOKEN": "hf_abcdefghijklmnopqrstuvwxyz"}, argv)
+    script, line = execute.script(*how, "It resumes."), execute.one_line(*how)
+    assert "# It resumes.\n" in script and "Set HF_TOKEN yourself" in script and "hf_abc" not in script + line
+    for text in (script, line):
+        shell = ["env", "-i", "PATH=/usr/bin:/bin", f"TMPDIR={tmp_path}", "bash", "-c"]
+        first, place = subprocess.run([*shell, text], capture_output=True, text=True).stdout.splitlines()
+        assert place == str(folder) and first.startswith(f"it's out={tmp_path}/tmp."), "a new folder of a run"
+        assert first.endswith("/checkpoints/$HOME"), "nothing is expanded"
+
+
+def test_a_ray_that_a_command_starts_finds_its_token_outside_the_home(tmp_path: Path) -> None:
+    argv = ["bash", "-c", 'echo "${RAY_AUTH_TOKEN_PATH-none}"; stat -c %a "${RAY_AUTH_TOKEN_PATH-/}"']
+
+    def token(log: str, **env: str) -> list[str]:
+        execute.run(argv, tmp_path, {"PATH": os.environ["PATH"], **env}, tmp_path / log, "mark", 30, 30)
+        return (tmp_path / log).read_text().splitlines()
+
+    path, mode = token("own")
+    assert mode == "600" and path.endswith("/auth_token") and not Path(path).exists(), "it ends with the command"
+    assert token("cluster", RAY_ADDRESS="10.0.0.1:6379")[0] == "none", "a running cluster has its own"
+    assert token("users", RAY_AUTH_MODE="disabled")[0] == "none"

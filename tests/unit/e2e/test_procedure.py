@@ -27,9 +27,9 @@ def test_the_summary_of_a_pass_has_the_formats_lines_in_order_and_admits_what_wa
     assert found.result == "Pass", summary.text(found)
     assert [step.name for step in procedure.steps] == [
         "checkouts",
+        "bridge-checks",
         "environment",
         "imports",
-        "bridge-checks",
         "drift",
         "level-0-smoke",
     ]
@@ -45,6 +45,7 @@ def test_the_summary_of_a_pass_has_the_formats_lines_in_order_and_admits_what_wa
     assert "save/resume not run" in found.limitations and "no convergence claim" in found.limitations
     assert any(text.startswith("all parallel sizes 1") for text in found.limitations)
     assert any(text.startswith("reward model disabled") for text in found.limitations)
+    assert any(text.startswith("no reward model at") and "reward_model.enable=False" in text for text in found.limitations)
     stored = json.loads(procedure.folder.summary("json").read_text())
     assert (stored["result"], stored["evidence"]["verl repo"]) == ("Pass", dict(found.evidence)["verl repo"])
     assert {"name", "verdict", "reason", "evidence", "seconds"} <= set(stored["deliverables"][0]) & set(stored["steps"][0])
@@ -85,7 +86,8 @@ def test_a_resume_takes_passed_steps_and_a_changed_checkout_stops_it(world: Worl
     assert found.result == "Pass", summary.text(found)
     assert len(first.folder.tries("level-0-smoke")) == 1, "not run again"
     assert any(text.startswith("level-0-smoke: Pass (earlier)") for text in world.said)
-    assert len(first.folder.tries("environment")) == 2, "a resume may be on another machine"
+    for name in ("environment", "imports", "drift"):
+        assert len(first.folder.tries(name)) == 2, "a resume may be on another machine: what runs there is proven there"
     assert [place.name for place in first.folder.tries("level-1-pair")] == ["try-1", "try-2"], "and nothing overwritten"
     (world.toy / "toytrain/__init__.py").write_text("x = 1\n")
     with pytest.raises(BadInput, match="has changed since"):

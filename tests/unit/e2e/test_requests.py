@@ -36,6 +36,8 @@ VERL = description.load("verl")
         ({"overrides": ["nothing"]}, "is not key=value"),
         ({"model": "/no/such/model"}, "no config.json"),
         ({"levels": "5", "baseline": "/no/such.jsonl"}, "cannot read"),
+        ({"levels": "5", "steps": 9}, "--steps 9: a learning signal needs at least 10 steps"),
+        ({"bridge_evidence": "/no/such.log"}, "--bridge-evidence /no/such.log is not a file"),
         ({"env": {"BRIDGE_REPO": ""}}, "BRIDGE_REPO is not set"),
         ({"env": {"BRIDGE_REPO": "/no/such"}}, "is not a folder"),
         ({"env": {"BRIDGE_REPO": "/usr"}}, "is not a git checkout"),
@@ -83,23 +85,95 @@ def test_changed_files_call_for_levels_with_the_tables_reason(world: World) -> N
     recommended, files = recommend.recommend("verl", "main", world.env)
     called = {each.number for each in recommended if each.called_for}
     assert files == ["src/megatron/bridge/peft/lora.py"] and called == {0, 1, 5}
-    shown = recommend.show(recommended, files, VERL.command)
-    assert "./scripts/60_e2e_verl.sh --level 0,1,5" in shown and VERL.levels[1].when in shown
-    assert "no level" in recommend.show(recommend.by_files(VERL, ["README.md"]), ["README.md"], VERL.command)
+    start = recommend.start(VERL, {"BRIDGE_REPO": "/b"})
+    assert start == "BRIDGE_REPO=/b VERL_REPO=/path/to/verl ./scripts/60_e2e_verl.sh"
+    shown = recommend.show(recommended, files, start)
+    assert f"{start} --level 0,1,5" in shown and VERL.levels[1].when in shown
+    assert "no level" in recommend.show(recommend.by_files(VERL, ["README.md"]), ["README.md"], start)
     with pytest.raises(BadInput, match="cannot compare"):
         recommend.recommend("verl", "no-such-branch", world.env)
 
 
-def test_limitations_follow_from_what_was_run() -> None:
-    def limits(overrides: list[str] | None = None, **given: str) -> list[str]:
-        return levels.limitations(VERL, levels.plan(VERL, [0], [], given, overrides or []))
+MOE_FILES = [
+    "src/megatron/bridge/models/qwen/qwen3_moe_bridge.py",
+    "src/megatron/bridge/models/qwen/qwen2_moe_provider.py",
+    "src/megatron/bridge/models/glm_moe/glm4_bridge.py",
+    "src/megatron/bridge/models/olmoe/olmoe_bridge.py",
+    "src/megatron/bridge/models/mixtral/mixtral_bridge.py",
+    "src/megatron/bridge/training/moe_permute.py",
+    "src/megatron/bridge/models/ernie/ernie_45_moe.py",
+    "src/megatron/bridge/models/common/experts.py",
+    "src/megatron/bridge/utils/router.py",
+    "src/megatron/bridge/models/nemotronh/nemotron_h_moe.py",
+]
+
+
+@pytest.mark.parametrize("file", MOE_FILES)
+def test_every_file_about_experts_calls_for_expert_parallelism_and_its_feature(file: str) -> None:
+    recommended = recommend.by_files(VERL, [file])
+    assert [each.number for each in recommended if "moe" in each.variants] == [2, 4]
+    commands = recommend.commands(recommended, VERL.command)
+    assert any("--level 2 --variant moe --model " in text for text in commands)
+    assert any("--level 4 --variant moe --model " in text for text in commands)
+
+
+def test_every_level_that_is_called_for_is_in_a_command_that_can_be_pasted(reading: World) -> None:
+    files = ["fsdp/wrap.py", "qwen_vl/vision.py", "mtp.py", "quantization/qat.py", "models/moe.py", "optim/parallel.py"]
+    recommended = recommend.by_files(VERL, [f"src/megatron/bridge/{name}" for name in files])
+    commands = recommend.commands(recommended, VERL.command)
+    for each in recommended:
+        assert each.called_for and any(f" --level {each.number}" in text or f",{each.number}" in text for text in commands)
+    for text in commands:
+        assert not set("|<>;&(") & set(text) and "KEY=VALUE" not in text
+        words = text.split()
+        options = [(word, words[at + 1]) for at, word in enumerate(words) if word.startswith("--")]
+        chosen = dict(options)
+        overrides = [value for name, value in options if name == "--override"]
+        variants = (chosen["--variant"],) if "--variant" in chosen else ()
+        reading.request(chosen["--level"], variants, chosen.get("--model", ""), overrides=overrides)
+
+
+def test_a_level_counts_only_after_another_one_of_the_same_code(world: World) -> None:
+    from mvp_helpers.e2e.requests import checkouts, coverage
+
+    states = [checkouts.record(name, getattr(world, name), None) for name in ("bridge", "verl")]
+    runs = world.root / "runs"
+    [problem] = coverage.missing(VERL, [3], runs, states)
+    assert "level 3 counts only after level 0 of the same code" in problem and "--level 0,3" in problem
+    assert coverage.missing(VERL, [0, 3], runs, states) == [] == coverage.missing(VERL, [1, 5], runs, states)
+    step = world.step("checkouts", world.request("3"))
+    assert step.verdict == "Blocked" and "--level 0,3" in step.fixes[0]
+
+    def earlier(verdict: str, fingerprint: str) -> None:
+        marks = {state.name: fingerprint or state.fingerprint for state in states}
+        steps = [{"name": "level-0-smoke", "verdict": verdict, "fingerprints": marks}]
+        (runs / "a").mkdir(parents=True, exist_ok=True)
+        (runs / "a" / "run.json").write_text('{"description": "verl"}')
+        (runs / "a" / "summary.json").write_bytes(msgspec.json.encode({"steps": steps}))
+
+    for verdict, fingerprint, met in (("Fail", "", False), ("Pass", "other", False), ("Pass", "", True)):
+        earlier(verdict, fingerprint)
+        assert (coverage.missing(VERL, [2], runs, states) == []) is met, (verdict, fingerprint)
+    assert levels.levels_of(VERL, "3,0 2") == [0, 2, 3], "whatever the order in which they are named"
+
+
+def test_limitations_follow_from_what_the_config_says_however_it_was_written(reading: World) -> None:
+    def limits(request: str = "0", overrides: tuple[str, ...] = (), **env: str) -> list[str]:
+        context = reading.context(reading.request(request, overrides=list(overrides), env=env), **env)
+        return levels.limitations(VERL, context.planned, context.configs())
 
     assert any(text.startswith("dummy model") for text in limits(USE_DUMMY_MODEL="True"))
-    assert any(text.startswith("eager mode") for text in limits(["actor_rollout_ref.rollout.enforce_eager=True"]))
-    assert any("PEFT" in text for text in limits(LORA_RANK="0"))
-    both = levels.limitations(VERL, levels.plan(VERL, [0, 1, 2], [], {}, []))
+    eager = "actor_rollout_ref.rollout.enforce_eager"
+    for text in (f"{eager}=True", f"++{eager}=true", f"{eager}=TRUE"):
+        assert any(limit.startswith("eager mode") for limit in limits(overrides=(text,))), text
+    assert any(limit.startswith("reward model disabled") for limit in limits(overrides=("reward.reward_model.enable=false",)))
+    assert any("PEFT" in text for text in limits("1", LORA_RANK="0"))
+    assert any("CRITIC_LORA_RANK=2 from your environment" in text for text in limits(CRITIC_LORA_RANK="2"))
+    assert any("data.seed is not set" in text for text in limits())
+    assert not any("data.seed" in text for text in limits(overrides=("data.seed=1",)))
+    both = limits("0,1,2")
     assert not any("save/resume" in text or "parallel sizes 1" in text for text in both), "another run of the request shows it"
-    assert not any("eager" in text or "dummy" in text or "PEFT" in text for text in limits())
+    assert not any("eager" in text or "dummy" in text or "PEFT" in text or "reward" in text for text in limits())
 
 
 def test_the_plan_shows_every_command_and_writes_nothing(reading: World) -> None:
@@ -107,9 +181,100 @@ def test_the_plan_shows_every_command_and_writes_nothing(reading: World) -> None
     assert [run["name"] for run in plan["runs"]] == ["level-0-smoke", "level-1-save", "level-1-resume", "level-2-dense-stress"]
     stress = plan["runs"][3]
     assert (stress["env"]["COMMON_TP"], stress["env"]["COMMON_PP"], stress["env"]["NUM_GPUS"]) == ("2", "2", "4")
-    assert stress["starts"][:3] == ["python3", "-m", "verl.trainer.main_ppo"] and stress["problems"] == []
-    assert "bash tests/special_e2e/run_ppo_trainer_megatron.sh" in plan_view.show(plan)
+    assert stress["starts"][:3] == ["python3", "-m", "verl.trainer.main_ppo"] and plan["problems"] == []
+    assert "reward.reward_model.enable=False" in stress["command"], "the run's own command, without the reward model"
+    shown = plan_view.show(plan)
+    assert "bash tests/special_e2e/run_ppo_trainer_megatron.sh" in shown and "E2E_RUN=${E2E_RUN:-$(mktemp -d)}" in shown
+    assert "# It resumes: first 'save', with the same E2E_RUN." in shown
+    assert {"bridge-checks", "imports", "data"} == set(plan["commands"])
+    assert "-m pytest" in plan["commands"]["bridge-checks"] and "gsm8k.py --local_save_dir" in plan["commands"]["data"]
     assert not (reading.root / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"env": {"NUM_GPUS": "abc"}}, "trainer.n_gpus_per_node=abc is not a number of GPUs"),
+        ({"levels": "0,2", "env": {"NUM_GPUS": "2"}}, "2 GPUs are not a multiple of 4"),
+        ({"tests": ["tests/no_such.py"]}, "--bridge-tests tests/no_such.py: not in this checkout"),
+        ({"levels": "3"}, "level 3 counts only after level 0"),
+        ({"env": {"LORA_RANK": "0"}}, "actor_rollout_ref.model.lora.rank=0, which must be above 0"),
+        ({"env": {"CRITIC_LORA_RANK": "0"}}, "critic.model.lora.rank=0, which must be above 0"),
+        ({"overrides": ["actor_rollout_ref.model.lora.rank=0"]}, "actor_rollout_ref.model.lora.rank=0"),
+        ({"overrides": ["critic.megatron.use_mbridge=False"]}, "critic.megatron.use_mbridge=False, not True"),
+        ({"overrides": ["actor_rollout_ref.ref.megatron.use_mbridge=False"]}, "ref.megatron.use_mbridge=False, not True"),
+        ({"overrides": ["actor_rollout_ref.actor.megatron.use_megatron_fsdp=True"]}, "use_megatron_fsdp=True, not False"),
+    ],
+)
+def test_a_problem_that_needs_no_gpu_to_be_seen_is_in_the_plan(reading: World, options: dict[str, Any], words: str) -> None:
+    env = options.get("env", {})
+    request = reading.request(options.pop("levels", "0"), **options)
+    problems = plan_view.plan(reading.context(request, **env))["problems"]
+    assert any(words in problem for problem in problems), problems
+
+
+def test_an_empty_submodule_is_in_the_plan(world: World) -> None:
+    fixtures.git(world.bridge, "worktree", "add", "-q", str(world.root / "tree"))
+    env = {"BRIDGE_REPO": str(world.root / "tree")}
+    problems = plan_view.plan(world.context(world.request(env=env), **env))["problems"]
+    assert any("3rdparty/Megatron-LM is empty: git -C" in problem for problem in problems), problems
+
+
+def test_variables_of_the_shell_that_the_script_would_read_are_unset_and_named(reading: World) -> None:
+    env = {"REF_TP": "2", "COMMON_TP": "4", "ENGINE": "sglang", "CUDA_VISIBLE_DEVICES": "0", "MAX_PROMPT_LENGTH": "64"}
+    context = reading.context(reading.request(env=env), **env)
+    [one] = context.planned
+    used = context.environment(one)
+    assert "REF_TP" not in used and (used["COMMON_TP"], used["ENGINE"], used["MAX_PROMPT_LENGTH"]) == ("1", "sglang", "64")
+    assert context.unused_words() == [
+        "COMMON_TP=4 of your shell is not used: the procedure decides it",
+        "REF_TP=2 of your shell is not used: the procedure decides it",
+    ]
+    shown = context.shown_environment(one)
+    assert {"PATH", "HOME", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "LORA_RANK", "RAY_ADDRESS"} <= set(shown)
+
+
+def test_a_path_in_a_variable_is_absolute_because_the_script_starts_elsewhere(
+    reading: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(reading.home)
+    assert reading.request(env={"TRAIN_FILES": "data/gsm8k/train.parquet"}).env == {
+        "TRAIN_FILES": f"{reading.home}/data/gsm8k/train.parquet"
+    }
+
+
+def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World) -> None:
+    script = world.verl / "examples/run_mtp.sh"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(
+        "set -x\npython3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer trainer.project_name=${PROJECT:-x} $@\n"
+    )
+    mtp = ["actor_rollout_ref.model.mtp.enable=True"]
+    env = {"MAX_PROMPT_LENGTH": "64"}
+    context = world.context(world.request("4", ("mtp",), "Qwen/mtp", overrides=mtp, script="examples/run_mtp.sh", env=env))
+    [one] = context.planned
+    checked = context.checked(one)
+    assert checked.problems == [], checked.problems
+    assert (
+        checked.config["trainer"]["total_training_steps"] == 1
+        and checked.config["actor_rollout_ref"]["model"]["lora"]["rank"] == 4
+    )
+    assert context.expect(one).xtrace == {}, "a script shows only variables that it reads"
+    assert checked.ignored == ["MAX_PROMPT_LENGTH=64 has no effect: run_mtp.sh of this revision does not read it"]
+    step = world.step("drift", context=context)
+    assert step.limitations == checked.ignored, "said even though the user set it"
+    with pytest.raises(BadInput, match="has a variant with a script of its own"):
+        world.request("0", script="examples/run_mtp.sh")
+
+
+def test_a_wrapper_that_renamed_a_variable_is_given_overrides_in_its_place(world: World) -> None:
+    context = world.context(world.request())
+    script = context.script(context.planned[0])
+    script.write_text(script.read_text().replace("ALL_OFFLOAD", "OFFLOAD_TARGET"))
+    [one] = context.planned
+    checked = context.checked(one)
+    assert checked.problems == [] and any(text.startswith("ALL_OFFLOAD is not read by") for text in checked.notes)
+    assert "actor_rollout_ref.actor.megatron.param_offload=False" in context.command(one)
 
 
 @pytest.mark.parametrize("name", description.names())

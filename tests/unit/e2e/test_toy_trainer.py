@@ -23,7 +23,7 @@ def test_all_its_levels_pass_with_a_script_two_trainings_and_a_metrics_file_of_i
     procedure = world.procedure(world.toy_request("0,1,2"))
     found = procedure.run()
     assert found.result == "Pass", summary.text(found)
-    names = ["checkouts", "environment", "imports", "unit-checks", "save-checks", "drift"]
+    names = ["checkouts", "unit-checks", "save-checks", "environment", "imports", "drift"]
     names += ["level-0-smoke", "level-0-fast", "level-1-pair", "level-2-train"]
     assert [(step.name, step.verdict) for step in procedure.steps] == [(name, "Pass") for name in names]
     pair, learned = procedure.steps[-2], procedure.steps[-1]
@@ -113,9 +113,9 @@ def test_its_plan_shows_every_training_that_a_script_would_start(world: World) -
 
 
 def test_steps_set_only_what_the_description_calls_the_step_count(world: World) -> None:
-    context = world.context(world.toy_request("2", steps=5, overrides=["speed=12"]))
+    context = world.context(world.toy_request("2", steps=15, overrides=["speed=12"]))
     [one] = context.planned
-    assert one.overrides == ["epochs=5", "speed=12"] and one.steps == [1, 5]
+    assert one.overrides == ["epochs=15", "speed=12"] and one.steps == [1, 15]
 
 
 def test_no_file_of_the_project_names_the_toy() -> None:

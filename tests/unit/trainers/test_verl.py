@@ -54,10 +54,47 @@ def test_an_argument_is_a_key_and_a_value() -> None:
         VERL.setting("nothing")
 
 
-def test_adapters_are_trained_when_a_rank_is_set() -> None:
-    assert VERL.trains_adapters({"actor_rollout_ref": {"model": {"lora": {"rank": 4}}}})
-    assert VERL.trains_adapters({"actor_rollout_ref": {"model": {"lora_rank": 8}}})
-    assert not VERL.trains_adapters({"actor_rollout_ref": {"model": {"lora": {"rank": 0}, "lora_rank": 0}}})
+def trained(critic: dict[str, object], **actor: object) -> dict[str, object]:
+    both = {"actor": {"strategy": "megatron"}, "model": actor}
+    return {"actor_rollout_ref": both, "critic": {"strategy": "megatron", **critic}, "algorithm": {"adv_estimator": "gae"}}
+
+
+def test_models_are_trained_and_adapters_only_where_a_rank_is_set() -> None:
+    lora = trained({"model": {"lora": {"rank": 4}}}, lora={"rank": 4})
+    assert VERL.trained_models(lora) == ["actor", "critic"] == VERL.adapter_models(lora)
+    assert set(VERL.losses(lora)) == {"actor", "critic"}
+    assert VERL.adapter_models(trained({}, lora_rank=8)) == ["actor"]
+    assert VERL.adapter_models(trained({}, lora={"rank": 0}, lora_rank=0)) == []
+    assert VERL.trained_models(trained({"enable": False}, lora_rank=8)) == ["actor"]
+    grpo = {**lora, "algorithm": {"adv_estimator": "grpo"}}
+    assert VERL.trained_models(grpo) == ["actor"] == VERL.adapter_models(grpo)
+
+
+def test_what_verl_says_about_a_checkpoint_is_known() -> None:
+    import re
+
+    read = re.search(
+        str(VERL.lines.optimizer_read), "INFO:[Rank 0] Loaded optimizer checkpoint from /c/global_step_1/actor/optimizer"
+    )
+    assert read and read[1] == "/c/global_step_1/actor/optimizer"
+    assert re.search(
+        VERL.lines.optimizer_read, "[Rank 0] Loaded optimizer from /c/global_step_1/actor/optim_world_size_1_rank_0.pt"
+    )
+    for line in (
+        "Training from scratch",
+        "No checkpoint found",
+        "Warning: No dataloader state found at /x, will start from scratch",
+    ):
+        assert re.search(VERL.lines.from_scratch, line), line
+
+
+def test_log_probabilities_are_those_that_verl_logs() -> None:
+    import re
+
+    for name in ("training/rollout_probs_diff_mean", "rollout_corr/training_log_ppl", "actor/old_log_prob"):
+        assert re.search(VERL.metrics.logprobs, name), name
+    for name in ("training/rollout_probs_diff_valid", "timing_s/old_log_prob", "rollout_corr/log_ppl_diff"):
+        assert not re.search(VERL.metrics.logprobs, name), name
 
 
 def test_ray_starts_as_the_config_says_with_the_path_of_the_launch() -> None:

@@ -77,7 +77,7 @@ def _which(description: Description, path: Path) -> str:
     return ""
 
 
-def record(name: str, path: Path, evidence: Path) -> State:
+def record(name: str, path: Path, evidence: Path | None) -> State:
     """Return the state of a checkout, and keep its uncommitted changes in ``<evidence>/<name>.diff``. Raises Blocked."""
     facts = git.facts(path, ["."])
     try:
@@ -92,7 +92,7 @@ def record(name: str, path: Path, evidence: Path) -> State:
     for text in facts["changed"]:
         if (file := path / text.strip('"')).is_file() and not file.is_symlink():
             seen.update(f"{text}\0{files.sha256(file)}".encode())
-    if diff:
+    if diff and evidence:
         files.write_bytes(evidence / f"{name}.diff", redact.data(diff.encode(errors="surrogateescape")), mode=0o600)
     return State(
         name=name,
@@ -125,13 +125,9 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
-def unready(state: State, checkout: Checkout) -> list[str]:
+def unready(path: Path, checkout: Checkout) -> list[str]:
     """Return the folders that Python should import from and that are empty, mostly submodules that are not checked out."""
-    return [
-        folder
-        for folder in checkout.pythonpath
-        if not (Path(state.path, folder).is_dir() and any(Path(state.path, folder).iterdir()))
-    ]
+    return [folder for folder in checkout.pythonpath if not ((path / folder).is_dir() and any((path / folder).iterdir()))]
 
 
 def pythonpath(description: Description, paths: Mapping[str, Path], inherited: str = "") -> str:

@@ -17,6 +17,8 @@ from ...trainers.metric_names import MetricNames
 from ...trainers.trainer import Trainer
 
 FOLDER = PROJECT / "templates" / "e2e"
+FEWEST_STEPS = 10
+"""Fewer steps show no trend."""
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +65,9 @@ class Preparation(Data, frozen=True, kw_only=True):
 
     command: list[str]
     checkout: str
+    source_variable: str = ""
+    """Names a folder with the raw data; where that exists, ``source_option`` gives it to the script."""
+    source_option: str = ""
 
 
 class Dummy(Data, frozen=True, kw_only=True):
@@ -91,7 +96,6 @@ class RewardModel(Data, frozen=True, kw_only=True):
     default: str
     enabled_by: list[str]
     """Config keys, of which the checkout has one: the newest first."""
-    limitation: str
 
 
 class Wrapper(Data, frozen=True, kw_only=True):
@@ -123,6 +127,8 @@ class Tests(Data, frozen=True, kw_only=True):
     command: list[str] = []
     """The argv before the paths; by default pytest, through uv where uv and its lock file are."""
     optional: bool = False
+    minimum: dict[str, str] = {}
+    """What a new model needs beside the paths, and the regular expression of a test's path that shows it."""
 
 
 class Expect(Data, frozen=True, kw_only=True):
@@ -130,12 +136,30 @@ class Expect(Data, frozen=True, kw_only=True):
 
     config: dict[str, Any] = {}
     """Values of the resolved config of every training."""
+    absent: dict[str, Any] = {}
+    """Keys of ``config`` that an older revision lacks, with the value that it has anyway."""
+    above_zero: list[str] = []
+    """Keys of the resolved config whose value must be a number above 0."""
     xtrace: dict[str, str] = {}
     """Variables that the script shows with ``set -x``."""
     lines: dict[str, str] = {}
     """Regular expressions of lines that the log must have, and what each shows."""
     refuse: dict[str, str] = {}
     """Regular expressions of lines that make all other evidence worthless, and why."""
+    foreign: list[str] = []
+    """Regular expressions of lines that show code of another place than the checkouts: nothing was tested then."""
+
+    def over(self, base: Expect) -> Expect:
+        """Return what ``base`` and this expect together; this one wins."""
+        return Expect(
+            config={**base.config, **self.config},
+            absent={**base.absent, **self.absent},
+            above_zero=list(dict.fromkeys([*base.above_zero, *self.above_zero])),
+            xtrace={**base.xtrace, **self.xtrace},
+            lines={**base.lines, **self.lines},
+            refuse={**base.refuse, **self.refuse},
+            foreign=list(dict.fromkeys([*base.foreign, *self.foreign])),
+        )
 
 
 class Run(Data, frozen=True, kw_only=True):
@@ -173,6 +197,10 @@ class Variant(Data, frozen=True, kw_only=True):
     data_has: list[str] = []
     """Config keys that name columns, of which the training data must have one that is not empty."""
     limitation: str = ""
+    files: list[str] = []
+    """Regular expressions of changed files that require it, where it runs only when named."""
+    example: list[str] = []
+    """More words of the command that --recommend prints for it: a model, the overrides that it needs."""
     wrapper: Wrapper | None = None
 
 
@@ -185,6 +213,8 @@ class Level(Data, frozen=True, kw_only=True):
     on_request: bool = False
     """Never recommended by files alone, and run only when named."""
     variants: dict[str, Variant]
+    after: list[int] = []
+    """Levels that must have passed for the same code before it counts."""
     learning: bool = False
     """Its metrics are judged as a learning signal."""
     wrapper: Wrapper | None = None
@@ -197,7 +227,8 @@ class Limitation(Data, frozen=True, kw_only=True):
     """Words for the summary when every run's environment has these values (one that begins with ~ is a regular expression)."""
 
     env: dict[str, str] = {}
-    override: str = ""
+    config: dict[str, Any] = {}
+    """Values of every run's resolved config, whatever set them."""
     unless_override: str = ""
     text: str
 
@@ -226,8 +257,12 @@ class Description(Data, frozen=True, kw_only=True):
     """Level 0's environment, below that of every run."""
     harmless: dict[str, str] = {}
     """Variables that an older script does not read, with the value that it has anyway."""
+    equivalents: dict[str, list[str]] = {}
+    """Variables that a script may not read, with the config keys that are then set to their values."""
     passed_on: list[str] = []
     """Variables of which the user's own value wins over the levels'."""
+    adjustable: list[str] = []
+    """The same, of variables that change how a run trains: each is named among the limitations."""
     tests: list[Tests] = []
     expect: Expect = Expect()
     source: str = ""
@@ -242,6 +277,10 @@ class Description(Data, frozen=True, kw_only=True):
     """Config keys whose resolved values are part of the evidence."""
     devices: str = "gpu"
     """``cpu``: needs no GPU."""
+
+    def tested_modules(self) -> list[str]:
+        """Return the paths that a traceback through the code under test names: megatron/bridge/."""
+        return [f"{one.module.replace('.', '/')}/" for one in self.imports if one.under.startswith(f"{self.subject}:")]
 
     def load_trainer(self) -> Trainer:
         """Return its trainer. Raises BadInput."""
@@ -307,10 +346,12 @@ def _patterns(description: Description) -> Iterator[str]:
         yield from level.files
         expected.append(level.expect)
         for variant in level.variants.values():
-            yield from (*variant.proves, variant.model_has)
+            yield from (*variant.proves, variant.model_has, *variant.files)
             expected.append(variant.expect)
     for expect in expected:
-        yield from (*expect.lines, *expect.refuse)
+        yield from (*expect.lines, *expect.refuse, *expect.foreign)
+    for tests in description.tests:
+        yield from tests.minimum.values()
 
 
 def _check_runs(description: Description, file: Path) -> None:
@@ -319,6 +360,8 @@ def _check_runs(description: Description, file: Path) -> None:
             known: set[str] = set()
             for run in variant.runs:
                 where = f"{file}: level {number}, {key}: '{run.name}'"
+                if level.learning and run.steps[1] - run.steps[0] + 1 < FEWEST_STEPS:
+                    raise BadInput(f"{where}: a learning signal needs at least {FEWEST_STEPS} steps, not {run.steps}")
                 for steps in [run.steps, *run.trainings]:
                     if len(steps) != 2 or not 0 < steps[0] <= steps[1]:
                         raise BadInput(f"{where}: steps must be the first and the last step, as in [1, 20], not {steps}")

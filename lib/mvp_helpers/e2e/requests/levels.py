@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
 from ...base.errors import BadInput, did_you_mean
-from ...trainers.trainer import Trainer
-from .description import Description, Expect, Level, Limitation, Run, Tests, Variant, Wrapper
+from ...trainers.trainer import Trainer, at_key
+from .description import FEWEST_STEPS, Description, Expect, Level, Limitation, Run, Tests, Variant, Wrapper
 
 OFF = ("false", "null", "none", "0", "disabled", "off", "")
 """Values that switch a feature off."""
@@ -56,25 +57,19 @@ class Planned:
         """Return what the procedure, the level and the variant expect together."""
         merged = description.expect
         for more in (self.level.expect, self.variant.expect):
-            merged = Expect(
-                config={**merged.config, **more.config},
-                xtrace={**merged.xtrace, **more.xtrace},
-                lines={**merged.lines, **more.lines},
-                refuse={**merged.refuse, **more.refuse},
-            )
+            merged = more.over(merged)
         return merged
 
 
 def levels_of(description: Description, text: str) -> list[int]:
-    """Return the numbers of levels in ``0,1`` or ``1 2``, each once. Raises BadInput."""
+    """Return the numbers of levels in ``0,1`` or ``2 1``, each once, in order. Raises BadInput."""
     numbers: list[int] = []
     for word in re.split(r"[,\s]+", text.strip()):
         if not word.isdigit() or int(word) not in description.levels:
             known = ", ".join(map(str, description.levels))
             raise BadInput(f"{description.name} has no level {word!r} (levels: {known})", hint="--level 0, or --level 0,1")
-        if int(word) not in numbers:
-            numbers.append(int(word))
-    return numbers
+        numbers.append(int(word))
+    return sorted(set(numbers))
 
 
 def plan(
@@ -85,13 +80,17 @@ def plan(
     overrides: Sequence[str],
     steps: int | None = None,
     baseline: bool = False,
+    script: str = "",
 ) -> list[Planned]:
     """Return the runs of the levels in order. ``given``: variables that the user chose, of those the description passes on;
-    ``steps``: how far a learning signal goes; ``baseline``: before each run whose metrics are judged, one of the unchanged code.
+    ``steps``: how far a learning signal goes; ``baseline``: before each run whose metrics are judged, one of the unchanged code;
+    ``script``: the one that variants run that a feature switches on.
 
     Raises:
-        BadInput: an unknown variant, one whose level was not asked for, or one that lacks the overrides it needs.
+        BadInput: an unknown variant, one whose level was not asked for, one that lacks the overrides it needs, or too few steps.
     """
+    if steps is not None and steps < FEWEST_STEPS:
+        raise BadInput(f"--steps {steps}: a learning signal needs at least {FEWEST_STEPS} steps", hint="--steps 20")
     _check_variants(description, levels, variants)
     trainer, planned = description.load_trainer(), []
     for number in levels:
@@ -102,7 +101,14 @@ def plan(
             for run in variant.runs:
                 last = steps if steps is not None and level.learning else run.steps[1]
                 one = _planned(description, (number, key, level, variant, run), given, overrides, last)
+                if script and variant.needs_overrides:
+                    one = replace(one, wrapper=msgspec.structs.replace(one.wrapper, script=script))
                 planned += [replace(one, baseline=True), one] if baseline and level.learning else [one]
+    if script and not any(one.wrapper.script == script for one in planned):
+        raise BadInput(
+            f"--script {script}: none of the levels asked for has a variant with a script of its own",
+            hint="--level 4 --variant NAME",
+        )
     return planned
 
 
@@ -182,19 +188,27 @@ def tests_of(description: Description, levels: Sequence[int]) -> list[Tests]:
     return list(merged.values())
 
 
-def limitations(description: Description, planned: Sequence[Planned], overrides: Sequence[str] = ()) -> list[str]:
-    """Return what none of the runs shows, each once: derived from their environments and overrides."""
+def limitations(
+    description: Description, planned: Sequence[Planned], configs: Mapping[str, Mapping[str, Any]], overrides: Sequence[str] = ()
+) -> list[str]:
+    """Return what none of the runs shows, each once: derived from their environments and resolved ``configs``, by run."""
 
     def applies(limit: Limitation, one: Planned) -> bool:
-        texts = [*one.overrides, *overrides]
+        config, texts = configs.get(one.name, {}), [*one.overrides, *overrides]
         return (
             all(_matches(one.env.get(name, ""), value) for name, value in limit.env.items())
-            and (not limit.override or any(re.search(limit.override, text) for text in texts))
+            and all(at_key(config, key) == value for key, value in limit.config.items())
             and not (limit.unless_override and any(re.search(limit.unless_override, text) for text in texts))
         )
 
     limits = [limit.text for limit in description.limitations if planned and all(applies(limit, one) for one in planned)]
     limits += [one.variant.limitation for one in planned if one.variant.limitation]
+    own = [(name, value) for one in planned for name, value in one.env.items() if name in description.adjustable]
+    limits += [
+        f"{name}={value} from your environment: the run trains otherwise than by default"
+        for name, value in own
+        if value != description.env.get(name)
+    ]
     return list(dict.fromkeys(limits))
 
 

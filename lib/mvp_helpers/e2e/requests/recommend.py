@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,15 +20,20 @@ MOST_FILES = 5
 
 @dataclass(frozen=True)
 class Recommended:
-    """A level, and the changed files that require it."""
+    """A level, and the changed files that require it, or one of its variants that run only when named."""
 
     number: int
     level: Level
     files: list[str]
+    variants: dict[str, list[str]]
 
     @property
     def called_for(self) -> bool:
-        return bool(self.files)
+        return bool(self.files or self.variants)
+
+    @property
+    def all_files(self) -> list[str]:
+        return list(dict.fromkeys([*self.files, *(name for files in self.variants.values() for name in files)]))
 
 
 def recommend(name: str, base: str, env: Mapping[str, str]) -> tuple[list[Recommended], list[str]]:
@@ -47,31 +53,52 @@ def recommend(name: str, base: str, env: Mapping[str, str]) -> tuple[list[Recomm
 def by_files(found: Description, changed: Sequence[str]) -> list[Recommended]:
     """Return for each level the changed files that require it; the first level is required by any of the others."""
     seen = [name for name in changed if re.search(found.source, name)]
+
+    def matching(patterns: Sequence[str]) -> list[str]:
+        return [name for name in seen if any(re.search(pattern, name) for pattern in patterns)]
+
     recommended = [
-        Recommended(number, level, [name for name in seen if any(re.search(pattern, name) for pattern in level.files)])
+        Recommended(
+            number,
+            level,
+            matching(level.files),
+            {key: files for key, variant in level.variants.items() if (files := matching(variant.files))},
+        )
         for number, level in found.levels.items()
     ]
-    others = sorted({name for each in recommended[1:] for name in each.files})
+    others = sorted({name for each in recommended[1:] for name in each.all_files})
     if recommended and not recommended[0].files and others:
-        recommended[0] = Recommended(recommended[0].number, recommended[0].level, others)
+        recommended[0] = Recommended(recommended[0].number, recommended[0].level, others, {})
     return recommended
 
 
-def show(recommended: Sequence[Recommended], changed: Sequence[str], command: str) -> str:
-    """Return the levels for a person, and the commands that run those that are required. ``command`` starts the procedure."""
+def commands(recommended: Sequence[Recommended], start: str) -> list[str]:
+    """Return the commands that run every level that is called for; ``start`` starts the procedure."""
+    plain = [
+        each for each in recommended if each.files and not all(variant.on_request for variant in each.level.variants.values())
+    ]
+    lines = [f"{start} --level {','.join(str(each.number) for each in plain)}"] if plain else []
+    return lines + [
+        " ".join([start, "--level", str(each.number), "--variant", key, *each.level.variants[key].example])
+        for each in recommended
+        for key in each.variants
+    ]
+
+
+def start(found: Description, env: Mapping[str, str]) -> str:
+    """Return how the procedure is started in any shell: the checkouts' variables, and its script."""
+    known = {one.variable: env.get(one.variable) or f"/path/to/{name}" for name, one in found.checkouts.items()}
+    return " ".join([*(f"{name}={shlex.quote(str(value))}" for name, value in known.items()), found.command])
+
+
+def show(recommended: Sequence[Recommended], changed: Sequence[str], start: str) -> str:
+    """Return the levels for a person, and the commands that run those that are required."""
     lines = [f"{len(changed)} changed files"]
     for each in recommended:
         mark, asked = "yes" if each.called_for else "no ", "  (only when asked for)" if each.level.on_request else ""
         lines.append(f"level {each.number}  {mark}  {each.level.title}: {each.level.when}{asked}")
-        lines += [f"              {name}" for name in each.files[:MOST_FILES]]
-        lines += [f"              … {len(each.files) - MOST_FILES} more"] if len(each.files) > MOST_FILES else []
-    wanted = [each for each in recommended if each.called_for and not each.level.on_request]
-    # Where every variant must be named, only the author of the change knows which.
-    plain = [each for each in wanted if not all(variant.on_request for variant in each.level.variants.values())]
-    commands = [f"{command} --level {','.join(str(each.number) for each in plain)}"] if plain else []
-    commands += [
-        f"{command} --level {each.number} --variant {'|'.join(each.level.variants)} --override KEY=VALUE"
-        for each in wanted
-        if each not in plain
-    ]
-    return "\n".join([*lines, "", *(commands or ["no level: the trainer reads none of the changed files"])])
+        lines += [f"              variant {key}: {each.level.variants[key].title}" for key in each.variants]
+        lines += [f"              {name}" for name in each.all_files[:MOST_FILES]]
+        lines += [f"              … {len(each.all_files) - MOST_FILES} more"] if len(each.all_files) > MOST_FILES else []
+    wanted = commands(recommended, start)
+    return "\n".join([*lines, "", *(wanted or ["no level: the trainer reads none of the changed files"])])

@@ -11,6 +11,8 @@ import msgspec
 
 from ...base.errors import BadInput
 from ...diagnosis import learning
+from ...diagnosis.metric_lines import Steps
+from ...trainers.metric_names import MetricNames
 from . import checkouts, description, levels
 from .description import Description
 from .levels import Planned
@@ -29,6 +31,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     steps: int | None = None
     baseline: str = ""
     """A log or metrics file of a baseline run, or a checkout of the unchanged code, which is then run too."""
+    bridge_evidence: str = ""
+    """The log of the focused tests from another environment, in place of running them here."""
+    script: str = ""
+    """The script, relative to the wrapper's checkout, for variants that a feature switches on."""
     setup: str = ""
     """A shell command that makes the environment ready, for example a container's."""
     image: str = ""
@@ -48,7 +54,7 @@ def request_from(
 ) -> Request:
     """Return a checked request from options and the environment; ``chosen``: the levels. Raises BadInput."""
     found = description.load(name)
-    given = {key: env[key] for key in found.passed_on if env.get(key)}
+    given = {key: _absolute(found, key, env[key]) for key in (*found.passed_on, *found.adjustable) if env.get(key)}
     overrides = list(options.pop("overrides", []))
     if model:
         variables, settings = _model(found, model)
@@ -58,7 +64,9 @@ def request_from(
     paths = checkouts.find(found, env)
     numbers = levels.levels_of(found, chosen)
     if options.get("baseline"):
-        options["baseline"] = _baseline(found, options["baseline"], numbers)
+        options["baseline"] = _baseline(found, options["baseline"], numbers, options.get("steps"))
+    if options.get("bridge_evidence"):
+        options["bridge_evidence"] = evidence_file(options["bridge_evidence"])
     request = Request(
         description=str(Path(name).resolve()) if name.endswith(".yaml") else name,
         levels=numbers,
@@ -88,8 +96,25 @@ def _model(found: Description, model: str) -> tuple[dict[str, str], list[str]]:
     return ({found.model.id_variable: model} if found.model.id_variable else {}), settings
 
 
-def _baseline(found: Description, baseline: str, numbers: Sequence[int]) -> str:
-    """Return the absolute path of a baseline: a checkout of the subject, or a file of metrics."""
+def evidence_file(text: str) -> str:
+    """Return the absolute path of the log that --bridge-evidence names. Raises BadInput."""
+    if not Path(text).expanduser().is_file():
+        raise BadInput(f"--bridge-evidence {text} is not a file", hint="the log of pytest from an environment that has it")
+    return str(Path(text).expanduser().resolve())
+
+
+def _absolute(found: Description, name: str, value: str) -> str:
+    """Return a variable's path as an absolute one: the script is started in another folder."""
+    model = found.model
+    paths = {model.path_variable, *(data.variable for data in found.data)}
+    paths |= {found.reward_model.variable} if found.reward_model else set()
+    paths |= {model.dummy.config, model.dummy.path} if model.dummy else set()
+    is_relative = name in paths and not Path(value).is_absolute() and Path(value).expanduser().exists()
+    return str(Path(value).expanduser().resolve()) if is_relative else value
+
+
+def _baseline(found: Description, baseline: str, numbers: Sequence[int], steps: int | None) -> str:
+    """Return the absolute path of a baseline: a checkout of the subject, or a file of metrics, healthy and of as many steps."""
     if not any(found.levels[number].learning for number in numbers):
         known = ", ".join(str(number) for number, level in found.levels.items() if level.learning)
         raise BadInput(f"--baseline: none of the levels judges a learning signal (levels that do: {known})")
@@ -97,8 +122,27 @@ def _baseline(found: Description, baseline: str, numbers: Sequence[int]) -> str:
         subject = msgspec.structs.replace(found.checkouts[found.subject], variable="--baseline")
         only = msgspec.structs.replace(found, checkouts={found.subject: subject})
         return str(checkouts.find(only, {"--baseline": baseline})[found.subject])
-    learning.read(Path(baseline))
+    [wanted] = {
+        (run.steps[0], steps or run.steps[1])
+        for number in numbers
+        if found.levels[number].learning
+        for variant in found.levels[number].variants.values()
+        for run in variant.runs[:1]
+    }
+    if problem := baseline_problem(learning.read(Path(baseline)), found.metric_names(), wanted):
+        raise BadInput(
+            f"--baseline {baseline} is not a baseline: {problem}", hint=f"a run of the unchanged code, --steps {wanted[1]}"
+        )
     return str(Path(baseline).resolve())
+
+
+def baseline_problem(metrics: Steps, names: MetricNames, steps: Sequence[int]) -> str:
+    """Return why metrics cannot be compared with a run of these steps, or are not healthy themselves; "" when they can."""
+    trained = [step for step in sorted(metrics) if step > 0] or [0]
+    if trained != list(range(steps[0], steps[1] + 1)):
+        return f"it has steps {trained[0]} to {trained[-1]}, not all of {steps[0]} to {steps[1]}"
+    signal = learning.judge(metrics, names, steps)
+    return "" if signal.verdict == "Pass" else f"it is not healthy itself: {signal.reason()}"
 
 
 def check_overrides(found: Description, overrides: Sequence[str]) -> None:
@@ -116,4 +160,6 @@ def check_overrides(found: Description, overrides: Sequence[str]) -> None:
 def planned_of(found: Description, request: Request) -> list[Planned]:
     """Return the runs that the request means. Raises BadInput."""
     baseline = bool(request.baseline) and Path(request.baseline).is_dir()
-    return levels.plan(found, request.levels, request.variants, request.env, request.overrides, request.steps, baseline)
+    return levels.plan(
+        found, request.levels, request.variants, request.env, request.overrides, request.steps, baseline, request.script
+    )

@@ -12,11 +12,14 @@ from ..step import Step, step_of
 
 def run(context: Context, place: Path) -> Step:
     """Compare every run with this revision; keep the resolved configs."""
-    problems, evidence = [], []
+    problems: list[str] = []
+    evidence: list[str] = []
+    ignored: list[str] = []
     for one in context.planned:
         checked = context.checked(one)
         problems += [f"{one.name}: {problem}" for problem in checked.problems]
         evidence += [f"{one.name}: {note}" for note in checked.notes]
+        ignored += [text for text in checked.ignored if text not in ignored]
         for at, config in enumerate(checked.configs):
             files.write_json(place / f"{one.name}{f'.{at + 1}' if at else ''}.config.json", config)
         if checked.configs:
@@ -25,6 +28,6 @@ def run(context: Context, place: Path) -> Step:
         shown = " ".join(f"{key}={value}" for key, value in values.items() if value is not ABSENT)
         evidence += [f"resolved: {one.name}: {shown}"] if shown else []
     if problems:
-        return step_of("Blocked", f"this revision differs: {problems[0]}", [*problems, *evidence])
+        return step_of("Blocked", f"this revision differs: {problems[0]}", [*problems, *evidence], limitations=ignored)
     scripts = ", ".join(dict.fromkeys(Path(one.wrapper.script).name for one in context.planned))
-    return step_of("Pass", f"{scripts} and its config accept all {len(context.planned)} runs", evidence)
+    return step_of("Pass", f"{scripts} and its config accept all {len(context.planned)} runs", evidence, limitations=ignored)

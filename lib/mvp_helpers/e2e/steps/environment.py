@@ -10,7 +10,6 @@ from pathlib import Path
 from ...base import redact
 from ...base.errors import BadInput, Blocked
 from ...diagnosis import views
-from ...trainers.trainer import ABSENT, at_key
 from .. import data_files, environment, execute
 from ..context import Context
 from ..step import Step, last_line, step_of
@@ -40,14 +39,15 @@ def run(context: Context, place: Path) -> Step:
         problems.append(f"{error.what}: {error.hint}")
     problems += _data(context, place, interpreter, env, evidence)
     problems += filter(None, [environment.model_problem(description, env, context.planned[0].overrides)])
-    _reward_model(context, env, evidence)
+    evidence += filter(None, [context.switch_off_missing_reward_model()])
     used = {name: value for name, value in env.items() if name in context.request.env}
     evidence += [f"from your environment: {name}={value}" for name, value in redact.environment(used).items()]
+    context.limits += context.unused_words()
     if problems:
-        step = step_of("Blocked", problems[0], [*problems, *evidence], limitations=context.limits)
+        step = step_of("Blocked", problems[0], [*problems, *evidence])
         step.fixes = problems
         return step
-    return step_of("Pass", f"{' '.join(interpreter)}, {evidence[0]}", evidence, limitations=context.limits)
+    return step_of("Pass", f"{' '.join(interpreter)}, {evidence[0]}", evidence)
 
 
 def _available_gpus(context: Context, env: Mapping[str, str]) -> tuple[int | None, str]:
@@ -79,10 +79,15 @@ def _packages(
         if all(env.get(name) == value for name, value in package.only_if.items())
     }
     log, cwd = place / "packages.log", context.cwd(context.planned[0])
-    answer, outcome = imports.ask(interpreter, cwd, env, log, context.mark, [], list(wanted))
+    answer, outcome = imports.ask(
+        interpreter, cwd, env, log, context.mark, {"modules": [], "packages": list(wanted), "ray": None}
+    )
     if answer is None:
         return [f"the script's interpreter does not start: {last_line(log) or outcome.summary()}"]
-    evidence.append(f"Python {answer['driver']['version']}: {answer['driver']['python']}")
+    driver = answer["driver"]
+    evidence.append(f"Python {driver['version']}: {driver['python']}")
+    image = f", image {context.request.image}" if context.request.image else ""
+    context.where = f"{driver['host']}, Python {driver['version']} at {driver['python']}{image}"
     return [f"the script's interpreter has no module '{name}': install {wanted[name].install}" for name in answer["missing"]]
 
 
@@ -94,16 +99,13 @@ def _data(context: Context, place: Path, interpreter: Sequence[str], env: Mappin
         found = [(data.variable, data_files.problem(path, data.columns)) for data, path in wanted]
         return [f"{variable}: {problem}" for variable, problem in found if problem]
 
-    folders = {path.parent for _, path in wanted}
-    preparation = context.description.preparation
-    if not preparation or not interpreter or len(folders) != 1 or any(path.exists() for _, path in wanted):
+    argv = preparation(context, interpreter, env)
+    if not argv or not interpreter or any(path.exists() for _, path in wanted):
         return problems()
-    [folder] = folders
-    argv = [*interpreter, *(text.replace("{folder}", str(folder)) for text in preparation.command)]
+    wanted[0][1].parent.mkdir(parents=True, exist_ok=True)
     log = place / "prepare.log"
     context.say(f"environment: preparing the data: {shlex.join(argv)}")
-    folder.mkdir(parents=True, exist_ok=True)
-    cwd = context.paths[preparation.checkout]
+    cwd = preparation_folder(context)
     outcome = execute.run(argv, cwd, env, log, context.mark, PREPARE_TIMEOUT_S, PREPARE_TIMEOUT_S)
     evidence.append(f"data prepared: {shlex.join(argv)} ({outcome.summary()})")
     if outcome.good:
@@ -112,13 +114,18 @@ def _data(context: Context, place: Path, interpreter: Sequence[str], env: Mappin
     return [f"the data could not be prepared: {cause}"]
 
 
-def _reward_model(context: Context, env: Mapping[str, str], evidence: list[str]) -> None:
-    """Switch off a reward model that is not here, with the key that this revision's config has."""
-    model = context.description.reward_model
-    if not model or environment.home(env.get(model.variable) or model.default, env).is_dir():
-        return
-    context.limits.append(model.limitation)
-    config = context.checked(context.planned[0]).config
-    if key := next((key for key in model.enabled_by if at_key(config, key) is not ABSENT), ""):
-        context.extra = [f"{key}=False"]
-        evidence.append(f"no reward model at {env.get(model.variable) or model.default}: {key}=False")
+def preparation(context: Context, interpreter: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """Return the command of the checkout's own script that makes the data; empty where there is none for these files."""
+    how = context.description.preparation
+    folders = {environment.home(env.get(data.variable) or data.default, env).parent for data in context.description.data}
+    if not how or len(folders) != 1:
+        return []
+    raw = env.get(how.source_variable, "")
+    source = [how.source_option, str(Path(raw).resolve())] if raw and Path(raw).is_dir() else []
+    return [*interpreter, *(text.replace("{folder}", str(*folders)) for text in how.command), *source]
+
+
+def preparation_folder(context: Context) -> Path:
+    """Return the checkout in which that command is run."""
+    how = context.description.preparation
+    return context.paths[how.checkout] if how else context.folder.path

@@ -1,5 +1,5 @@
-"""Step "imports", the import proof: what the launch's own interpreter imports, in the driver and in a Ray worker, must be the
-checkouts."""
+"""Step "imports", the import proof: what the launch's own interpreter imports, in the driver and in a Ray worker of every node
+that could run a part of the training, must be the checkouts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import Blocked
+from ...trainers.launch_preview import Launch
 from .. import execute
 from ..context import Context
 from ..execute import Outcome
@@ -27,53 +28,52 @@ def run(context: Context, place: Path, one: Planned) -> Step:
     if not checked.launches:
         raise Blocked(checked.problems[0])
     launch = checked.launches[0]
-    pythonpath = launch.env.get("PYTHONPATH", "")
-    env = {**context.environment(one), "PYTHONPATH": pythonpath}
-    address = "" if env["RAY_ADDRESS"] == "local" else env["RAY_ADDRESS"]
-    ray = {**context.trainer.ray_init(checked.config, pythonpath), **({"address": address} if address else {"num_cpus": 1})}
-    log = place / "imports.log"
-    modules = [wanted.module for wanted in context.description.imports]
-    answer, outcome = ask(context.trainer.interpreter(launch), launch.cwd, env, log, context.mark, modules, ray=ray)
+    env = {**context.environment(one), "PYTHONPATH": launch.env.get("PYTHONPATH", "")}
+    log, asked = place / "imports.log", question(context, one, launch)
+    answer, outcome = ask(context.trainer.interpreter(launch), launch.cwd, env, log, context.mark, asked)
     if answer is None:
         return step_of("Blocked", f"the import proof did not end: {last_line(log) or outcome.summary()}", log=log)
-    return _judge(context, one, answer, address, log)
+    return _judge(context, one, answer, asked["ray"].get("address", ""), log)
+
+
+def question(context: Context, one: Planned, launch: Launch) -> dict[str, Any]:
+    """Return what the probe is asked: the modules, in this process and in the Ray that the run would use."""
+    address = context.environment(one)["RAY_ADDRESS"]
+    where = {"num_cpus": 1} if address == "local" else {"address": address}
+    return {
+        "modules": [wanted.module for wanted in context.description.imports],
+        "packages": [],
+        "ray": {**context.trainer.ray_init(context.checked(one).config, launch.env.get("PYTHONPATH", "")), **where},
+        "gpus": int(context.description.devices == "gpu"),
+    }
 
 
 def _judge(context: Context, one: Planned, answer: Mapping[str, Any], address: str, log: Path) -> Step:
-    description, paths = context.description, context.paths_of(one.baseline)
-    driver, worker = answer["driver"], answer["worker"]
-    problems = [
-        *import_problems("driver", driver, description, paths),
-        *import_problems("Ray worker", worker, description, paths),
-    ]
-    files = {"driver": driver.get("files", {}), "worker": worker.get("files", {})}
-    evidence = [f"{who}: {module} = {file}" for who, modules in files.items() for module, file in modules.items()]
+    description, paths, seen = context.description, context.paths_of(one.baseline), answer["ray"]
+    workers = {f"Ray worker on {host}" if host else "Ray worker": at for host, at in seen["workers"].items()}
+    places = {"driver": answer["driver"], **workers}
+    problems = [text for who, at in places.items() for text in import_problems(who, at, description, paths)]
+    evidence = [f"{who}: {module} = {file}" for who, at in places.items() for module, file in at["files"].items()]
     commits = {state.path: f"{state.name}: commit {state.commit[:12]}" for state in context.states}
     evidence += [commits[str(path)] for path in paths.values() if str(path) in commits]
-    if address and "nodes" in worker:
-        available, where = worker["gpus_of_a_node"], f"on a node of the Ray cluster at {address}"
-        evidence.append(f"GPUs: at most {available} {where}, which has {worker['nodes']} nodes")
+    if address and "nodes" in seen:
+        available, where = seen["gpus_of_a_node"], f"on a node of the Ray cluster at {address}"
+        evidence.append(f"GPUs: at most {available} {where}, which has {seen['nodes']} nodes")
         problems += context.gpu_problems(available, where)
     if problems:
         return step_of("Blocked", problems[0], [*problems, *evidence], log=log)
     under_subject = [wanted.module for wanted in description.imports if wanted.under.startswith(f"{description.subject}:")]
     module = (under_subject or [description.imports[0].module])[0]
-    return step_of("Pass", f"{module} = {files['worker'][module]} in the driver and a Ray worker", evidence, log=log)
+    reason = f"{module} = {answer['driver']['files'][module]} in the driver and in the {', '.join(workers)}"
+    return step_of("Pass", reason, evidence, log=log)
 
 
 def ask(
-    interpreter: Sequence[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    log: Path,
-    mark: str,
-    modules: Sequence[str],
-    packages: Sequence[str] = (),
-    ray: Mapping[str, Any] | None = None,
+    interpreter: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path, mark: str, asked: Mapping[str, Any]
 ) -> tuple[dict[str, Any] | None, Outcome]:
     """Return the probe's answer (None when it gave none), and how it ended."""
-    request = json.dumps({"modules": list(modules), "packages": list(packages), "ray": ray})
-    outcome = execute.run([*interpreter, "-", request], cwd, env, log, mark, timeout_s=TIMEOUT_S, stall_s=TIMEOUT_S, stdin=PROBE)
+    argv = [*interpreter, "-", json.dumps(asked)]
+    outcome = execute.run(argv, cwd, env, log, mark, timeout_s=TIMEOUT_S, stall_s=TIMEOUT_S, stdin=PROBE)
     for line in reversed(log.read_text(errors="replace").splitlines()):
         if line.startswith("MVP_PROBE "):
             return json.loads(line.removeprefix("MVP_PROBE ")), outcome

@@ -1,6 +1,7 @@
-"""Runs in the launch's own interpreter, read from stdin: reports what it imports, here and in a Ray worker.
+"""Runs in the launch's own interpreter, read from stdin: reports what it imports, here and in Ray workers.
 
-argv: one JSON object ``{"modules", "ray": null or the arguments of ray.init}``; stdout: the line ``MVP_PROBE {...}``.
+argv: one JSON object ``{"modules", "packages", "ray": null or the arguments of ray.init, "gpus": those of a worker}``; stdout:
+the line ``MVP_PROBE {...}``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def look(modules: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "python": sys.executable,
         "version": sys.version.split()[0],
-        "pid": os.getpid(),
+        "host": os.uname().nodename,
         "files": {},
         "errors": {},
         "versions": {},
@@ -37,28 +38,45 @@ def look(modules: list[str]) -> dict[str, Any]:
     return found
 
 
-def in_ray(modules: list[str], how: dict[str, Any]) -> dict[str, Any]:
-    """Return the same for one Ray worker; without an address a Ray is started here, which ends with this process."""
+def in_ray(modules: list[str], how: dict[str, Any], gpus: int) -> dict[str, Any]:
+    """Return the same for a Ray worker on every node that could run a part of a training; ``gpus``: of each worker with any.
+
+    Without an address a Ray is started here, which ends with this process.
+    """
     try:
         import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         ray.init(**how, log_to_driver=False, include_dashboard=False) if not how.get("address") else ray.init(
             **how, log_to_driver=False
         )
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        gpus = max((int(node["Resources"].get("GPU", 0)) for node in nodes), default=0)
-        answer = ray.get(ray.remote(num_cpus=0, max_retries=0)(look).remote(modules), timeout=300)
+        has = {node["NodeID"]: int(node["Resources"].get("GPU", 0)) for node in nodes}
+        if gpus and not any(has.values()):
+            raise RuntimeError("no node of this Ray has a GPU, so nothing is proven about the workers that train")
+        remote = ray.remote(num_cpus=0, max_retries=0)(look)
+        asked = {
+            f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})": remote.options(
+                num_gpus=gpus if has[node["NodeID"]] else 0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+            ).remote(modules)
+            for node in nodes
+            if has[node["NodeID"]] or node["Resources"].get("CPU")
+        }
+        if not asked:
+            raise RuntimeError("no node of this Ray has a CPU or a GPU")
+        answers = dict(zip(asked, ray.get(list(asked.values()), timeout=300), strict=True))
         ray.shutdown()
-        return {**answer, "nodes": len(nodes), "gpus_of_a_node": gpus}
+        return {"workers": answers, "nodes": len(nodes), "gpus_of_a_node": max(has.values(), default=0)}
     except BaseException as error:
-        return {"files": {}, "errors": {"ray": f"{type(error).__name__}: {error}"[:1000]}, "versions": {}}
+        return {"workers": {"": {"files": {}, "errors": {"ray": f"{type(error).__name__}: {error}"[:1000]}, "versions": {}}}}
 
 
 if __name__ == "__main__":
     request = json.loads(sys.argv[1])
     answer: dict[str, Any] = {"driver": look(request["modules"])}
     if request["ray"] is not None:
-        answer["worker"] = in_ray(request["modules"], request["ray"])
+        answer["ray"] = in_ray(request["modules"], request["ray"], request["gpus"])
     answer["missing"] = [name for name in request["packages"] if importlib.util.find_spec(name) is None]
     sys.stdout.write("\nMVP_PROBE " + json.dumps(answer) + "\n")
     sys.stdout.flush()

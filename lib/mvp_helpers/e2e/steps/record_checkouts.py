@@ -8,7 +8,7 @@ import msgspec
 
 from ...base import files
 from ..context import Context
-from ..requests import checkouts
+from ..requests import checkouts, coverage
 from ..step import Step, step_of
 
 
@@ -26,8 +26,14 @@ def run(context: Context, place: Path) -> Step:
     empty = [
         f"{state.path}/{folder}"
         for state in context.states
-        for folder in checkouts.unready(state, description.checkouts[keys[state.name]])
+        for folder in checkouts.unready(Path(state.path), description.checkouts[keys[state.name]])
     ]
+    own = [state for state in context.states if state.name in context.paths]
+    early = coverage.missing(description, context.request.levels, context.folder.path.parent, own)
+    if early and not empty:
+        step = step_of("Blocked", early[0], evidence)
+        step.fixes = early
+        return step
     if not empty:
         return step_of("Pass", "; ".join(evidence[: len(context.states)]), evidence)
     step = step_of("Blocked", f"{empty[0]} is empty: its submodule is not checked out", evidence)

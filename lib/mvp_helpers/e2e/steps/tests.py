@@ -1,4 +1,7 @@
-"""A step for each list of focused tests, run in their checkout. A path that the checkout lacks is drift, and not a failure."""
+"""A step for each list of focused tests, run in their checkout, or the log of such a run in another environment.
+
+A path that the checkout lacks is drift, and not a failure; neither is a missing pytest.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import shlex
 import shutil
 from pathlib import Path
 
+from ...base import files, redact
+from ...base.errors import BadInput
 from ...diagnosis import views
 from .. import execute
 from ..context import Context
@@ -16,6 +21,7 @@ from ..step import Step, last_line, step_of
 
 TIMEOUT_S = 1800
 OPTIONS = ["-q", "-rfEp", "-p", "no:cacheprovider"]
+NO_PYTEST = re.compile(r"No module named '?pytest'?$|^uv: |Failed to spawn: `?pytest|command not found", re.M)
 
 
 def run(context: Context, place: Path, tests: Tests) -> Step:
@@ -26,12 +32,38 @@ def run(context: Context, place: Path, tests: Tests) -> Step:
     missing = [path for path in wanted if path not in there]
     evidence = [f"drift: {path} is not in this checkout; not run" for path in missing]
     if lost := [path for path in added if path in missing]:
-        return step_of("Blocked", f"--bridge-tests {lost[0]}: not in {checkout}", evidence)
-    if not there:
-        return step_of("Skipped", f"none of the tests is in this checkout: {', '.join(missing)}", evidence)
-    argv = [*_pytest(context, tests, checkout), *OPTIONS, *there]
-    log = place / "tests.log"
-    env = {**context.base, "PYTHONDONTWRITEBYTECODE": "1"}
+        step = step_of("Blocked", f"--bridge-tests {lost[0]}: not in {checkout}", evidence)
+    elif context.request.bridge_evidence and tests == context.tests[0]:
+        step = _from_elsewhere(context, place, tests, there, evidence)
+    elif not there:
+        step = step_of("Skipped", f"none of the tests is in this checkout: {', '.join(missing)}", evidence)
+    else:
+        step = _here(context, place, tests, there, evidence, added)
+    if step.passed:
+        step.reason += f"; drift: {', '.join(missing)} not in this checkout" if missing else ""
+        step.limitations += missing_minimum(tests, there)
+    return step
+
+
+def missing_minimum(tests: Tests, paths: list[str]) -> list[str]:
+    """Return a limitation for each kind of evidence that a new model needs and that none of ``paths`` is."""
+    return [
+        f"no {what} test was run (--bridge-tests PATH): the minimum evidence for a new model is not complete"
+        for what, pattern in tests.minimum.items()
+        if not any(re.search(pattern, path) for path in paths)
+    ]
+
+
+def command(context: Context, tests: Tests, paths: list[str]) -> list[str]:
+    """Return the argv that runs the tests ``paths`` in their checkout."""
+    uv = shutil.which("uv", path=context.base.get("PATH")) and (context.paths[tests.checkout] / "uv.lock").exists()
+    start = tests.command or [*(["uv", "run", "python"] if uv else ["python3"]), "-m", "pytest"]
+    return [*start, *OPTIONS, *paths]
+
+
+def _here(context: Context, place: Path, tests: Tests, there: list[str], evidence: list[str], added: list[str]) -> Step:
+    checkout, argv, log = context.paths[tests.checkout], command(context, tests, there), place / "tests.log"
+    env = {**context.base, **context.uv(checkout)}
     outcome = execute.run(argv, checkout, env, log, context.mark, TIMEOUT_S, TIMEOUT_S)
     text = log.read_text(errors="replace")
     passed = re.findall(r"(\d+) passed", text)
@@ -40,30 +72,62 @@ def run(context: Context, place: Path, tests: Tests) -> Step:
     if outcome.good and (gone := [name for name in added if "::" in name and f"PASSED {name}" not in text]):
         # Beside its whole file pytest does not miss a test that is not there.
         return step_of("Blocked", f"--bridge-tests {gone[0]}: pytest ran no such test", evidence, log=log)
-    if outcome.good and passed and int(passed[-1]):
-        step.reason += f"; drift: {', '.join(missing)} not in this checkout" if missing else ""
-        return step
-    return _judge(step, outcome, log, text)
+    return step if outcome.good and passed and int(passed[-1]) else _judge(step, outcome, log, text, tests)
 
 
-def _pytest(context: Context, tests: Tests, checkout: Path) -> list[str]:
-    if tests.command:
-        return tests.command
-    uv = shutil.which("uv", path=context.base.get("PATH")) and (checkout / "uv.lock").exists()
-    return [*(["uv", "run", "python"] if uv else ["python3"]), "-m", "pytest"]
-
-
-def _judge(step: Step, outcome: Outcome, log: Path, text: str) -> Step:
+def _judge(step: Step, outcome: Outcome, log: Path, text: str, tests: Tests) -> Step:
     """Decide what pytest's end without a passed test means."""
     step.triage = cause = views.triage_log(log) if log.stat().st_size else None
-    if outcome.good or outcome.exit_code in (4, 5):
+    if NO_PYTEST.search(text) or outcome.ended == "not started":
+        step.verdict, step.triage = "Blocked", None
+        step.reason = f"{step.command[0]} cannot start pytest: {last_line(log) or outcome.summary()}"
+        step.fixes = [
+            f"in the development environment of {tests.checkout} (uv sync, or python3 -m pip install pytest), or run"
+            f" '{shlex.join(step.command)}' there and hand its log in with --bridge-evidence LOG"
+        ]
+    elif outcome.good or outcome.exit_code in (4, 5):
         step.verdict = "Skipped"
         step.reason = f"pytest ran no test (exit code {outcome.exit_code}), so nothing passed; {last_line(log)}"
     elif cause and cause.verdict == "Blocked":
         step.verdict, step.reason = "Blocked", f"{cause.boundary}: {cause.evidence}"
-    elif outcome.exit_code == 1 and outcome.ended == "exit":
-        failed = next((line for line in text.splitlines() if line.startswith(("FAILED", "ERROR "))), "")
-        step.verdict, step.reason = "Fail", failed or last_line(log)
+    elif outcome.exit_code == 1 and outcome.ended == "exit" and (failed := _failed(text)):
+        step.verdict, step.reason = "Fail", failed
     else:
         step.verdict, step.reason = "Blocked", f"pytest could not run: {last_line(log) or outcome.summary()}"
+    return step
+
+
+def _failed(text: str) -> str:
+    """Return pytest's first line about a test that failed; "" when none did."""
+    counted = re.search(r"\b[1-9]\d* (?:failed|errors?)\b", text)
+    return next((line for line in text.splitlines() if line.startswith(("FAILED", "ERROR "))), "") if counted else ""
+
+
+def _from_elsewhere(context: Context, place: Path, tests: Tests, there: list[str], evidence: list[str]) -> Step:
+    """Judge the log of a run of the tests in another environment, which is kept with the step."""
+    given, log = Path(context.request.bridge_evidence), place / "tests.log"
+    try:
+        files.write_bytes(log, redact.data(given.read_bytes()))
+    except OSError as error:
+        raise BadInput(f"--bridge-evidence {given}: {error.strerror}") from None
+    text = log.read_text(errors="replace")
+    unnamed = [path for path in there if path.partition("::")[0] not in text]
+    ends = re.findall(r"^(?:=+ )?(.*\b\d+ (?:passed|failed|errors?)\b.* in [\d.]+s.*?)(?: =+)?$", text, re.M)
+    end = ends[-1] if ends else ""
+    step = step_of("Pass", f"{given}: {end}", evidence, log=log)
+    if not end:
+        step.verdict, step.reason = "Blocked", f"{given} has no summary line of pytest (N passed in ...)"
+    elif failed := re.search(r"\b[1-9]\d* (?:failed|errors?)\b", end):
+        step.verdict, step.reason = "Fail", f"{given}: {_failed(text) or failed[0]}"
+    elif not re.search(r"\b[1-9]\d* passed\b", end):
+        step.verdict, step.reason = "Skipped", f"{given}: no test passed: {end}"
+    elif unnamed:
+        step.verdict, step.reason = "Blocked", f"{given} does not name {unnamed[0]}"
+    if step.verdict == "Blocked":
+        step.fixes = [f"{shlex.join(command(context, tests, there))} in that environment, and its whole log"]
+    commit = next((state.commit for state in context.states if state.name == tests.checkout), "")
+    if commit[:12] not in text:
+        step.limitations.append(
+            f"the tests ran in another environment, and their log does not name commit {commit[:12]}: {given}"
+        )
     return step
