@@ -14,6 +14,7 @@ from ..record.chain import Retry
 from ..record.stall import StallLimits
 from ..trainers import verl_config
 from ..trainers.checkpoint import Resume
+from ..trainers.verl_actors import Starts
 from .reward import RewardFunction
 
 SETUP_HOOK = "mvp_helpers.job.job_secrets.setup_worker"
@@ -46,6 +47,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     nnodes: int
     processes_per_node: int
     cpus_per_process: int = 1
+    starts: Starts = Starts()
+    """What the trainer starts on the cluster beside its training processes."""
     save_freq: int | None
     train_batch_size: int | None
     total_epochs: int | None

@@ -7,6 +7,7 @@ accepted overrides (``hydra.Memory``).
 from __future__ import annotations
 
 from ..cluster.cluster_file import Cluster
+from ..trainers import verl_actors
 from . import checks, compose, deadline, jobspec, resolve, workloads
 from .compose import Composed
 from .jobspec import JobSpec
@@ -53,6 +54,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         nnodes=composed.nnodes,
         processes_per_node=composed.processes_per_node,
         cpus_per_process=inputs.device.cpus_per_process,
+        starts=verl_actors.starts(composed.config, inputs.device.cpus_per_process),
         save_freq=settings.save_freq,
         train_batch_size=settings.train_batch_size,
         total_epochs=settings.total_epochs,
