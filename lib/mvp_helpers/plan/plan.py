@@ -15,6 +15,7 @@ from ..record.stall import StallLimits
 from ..trainers import verl_config
 from ..trainers.checkpoint import Resume
 from ..trainers.verl_actors import Starts
+from .disk import Checkpoints
 from .reward import RewardFunction
 
 SETUP_HOOK = "mvp_helpers.job.job_secrets.setup_worker"
@@ -50,6 +51,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     starts: Starts = Starts()
     """What the trainer starts on the cluster beside its training processes."""
     save_freq: int | None
+    checkpoints: Checkpoints | None = None
+    """What it will save, estimated; None where it saves nothing or that cannot be known."""
     train_batch_size: int | None
     total_epochs: int | None
     total_training_steps: int | None
@@ -65,6 +68,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Unix time before which the trainer must have saved and ended."""
     stall: StallLimits = StallLimits()
     retry: Retry | None = None
+    warnings: list[str] = []
+    """What may go wrong although nothing forbids the submission."""
 
     @property
     def world_size(self) -> int:
