@@ -85,6 +85,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.argv[3:] if self.argv[1:2] == ["-m"] else []
 
     @property
+    def given(self) -> dict[str, str]:
+        """The trainer's overrides, by key."""
+        pairs = (text.partition("=") for text in self.argv if "=" in text)
+        return {key.lstrip("+"): value.strip("'\"") for key, _, value in pairs}
+
+    @property
     def folder(self) -> JobFolder:
         return JobFolder(Path(self.job_folder))
 
