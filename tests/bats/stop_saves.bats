@@ -109,7 +109,9 @@ steps_saved() { # <id>: the steps whose checkpoints it has
 }
 
 @test "SFT: a chain of attempts keeps the newest checkpoints of all of them, and verl forgets none after its resume" {
-  submit sft kept 'retry: {on: [host]}' 'trainer.save_freq: 2' 'trainer.max_ckpt_to_keep: 3' 'trainer.total_training_steps: 14'
+  long_job sft kept 'retry: {on: [host]}' 'trainer.max_ckpt_to_keep: 3' 'trainer.total_training_steps: 14'
+  sed -i 's|save_freq: .*|save_freq: 2|' "$FOLDER/specs/kept.yaml"
+  43_submit_jobspec.sh "$FOLDER/specs/kept.yaml"
   wait_for 400 'nine steps' has_trained kept 9
   kill -9 "$(driver_of kept)"
   wait_for 400 'the second attempt' grep -q '"state": "SUCCEEDED"' "$JOBS/kept.2/result.json"
