@@ -35,7 +35,8 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
     cpus = asked.entrypoint_num_cpus
     free = disk.free(cluster.shared_root)
     saved = _checkpoints(inputs, composed, free)
-    warnings = [disk.warning(saved, free, cluster.shared_root)]
+    warnings = [change.note for change in inputs.device.without.values()]
+    warnings.append(disk.warning(saved, free, cluster.shared_root))
     return Plan(
         submission_id=inputs.folder.submission_id,
         workload=inputs.workload.name,
