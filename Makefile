@@ -3,11 +3,11 @@
 
 SHELL := /bin/bash
 VENV := .venv/bin
-SHELL_FILES := $(wildcard scripts/*.sh scripts/*.bash scripts/lib/*.sh scripts/lib/hosts/*.sh benchmarks/*.sh benchmarks/lib/*.sh tests/*.sh tests/doubles/bin/* $(foreach dir,tests/bats tests/lab,$(dir)/*.sh $(dir)/*.bash $(dir)/*.bats))
+SHELL_FILES := $(wildcard scripts/*.sh scripts/*.bash scripts/lib/*.sh scripts/lib/hosts/*.sh benchmarks/*.sh benchmarks/lib/*.sh tests/*.sh tests/doubles/bin/* $(foreach dir,tests/bats tests/lab tests/gpu,$(dir)/*.sh $(dir)/*.bash $(dir)/*.bats))
 export MVP_CLUSTER := $(or $(CLUSTER),$(MVP_CLUSTER),local)
 
 .DEFAULT_GOAL := help
-.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions learn e2e-smoke test quick lint unit bats lab deps deps-dev deps-lab prereq up down status bench
+.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions learn e2e-smoke test quick lint unit bats lab gpu-check deps deps-dev deps-lab prereq up down status bench
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -55,6 +55,9 @@ bats: ## tests of the scripts, on real Ray clusters of their own
 
 lab: deps-lab ## tests on real hosts: ssh, docker, Slurm; what this machine cannot run is skipped, with the reason
 	@tests/run.sh tests/lab
+
+gpu-check: ## tests on a machine with a GPU (8 minutes); elsewhere skipped, with the reason
+	@tests/run.sh tests/gpu
 
 deps: ## create .venv with the pinned packages
 	@scripts/12_install_py_deps.sh

@@ -41,6 +41,7 @@ def check(job_folder: str, module: str = "verl") -> None:
 def look(module: str) -> dict[str, Any]:
     """Return the file of ``module``, the snapshot's marker, and where this process runs."""
     seen: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid(), "modules": {}, "errors": {}} | _ray_node()
+    seen["gpus_seen"] = os.environ.get("CUDA_VISIBLE_DEVICES")  # None: all of the host
     seen["modules"][module] = os.path.realpath(str(sys.modules[module].__file__))
     try:
         seen["marker"] = importlib.import_module("mvp_marker").MARKER
@@ -80,7 +81,9 @@ def _ray_node() -> dict[str, Any]:
         return {}
     import ray
 
-    return {"node_id": ray.get_runtime_context().get_node_id(), "ip": ray.util.get_node_ip_address()}
+    context = ray.get_runtime_context()
+    gpus = context.get_accelerator_ids().get("GPU", [])
+    return {"node_id": context.get_node_id(), "ip": ray.util.get_node_ip_address(), "gpus_given": gpus}
 
 
 def _where(seen: dict[str, Any]) -> str:

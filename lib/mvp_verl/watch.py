@@ -79,6 +79,7 @@ class Watch:
         self._report()
         if self._asked:
             self._answer(path, seconds)
+        self._remove_older()
 
     @property
     def _step_s(self) -> float:
@@ -122,6 +123,16 @@ class Watch:
             control.set_saved(self.folder, answer)
         except OSError as error:
             _warn(f"cannot write {self.folder.control}/saved.json: {error.strerror}")
+
+    def _remove_older(self) -> None:
+        from mvp_helpers.base.errors import MvpError
+        from mvp_helpers.retry import checkpoints
+
+        try:
+            for removed in checkpoints.remove_older(self.folder):
+                print(f"MVP_REMOVED: a checkpoint that the chain no longer keeps: {removed}", flush=True)
+        except (MvpError, OSError, ValueError) as error:
+            _warn(f"cannot remove checkpoints of earlier attempts: {error}")
 
     def _report(self, problem: str = "") -> None:
         from mvp_helpers.base.times import now

@@ -12,8 +12,9 @@ Raises:
 
 from __future__ import annotations
 
+from verl_hf.errors import PatchError, PluginError
+
 from .activation import activate
-from .errors import PatchError, PluginError
 
 __all__ = ["PatchError", "PluginError"]
 

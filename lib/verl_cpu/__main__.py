@@ -7,7 +7,8 @@ import sys
 
 import verl
 
-from .errors import PatchError
+from verl_hf.errors import PatchError
+
 from .patches import PATCHES
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from .errors import PluginError
+from verl_hf.errors import PluginError
+from verl_hf.patching import arm
 
 UNLOAD = "unset VERL_USE_EXTERNAL_MODULES and VERL_PLATFORM to train on the GPU"
 
@@ -41,4 +42,4 @@ def activate() -> None:
         )
     # FSDP engines are registered for cuda and npu only; this is verl's own override of the lookup (workers/engine/base.py).
     os.environ.setdefault("VERL_ENGINE_DEVICE", "cuda")
-    patches.arm()
+    arm(patches.PATCHES)

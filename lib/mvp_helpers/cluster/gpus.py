@@ -29,6 +29,11 @@ with warnings.catch_warnings(record=True) as caught:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
 built = torch.version.cuda or torch.version.hip
 why = str(caught[0].message) if caught else "" if built else "built without CUDA"
+if not count and not why:  # newer versions warn no more
+    try:
+        torch.cuda.init()
+    except Exception as error:
+        why = str(error).strip().partition("\\n")[0]
 print(json.dumps([count, torch.__version__, built or "", why]))
 """
 

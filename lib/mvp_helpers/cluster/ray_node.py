@@ -81,7 +81,9 @@ def start_environment(cluster: Cluster, instance: str, inherited: Mapping[str, s
     passing = ("MVP_CLUSTER_JSON", PASSING_MARK)
     kept = {key: value for key, value in inherited.items() if not key.startswith("RAY_") and key not in passing}
     kept["PATH"] = f"{Path(sys.executable).parent}:{inherited.get('PATH', os.defpath)}"
-    return kept | cluster.ray.system_env | ray_api.environment(cluster) | {INSTANCE: instance}
+    # Since 2.60 Ray leaves all GPUs visible to a process that asked for none: a driver or an agent would take memory on one.
+    hidden = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"} if cluster.device == "cuda" else {}
+    return kept | hidden | cluster.ray.system_env | ray_api.environment(cluster) | {INSTANCE: instance}
 
 
 def ports(cluster: Cluster, host: Host) -> list[tuple[str, int, str, str]]:

@@ -25,7 +25,7 @@ from ..base.times import now
 from ..cluster import ray_api
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import RayApi
-from ..plan import feasibility, plan, planning, workloads
+from ..plan import disk, feasibility, plan, planning, workloads
 from ..plan.plan import Plan, Via
 from ..prepare import snapshot
 from ..record import chain as chains
@@ -95,9 +95,10 @@ def submit(
 
 
 def _examine(the_plan: Plan, cluster: Cluster, api: RayApi) -> dict[str, Any]:
-    """Check that the id is free and that the job fits on the live cluster; return the job's provenance."""
+    """Check that the id is free and that the job fits on the disk and the live cluster; return the job's provenance."""
     if the_plan.folder.path.exists():
         raise BadInput(f"submission_id '{the_plan.submission_id}' is already used: {the_plan.folder.path}", hint=ID_HINT)
+    disk.check(the_plan.checkpoints, disk.free(the_plan.shared_root), the_plan.shared_root)
     nodes = api.nodes()
     feasibility.check(the_plan, nodes)
     if api.job(the_plan.submission_id) is not None:
@@ -120,6 +121,8 @@ def _begin_chain(the_plan: Plan, retry: Retry, secrets: Mapping[str, str]) -> No
 
 
 def _report(the_plan: Plan, say: Say) -> None:
+    for text in the_plan.warnings:
+        say(f"warning: {text}")
     if resume := the_plan.resume:
         for skipped in resume.skipped:
             say(f"{resume.submission_id}: skipped: {skipped}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 from ..base.errors import BadInput
 from ..cluster.cluster_file import SAFE_PATH
@@ -96,17 +97,26 @@ def _model_problem(folder: Path) -> str:
     return ""
 
 
+def safetensors_header(path: Path) -> tuple[int, dict[str, Any]]:
+    """Return where the tensors of a safetensors file begin, and its header. Layout: 8 bytes length, JSON header, tensor bytes.
+
+    Raises EOFError for a file that ends before its header does; OSError, ValueError or struct.error for a damaged one.
+    """
+    with path.open("rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8))
+        if length > path.stat().st_size:
+            raise EOFError
+        return 8 + length, json.loads(stream.read(length))
+
+
 def _safetensors_problem(path: Path) -> str:
-    """Return why a safetensors file is not whole, or an empty string. Layout: 8 bytes length, JSON header, tensor bytes."""
+    """Return why a safetensors file is not whole, or an empty string."""
     try:
         size = path.stat().st_size
-        with path.open("rb") as stream:
-            (length,) = struct.unpack("<Q", stream.read(8))
-            if length > size:
-                return "is truncated"
-            header = json.loads(stream.read(length))
+        begin, header = safetensors_header(path)
         end = max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"), default=0)
+    except EOFError:
+        return "is truncated"
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error):
         return "is damaged"
-    expected = 8 + length + end
-    return "" if size == expected else f"has {size} bytes instead of {expected}"
+    return "" if size == begin + end else f"has {size} bytes instead of {begin + end}"

@@ -14,6 +14,8 @@ from ..record.chain import Retry
 from ..record.stall import StallLimits
 from ..trainers import verl_config
 from ..trainers.checkpoint import Resume
+from ..trainers.verl_actors import Starts
+from .disk import Checkpoints
 from .reward import RewardFunction
 
 SETUP_HOOK = "mvp_helpers.job.job_secrets.setup_worker"
@@ -46,7 +48,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     nnodes: int
     processes_per_node: int
     cpus_per_process: int = 1
+    starts: Starts = Starts()
+    """What the trainer starts on the cluster beside its training processes."""
     save_freq: int | None
+    checkpoints: Checkpoints | None = None
+    """What it will save, estimated; None where it saves nothing or that cannot be known."""
     train_batch_size: int | None
     total_epochs: int | None
     total_training_steps: int | None
@@ -62,6 +68,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Unix time before which the trainer must have saved and ended."""
     stall: StallLimits = StallLimits()
     retry: Retry | None = None
+    warnings: list[str] = []
+    """What may go wrong although nothing forbids the submission."""
 
     @property
     def world_size(self) -> int:
@@ -75,6 +83,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def overrides(self) -> list[str]:
         """The trainer's Hydra overrides: what follows ``python3 -m <module>``."""
         return self.argv[3:] if self.argv[1:2] == ["-m"] else []
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The trainer's overrides, by key."""
+        pairs = (text.partition("=") for text in self.argv if "=" in text)
+        return {key.lstrip("+"): value.strip("'\"") for key, _, value in pairs}
 
     @property
     def folder(self) -> JobFolder:

@@ -7,8 +7,10 @@ accepted overrides (``hydra.Memory``).
 from __future__ import annotations
 
 from ..cluster.cluster_file import Cluster
-from . import checks, compose, deadline, jobspec, resolve, workloads
+from ..trainers import verl_actors, verl_config
+from . import checks, compose, deadline, disk, jobspec, resolve, workloads
 from .compose import Composed
+from .disk import Checkpoints
 from .jobspec import JobSpec
 from .plan import Plan
 from .resolve import Inputs
@@ -31,6 +33,10 @@ def make(data: bytes, source: str, cluster: Cluster, *, remember: bool = False) 
 def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, source: str) -> Plan:
     settings, asked = composed.settings, spec.resources
     cpus = asked.entrypoint_num_cpus
+    free = disk.free(cluster.shared_root)
+    saved = _checkpoints(inputs, composed, free)
+    warnings = [change.note for change in inputs.device.without.values()]
+    warnings.append(disk.warning(saved, free, cluster.shared_root))
     return Plan(
         submission_id=inputs.folder.submission_id,
         workload=inputs.workload.name,
@@ -53,7 +59,9 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         nnodes=composed.nnodes,
         processes_per_node=composed.processes_per_node,
         cpus_per_process=inputs.device.cpus_per_process,
+        starts=verl_actors.starts(composed.config, inputs.device.cpus_per_process),
         save_freq=settings.save_freq,
+        checkpoints=saved,
         train_batch_size=settings.train_batch_size,
         total_epochs=settings.total_epochs,
         total_training_steps=settings.total_training_steps,
@@ -66,7 +74,19 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         save_by=deadline.save_by(spec.save_by, source),
         stall=spec.stall,
         retry=spec.retry,
+        warnings=[text for text in warnings if text],
     )
+
+
+def _checkpoints(inputs: Inputs, composed: Composed, free: int) -> Checkpoints | None:
+    settings = composed.settings
+
+    def steps_total() -> int | None:
+        return verl_config.steps_total(
+            settings.total_training_steps, settings.total_epochs, settings.train_batch_size, inputs.data_files.get("train")
+        )
+
+    return disk.estimate(composed.config, free, inputs.resume.step + 1 if inputs.resume else 1, steps_total)
 
 
 def _argv(cluster: Cluster, inputs: Inputs, composed: Composed) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +89,12 @@ def _device(workload: Workload, cluster: Cluster) -> DeviceSettings:
             f"workload '{workload.name}' has no settings for device '{cluster.device}' of cluster '{cluster.name}'",
             hint=f"a cluster with device {' or '.join(workload.devices)}",
         )
-    return workload.devices.get(cluster.device, DeviceSettings())
+    return workloads.adapted(workload.devices.get(cluster.device, DeviceSettings()), installed)
+
+
+def installed(package: str) -> bool:
+    """Tell whether the hosts have ``package``, as far as can be known here: a machine without torch is none of them."""
+    return bool(importlib.util.find_spec(package)) or not importlib.util.find_spec("torch")
 
 
 def _code(spec: JobSpec, workload: Workload, shared: SharedRoot, source: str) -> Snapshot | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,6 +64,14 @@ class BatchRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     only_if: dict[str, Any] = {}
 
 
+class Without(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What changes where a package is not installed. ``note`` says so in the plan."""
+
+    note: str
+    env_vars: dict[str, str] = {}
+    overrides: list[str] = []
+
+
 class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What differs by device."""
 
@@ -71,6 +79,8 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     overrides: list[str] = []
     cpus_per_process: int = 1
     """CPUs that verl requests from Ray for each trainer process, used or not. With fewer, Ray waits for ever."""
+    without: dict[str, Without] = {}
+    """Changes by the name of a package that is not installed."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,6 +157,7 @@ def _extend(base: Workload, own: Workload) -> Workload:
             env_vars={**theirs.env_vars, **ours.env_vars},
             overrides=hydra.merge(theirs.overrides, ours.overrides),
             cpus_per_process=max(theirs.cpus_per_process, ours.cpus_per_process),
+            without={**theirs.without, **ours.without},
         )
     return Workload(
         entry=own.entry if own.entry != Entry() else base.entry,
@@ -163,6 +174,15 @@ def _extend(base: Workload, own: Workload) -> Workload:
         batch_rules=[*base.batch_rules, *own.batch_rules],
         devices=devices,
     )
+
+
+def adapted(settings: DeviceSettings, installed: Callable[[str], bool]) -> DeviceSettings:
+    """Return ``settings`` with the changes for packages that are not installed; ``without`` then has only these."""
+    applied = {package: change for package, change in settings.without.items() if not installed(package)}
+    env_vars, overrides = settings.env_vars, settings.overrides
+    for change in applied.values():
+        env_vars, overrides = {**env_vars, **change.env_vars}, hydra.merge(overrides, change.overrides)
+    return msgspec.structs.replace(settings, env_vars=env_vars, overrides=overrides, without=applied)
 
 
 def render(text: str, values: Mapping[str, str]) -> str:

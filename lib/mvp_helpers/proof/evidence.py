@@ -71,8 +71,7 @@ class Job:
     @cached_property
     def given(self) -> dict[str, str]:
         """The trainer's overrides, by key."""
-        pairs = (text.partition("=") for text in self.plan.argv if "=" in text)
-        return {key.lstrip("+"): value.strip("'\"") for key, _, value in pairs}
+        return self.plan.given
 
     @cached_property
     def bundles(self) -> list[Path]:

@@ -9,6 +9,7 @@ from typing import Any
 from ..base.errors import BadInput
 from ..plan import workloads
 from ..record import job_folder
+from ..retry import checkpoints as checkpoints_of_chain
 from ..trainers import verl_checkpoints
 from ..trainers.checkpoint import CheckpointLayout
 from .evidence import Job, Skip, inside, need
@@ -44,7 +45,9 @@ def checkpoints(job: Job, _: Sequence[Job]) -> str:
         else {last} & saved.keys()
     )
     limit = verl_checkpoints.kept(job.given)
-    kept = set(sorted(wanted)[-limit:]) if limit else wanted
+    # A chain keeps the newest of all its attempts: later ones take the place of this one's.
+    later = checkpoints_of_chain.saved_later(job.folder) if limit and job.provenance.get("attempt") else set()
+    kept = set(sorted(wanted | later)[-limit:]) & wanted if limit else wanted
     shown = f"checkpoints/: steps {ranges(saved)} (save_freq {save_freq}, last step {last})"
     need(bool(last) and kept <= saved.keys() <= wanted, f"{shown}, expected {ranges(kept)}")
     for step in sorted(kept):

@@ -90,6 +90,17 @@ def test_a_torch_that_cannot_use_gpus_says_why() -> None:
     assert version.startswith("torch ") and why
 
 
+def test_a_cuda_build_without_a_driver_says_why_although_it_does_not_warn(tmp_path: Path) -> None:
+    """As torch 2.11: no GPUs, no warning, and the reason only in the error of its first use."""
+    (tmp_path / "torch.py").write_text(
+        "from types import SimpleNamespace\n__version__ = '2.11.0+cu130'\nversion = SimpleNamespace(cuda='13.0', hip=None)\n"
+        "def init():\n    raise RuntimeError('Found no NVIDIA driver on your system. Please check.\\nmore')\n"
+        "cuda = SimpleNamespace(is_available=lambda: False, init=init)\n"
+    )
+    found = gpus._torch(os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert found == (0, "torch 2.11.0+cu130, CUDA 13.0", "Found no NVIDIA driver on your system. Please check.")
+
+
 @pytest.mark.usefixtures("quick_torch")
 def test_nvidia_smi_that_fails_hangs_or_is_missing_is_said_in_its_own_words(
     recorded: Path, monkeypatch: pytest.MonkeyPatch

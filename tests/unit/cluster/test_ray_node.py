@@ -74,6 +74,15 @@ def test_no_variable_of_another_ray_reaches_the_node(cluster: Cluster) -> None:
     assert made["RAY_AUTH_MODE"] == "token" and "RAY_AUTH_TOKEN" not in made
 
 
+def test_the_nodes_of_a_gpu_cluster_hide_gpus_from_processes_that_asked_for_none(cluster: Cluster) -> None:
+    name = "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"
+    assert name not in ray_node.start_environment(cluster, "i", {})
+    gpus = msgspec.structs.replace(cluster, device="cuda")
+    assert ray_node.start_environment(gpus, "i", {})[name] == "1"
+    own = msgspec.structs.replace(gpus, ray=msgspec.structs.replace(gpus.ray, system_env={name: "0"}))
+    assert ray_node.start_environment(own, "i", {})[name] == "0", "the cluster file wins"
+
+
 def test_a_cluster_without_authentication_says_so_to_ray(cluster: Cluster) -> None:
     open_cluster = msgspec.structs.replace(cluster, ray=msgspec.structs.replace(cluster.ray, auth="none"))
     assert ray_node.start_environment(open_cluster, "i", {})["RAY_AUTH_MODE"] == "disabled"

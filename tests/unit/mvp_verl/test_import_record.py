@@ -50,6 +50,18 @@ def test_the_driver_prints_the_two_lines_and_leaves_a_record(folder: JobFolder, 
     assert (row["role"], row["problem"], row["modules"], row["marker"]) == ("driver", "", {"verl": str(file)}, "codeA")
 
 
+@pytest.mark.parametrize("seen", [None, "", "0,1"])
+def test_the_record_says_which_gpus_the_process_sees(
+    folder: JobFolder, monkeypatch: pytest.MonkeyPatch, seen: str | None
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if seen is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+    import_record.check(str(folder.path))
+    (row,) = import_proof.records(folder)
+    assert row["gpus_seen"] == seen
+
+
 def test_a_copy_from_elsewhere_is_refused_and_recorded(
     folder: JobFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,8 @@ import pytest
 from mvp_helpers.base import documents
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.project import PROJECT
-from mvp_helpers.plan.workloads import load
+from mvp_helpers.plan import resolve
+from mvp_helpers.plan.workloads import adapted, load
 
 
 @pytest.mark.parametrize("file", sorted((PROJECT / "templates" / "workloads").glob("*.yaml")), ids=lambda file: file.stem)
@@ -132,3 +133,25 @@ def test_grpo_is_ppos_entry_with_another_estimator_groups_and_no_critic_rule_in_
     assert "algorithm.adv_estimator=grpo" in grpo.overrides and "algorithm.adv_estimator=gae" not in grpo.overrides
     assert "actor_rollout_ref.rollout.n=4" in grpo.overrides
     assert all(rule.only_if == {"algorithm.adv_estimator": "gae"} for rule in grpo.batch_rules if "critic" in rule.product[0])
+
+
+def test_settings_change_where_a_package_is_not_installed_and_say_so() -> None:
+    settings = load("grpo").devices["cuda"]
+    there = adapted(settings, lambda package: True)
+    assert "actor_rollout_ref.rollout.name=vllm" in there.overrides and not there.without
+    missing = adapted(settings, lambda package: package != "vllm")
+    assert "actor_rollout_ref.rollout.name=hf" in missing.overrides
+    assert "actor_rollout_ref.rollout.name=vllm" not in missing.overrides
+    assert "actor_rollout_ref.rollout.n=8" in missing.overrides, "grpo's own stays"
+    assert missing.env_vars["VERL_USE_EXTERNAL_MODULES"] == "verl_hf.plugin,mvp_verl.hook"
+    assert [change.note for change in missing.without.values()] == [settings.without["vllm"].note]
+
+
+def test_the_packages_of_a_machine_without_torch_say_nothing_about_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = {"torch"}
+    monkeypatch.setattr(resolve.importlib.util, "find_spec", lambda name: name if name in packages else None)
+    assert not resolve.installed("vllm")
+    packages.add("vllm")
+    assert resolve.installed("vllm")
+    packages.clear()
+    assert resolve.installed("vllm"), "a launching machine that trains nothing"

@@ -20,9 +20,9 @@ if importlib.util.find_spec("verl") is None or importlib.util.find_spec("torch")
 
 PATCH_NAMES = [
     "gloo by default",
-    "critic attention",
     "count the platform's resource",
     "unpinned offload",
+    "critic attention",
     "poll faster",
     "rollout class",
     "rollout replica",
@@ -117,7 +117,7 @@ def trainer_model(folder: Path, seed: int, **changes: Any) -> Any:
 
 def token_model(folder: Path, seed: int = 1) -> tuple[Any, Any]:
     """A rollout model with the weights of the trainer's model beside it."""
-    from verl_cpu.generation import TokenModel
+    from verl_hf.generation import TokenModel
 
     rollout, trainer = TokenModel(str(folder), seed=seed), trainer_model(folder, seed)
     rollout.load_weights(trainer.state_dict(), last=True)
@@ -141,7 +141,7 @@ PROMPTS = [[5, 9, 3], [7], [4, 4, 8, 2, 30, 11], [12, 6]]
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_log_probs_are_the_models_own_whatever_the_padding(model_folder: Path, temperature: float) -> None:
-    from verl_cpu.generation import Sampling
+    from verl_hf.generation import Sampling
 
     rollout, trainer = token_model(model_folder)
     completions = rollout.generate(PROMPTS, Sampling(max_tokens=8, temperature=temperature))
@@ -154,7 +154,7 @@ def test_log_probs_are_the_models_own_whatever_the_padding(model_folder: Path, t
 def test_temperature_zero_and_top_k_one_take_the_likeliest_token(model_folder: Path) -> None:
     import torch
 
-    from verl_cpu.generation import Sampling
+    from verl_hf.generation import Sampling
 
     rollout, trainer = token_model(model_folder)
     greedy = rollout.generate(PROMPTS, Sampling(max_tokens=6, temperature=0))
@@ -165,7 +165,7 @@ def test_temperature_zero_and_top_k_one_take_the_likeliest_token(model_folder: P
 
 
 def test_an_answer_ends_with_its_first_end_token_or_at_the_limit(model_folder: Path) -> None:
-    from verl_cpu.generation import Sampling, TokenModel
+    from verl_hf.generation import Sampling, TokenModel
 
     rollout = TokenModel(str(model_folder), seed=3)
     rollout.load_weights(rollout.model.state_dict(), last=True)  # nearly uniform: some answers end early, some do not
@@ -182,7 +182,7 @@ def test_an_answer_ends_with_its_first_end_token_or_at_the_limit(model_folder: P
 
 
 def test_an_answer_stays_within_the_models_context(model_folder: Path) -> None:
-    from verl_cpu.generation import Sampling
+    from verl_hf.generation import Sampling
 
     rollout, _ = token_model(model_folder)
     (completion,) = rollout.generate([[5] * 126], Sampling(max_tokens=50, ignore_eos=True))
@@ -194,7 +194,7 @@ def test_an_answer_stays_within_the_models_context(model_folder: Path) -> None:
 
 
 def test_a_weight_update_changes_the_answers(model_folder: Path) -> None:
-    from verl_cpu.generation import Sampling
+    from verl_hf.generation import Sampling
 
     rollout, _ = token_model(model_folder, seed=1)
     greedy = Sampling(max_tokens=6, temperature=0)
@@ -210,7 +210,7 @@ def test_a_weight_update_changes_the_answers(model_folder: Path) -> None:
 def test_weights_that_do_not_fit_are_an_error_and_stop_generation(model_folder: Path) -> None:
     import torch
 
-    from verl_cpu.generation import Sampling, TokenModel
+    from verl_hf.generation import Sampling, TokenModel
 
     rollout = TokenModel(str(model_folder))
     weights = rollout.model.state_dict()
@@ -241,7 +241,7 @@ def test_tied_weights_are_sent_once(model_folder: Path, tmp_path: Path) -> None:
 
     from transformers import AutoConfig
 
-    from verl_cpu.generation import TokenModel
+    from verl_hf.generation import TokenModel
 
     tied = tmp_path / "tied"
     shutil.copytree(model_folder, tied)
@@ -257,7 +257,7 @@ def test_tied_weights_are_sent_once(model_folder: Path, tmp_path: Path) -> None:
 
 
 def test_sampling_takes_what_verl_sends_and_refuses_what_it_would_have_to_ignore() -> None:
-    from verl_cpu.generation import Sampling
+    from verl_hf.generation import Sampling
 
     sent = {"temperature": 0.5, "top_p": 0.9, "top_k": 3, "repetition_penalty": 1.0, "logprobs": True}
     assert Sampling.from_verl(sent, max_tokens=7) == Sampling(max_tokens=7, temperature=0.5, top_p=0.9, top_k=3)
@@ -273,7 +273,7 @@ def test_sampling_takes_what_verl_sends_and_refuses_what_it_would_have_to_ignore
 
 
 def rollout_server(model_folder: Path, **config: Any) -> Any:
-    from verl_cpu.rollout import RolloutServer
+    from verl_hf.rollout import RolloutServer
 
     settings: dict[str, Any] = {
         "dtype": "float32",
@@ -351,7 +351,7 @@ def test_the_server_refuses_images_and_reports_the_weights_version(model_folder:
 def test_the_adapter_sends_every_tensor_and_ends_the_update_once(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
-    from verl_cpu import rollout
+    from verl_hf import rollout
 
     sent: list[tuple[list[str], int, bool]] = []
 
@@ -366,7 +366,7 @@ def test_the_adapter_sends_every_tensor_and_ends_the_update_once(model_folder: P
     adapter.replica_rank = 1
     weights = trainer_model(model_folder, seed=1).state_dict()
     asyncio.run(adapter.update_weights(iter(weights.items()), global_steps=4))
-    assert asked == ["verl_cpu_rollout_1"]
+    assert asked == ["verl_hf_rollout_1"]
     assert [name for names, _, _ in sent for name in names] == list(weights)
     assert len(sent) > 2 and [last for _, _, last in sent] == [False] * (len(sent) - 1) + [True]
     assert {steps for _, steps, _ in sent} == {4}
@@ -379,9 +379,9 @@ def test_the_adapter_sends_every_tensor_and_ends_the_update_once(model_folder: P
 def test_a_layout_the_backend_does_not_have_is_refused() -> None:
     from verl.workers.rollout.replica import RolloutMode
 
-    from verl_cpu.rollout import CpuReplica
+    from verl_hf.rollout import HfReplica
 
-    replica = object.__new__(CpuReplica)
+    replica = object.__new__(HfReplica)
     replica.world_size, replica.rollout_mode = 2, RolloutMode.HYBRID
     with pytest.raises(ValueError, match="tensor_model_parallel_size=1"):
         asyncio.run(replica.launch_servers())
@@ -390,10 +390,42 @@ def test_a_layout_the_backend_does_not_have_is_refused() -> None:
         asyncio.run(replica.launch_servers())
 
 
+@pytest.mark.parametrize(("gpus", "seen"), [(["3"], "3"), ([], None)])
+def test_the_server_runs_beside_its_trainer_and_sees_the_same_gpu(
+    monkeypatch: pytest.MonkeyPatch, gpus: list[str], seen: str | None
+) -> None:
+    from verl.workers.rollout.replica import RolloutMode
+
+    from verl_hf import rollout
+
+    async def place(_: Any) -> tuple[str, list[str]]:
+        return "ab" * 28, gpus
+
+    async def address() -> str:
+        return "here"
+
+    asked: dict[str, Any] = {}
+
+    def options(**given: Any) -> SimpleNamespace:
+        asked.update(given)
+        server = SimpleNamespace(address=SimpleNamespace(remote=address))
+        return SimpleNamespace(remote=lambda *_: server)
+
+    monkeypatch.setattr(rollout.ray, "remote", lambda _: SimpleNamespace(options=options))
+    monkeypatch.setattr(rollout.HfReplica, "max_concurrency", 8)
+    replica = object.__new__(rollout.HfReplica)
+    replica.world_size, replica.rollout_mode, replica.replica_rank = 1, RolloutMode.HYBRID, 0
+    replica.workers = [SimpleNamespace(__ray_call__=SimpleNamespace(remote=place))]
+    replica.config, replica.model_config = SimpleNamespace(), SimpleNamespace(path="m", get=lambda *_: False)
+    asyncio.run(replica.launch_servers())
+    assert asked["num_cpus"] == 0 and "num_gpus" not in asked and asked["scheduling_strategy"].node_id == "ab" * 28
+    assert asked.get("runtime_env", {}).get("env_vars", {}).get("CUDA_VISIBLE_DEVICES") == seen
+
+
 def test_the_server_answers_every_call_verl_makes_on_one() -> None:
     from verl.workers.rollout.replica import RolloutReplica
 
-    from verl_cpu.rollout import RolloutServer
+    from verl_hf.rollout import RolloutServer
 
     called = {
         word.split(".remote")[0].split(".")[-1]
@@ -537,7 +569,7 @@ def test_unpinned_offload(pristine: Callable[[str], ModuleType]) -> None:
 def test_poll_faster(pristine: Callable[[str], ModuleType]) -> None:
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
-    from verl_cpu.patches import POLL_SECONDS
+    from verl_hf.patches import POLL_SECONDS
 
     needed: dict[str, Any] = {"trainer_mode": "sync", "trainer_config": {}, "sampler_kwargs": {}}
     needed |= {"max_off_policy_threshold": 8, "max_off_policy_strategy": "drop"}
@@ -553,7 +585,7 @@ def test_poll_faster(pristine: Callable[[str], ModuleType]) -> None:
 def test_rollout_class(pristine: Callable[[str], ModuleType]) -> None:
     from verl.workers.rollout.base import get_rollout_class
 
-    from verl_cpu.rollout import ServerAdapter
+    from verl_hf.rollout import ServerAdapter
 
     with pytest.raises(AssertionError, match="Rollout hf with mode async not found"):
         pristine("verl.workers.rollout.base").get_rollout_class("hf")
@@ -563,11 +595,11 @@ def test_rollout_class(pristine: Callable[[str], ModuleType]) -> None:
 def test_rollout_replica(pristine: Callable[[str], ModuleType]) -> None:
     from verl.workers.rollout.replica import get_rollout_replica_class
 
-    from verl_cpu.rollout import CpuReplica
+    from verl_hf.rollout import HfReplica
 
     with pytest.raises(ValueError, match="Unknown rollout mode: hf"):
         pristine("verl.workers.rollout.replica").get_rollout_replica_class("hf")
-    assert get_rollout_replica_class("hf") is CpuReplica
+    assert get_rollout_replica_class("hf") is HfReplica
 
 
 # -- no patch goes on where verl has changed
@@ -590,7 +622,7 @@ def test_a_changed_verl_stops_the_patch(
 ) -> None:
     import verl
 
-    from verl_cpu import PatchError
+    from verl_hf.errors import PatchError
 
     patch = patches[name]
     monkeypatch.syspath_prepend(tmp_path)
@@ -615,7 +647,7 @@ def test_a_changed_verl_stops_the_patch(
 
 
 def test_the_check_sees_through_a_symbol_without_source(patches: dict[str, Any]) -> None:
-    from verl_cpu import PatchError
+    from verl_hf.errors import PatchError
 
     module = ModuleType("compiled")
     module.load_valuehead_model = len  # type: ignore[attr-defined]
@@ -625,7 +657,7 @@ def test_the_check_sees_through_a_symbol_without_source(patches: dict[str, Any])
 
 def test_a_patch_error_ends_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mvp_verl.imports import after_import
-    from verl_cpu import PatchError
+    from verl_hf.errors import PatchError
 
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "late_module.py").write_text("value = 1\n")
@@ -646,15 +678,40 @@ def test_a_patch_error_ends_the_import(tmp_path: Path, monkeypatch: pytest.Monke
 # -- how it is loaded and checked (what happens without it: tests/bats/verl_cpu.bats)
 
 
+def test_the_plugin_for_gpus_adds_the_rollout_only_and_wants_verls_own_platform(
+    monkeypatch: pytest.MonkeyPatch, plugin: None
+) -> None:
+    from verl_hf import patches as shared
+    from verl_hf import patching
+    from verl_hf.errors import PluginError
+
+    armed: list[str] = []
+    monkeypatch.setattr(patching, "arm", lambda patches: armed.extend(patch.name for patch in patches))
+    monkeypatch.delitem(sys.modules, "verl_hf.plugin", raising=False)
+    monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    with pytest.raises(PluginError, match="VERL_PLATFORM=cpu: set VERL_PLATFORM=nvidia"):
+        importlib.import_module("verl_hf.plugin")
+    monkeypatch.setenv("VERL_PLATFORM", "nvidia")
+    importlib.import_module("verl_hf.plugin")
+    assert (
+        armed
+        == [patch.name for patch in shared.PATCHES]
+        == ["critic attention", "poll faster", "rollout class", "rollout replica"]
+    )
+
+
 def test_the_plugin_is_no_installed_entry_point() -> None:
     points = importlib.metadata.entry_points(group="verl.plugins")
-    assert not [point for point in points if point.value.startswith("verl_cpu")], "verl would load it in every run, GPU runs too"
+    assert not [point for point in points if point.value.startswith(("verl_cpu", "verl_hf"))], (
+        "verl would load it in every run, GPU runs too"
+    )
 
 
 def test_the_check_command_counts_the_patches_that_fit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from verl_cpu import PatchError, __main__
+    from verl_cpu import __main__
+    from verl_hf.errors import PatchError
 
     assert __main__.main() == 0
     assert "7 of 7 patches fit" in capsys.readouterr().out

@@ -1,6 +1,6 @@
-"""verl's rollout backend for a CPU, ``actor_rollout_ref.rollout.name=hf``.
+"""verl's rollout backend with ``transformers``, ``actor_rollout_ref.rollout.name=hf``.
 
-verl 0.9.1 generates through a server per replica: an actor that answers requests (``RolloutServer``), started by ``CpuReplica``
+verl 0.9.1 generates through a server per replica: an actor that answers requests (``RolloutServer``), started by ``HfReplica``
 and fed with new weights by a ``ServerAdapter`` in the training worker of the same rank. Weights travel as full tensors through
 Ray's object store.
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 import ray
 import torch
+from verl.plugin.platform import get_platform
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutMode, RolloutReplica, TokenOutput
 
@@ -27,7 +28,7 @@ BUCKET_BYTES = 256 << 20
 
 def server_name(replica_rank: int) -> str:
     """Return the server's Ray actor name; every Ray job has its own namespace, so names of two jobs cannot clash."""
-    return f"verl_cpu_rollout_{replica_rank}"
+    return f"verl_hf_rollout_{replica_rank}"
 
 
 class RolloutServer:
@@ -44,6 +45,7 @@ class RolloutServer:
             dtype=getattr(torch, config.dtype),
             seed=int(config.seed) + replica_rank,
             trust_remote_code=trust_remote_code,
+            device=get_platform().device_name,
         )
         self._waiting: dict[Sampling, list[tuple[list[int], asyncio.Future[Completion]]]] = defaultdict(list)
         self._busy = asyncio.Lock()
@@ -111,7 +113,7 @@ class RolloutServer:
     release_kv_cache = resume_kv_cache = start_profile = stop_profile = set_global_steps = nothing
 
 
-class CpuReplica(RolloutReplica):
+class HfReplica(RolloutReplica):
     """Start one RolloutServer on the node of its training worker."""
 
     async def launch_servers(self) -> None:
@@ -120,16 +122,25 @@ class CpuReplica(RolloutReplica):
             raise ValueError(f"rollout.name=hf: one process per replica, got {self.world_size}; set tensor_model_parallel_size=1")
         if self.rollout_mode != RolloutMode.HYBRID:
             raise ValueError(f"rollout.name=hf shares its process with the trainer (hybrid mode), got {self.rollout_mode}")
-        node_id = await self.workers[0].__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
+        node_id, gpus = await self.workers[0].__ray_call__.remote(_place)
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
-        # It reserves no CPU: it works while the trainer waits.
+        # It reserves no CPU and no share of a GPU: it works while the trainer waits.
         options = {"num_cpus": 0, "scheduling_strategy": here, "max_concurrency": self.max_concurrency}
+        if gpus:  # those of its trainer, as verl's own rollouts do; Ray must not hide them
+            env_vars = dict.fromkeys(get_platform().ray_noset_envvars(), "1") | {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+            options["runtime_env"] = {"env_vars": env_vars}
         actor = ray.remote(RolloutServer).options(name=server_name(self.replica_rank), **options)
         trust_remote_code = bool(self.model_config.get("trust_remote_code", False))
         server = actor.remote(self.config, self.model_config.path, trust_remote_code, self.replica_rank)
         self.servers = [server]
         self._server_handle = server
         self._server_address = await server.address.remote()
+
+
+def _place(_worker: Any) -> tuple[str, list[str]]:
+    """Return the node of the Ray worker that runs this, and the GPUs that Ray gave it."""
+    context = ray.get_runtime_context()
+    return context.get_node_id(), context.get_accelerator_ids().get("GPU", [])
 
 
 class ServerAdapter(BaseRollout):

@@ -58,14 +58,24 @@ class TokenModel:
         path: folder of a Hugging Face model; its config, tokenizer and generation config are read, its weights are not.
         dtype: of the weights and of the computation.
         seed: of the sampling.
+        device: of the weights and of the computation.
     """
 
-    def __init__(self, path: str, *, dtype: torch.dtype = torch.float32, seed: int = 0, trust_remote_code: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        dtype: torch.dtype = torch.float32,
+        seed: int = 0,
+        trust_remote_code: bool = False,
+        device: str = "cpu",
+    ) -> None:
         from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
         config = AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
-        self.model: Any = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code).eval()
+        model: Any = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code)
+        self.model = model.eval().to(device)
         self.eos_ids = _eos_ids(path, tokenizer.eos_token_id)
         self.pad_id = int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.eos_ids[0])
         # generate() takes missing settings from here: an empty config keeps the model's sampling defaults out.
@@ -92,9 +102,10 @@ class TokenModel:
         if room < 1 or min(map(len, prompts)) < 1:
             lengths = sorted(map(len, prompts))
             raise ValueError(f"prompts of {lengths[0]} to {lengths[-1]} tokens; the model takes 1 to {self.max_length - 1}")
+        device = self.model.device
         # Pad on the left, so that every row's next token is in the last column.
-        ids = torch.tensor([[self.pad_id] * (width - len(prompt)) + list(prompt) for prompt in prompts])
-        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        ids = torch.tensor([[self.pad_id] * (width - len(prompt)) + list(prompt) for prompt in prompts], device=device)
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
         eos_ids = [] if sampling.ignore_eos else self.eos_ids
         how: dict[str, Any] = {"do_sample": False}
         if sampling.temperature > 0:

@@ -1,0 +1,91 @@
+#!/usr/bin/env bats
+# A cluster with device cuda whose GPU is only declared: what each process of a job sees of it, and how far verl's trainers get.
+
+# long: real trainers, one after another
+
+load helpers
+
+setup_file() {
+  make_job_cluster gpus 88 880
+  sed -i -e 's/device: cpu/device: cuda/' -e '/worker-1/d' -e 's/num_cpus: 8/num_cpus: 16, num_gpus: 1/' "$MVP_CLUSTER"
+  cat >>"$MVP_CLUSTER" <<'YAML'
+data: {source: generated}
+code: {source: package}
+YAML
+  printf 'entry: {command: [python3, %s]}\n' "$BATS_TEST_DIRNAME/see_gpus.py" >"$WORKLOADS/see.yaml"
+  01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
+}
+
+teardown_file() {
+  end_cluster
+}
+
+setup() {
+  ! nvidia-smi -L &>/dev/null || skip 'this machine has a GPU: see make gpu-check'
+}
+
+small() { # <workload>: a JobSpec of a few small batches, with the id of the workload
+  printf 'workload: %s\nsubmission_id: %s\ncode_path: common/code/verl/current\nmodel: common/models/default\n' "$1" "$1"
+  if [[ $1 == sft ]]; then
+    printf 'dataset: datasets/gsm8k_sft\ntrainer_overrides: {data: {train_batch_size: 8, micro_batch_size_per_gpu: 4, max_length: 256}}\n'
+  else
+    cat <<'YAML'
+dataset: datasets/gsm8k
+trainer_overrides:
+  data: {train_batch_size: 8, max_prompt_length: 128, max_response_length: 32}
+  actor_rollout_ref:
+    actor: {ppo_mini_batch_size: 8, ppo_micro_batch_size_per_gpu: 4}
+    rollout: {log_prob_micro_batch_size_per_gpu: 4}
+  critic: {ppo_micro_batch_size_per_gpu: 4}
+YAML
+  fi
+}
+
+wrong_gpus() { # <id>: processes that see other GPUs than Ray gave them; the number of those that have one
+  python - "$JOBS/$1/imports" <<'PY'
+import json, pathlib, sys
+rows = [json.loads(path.read_bytes()) for path in pathlib.Path(sys.argv[1]).glob("*.json")]
+for row in rows:
+    if row["gpus_seen"] != ",".join(row.get("gpus_given", [])):
+        print(row["role"], "was given", row.get("gpus_given"), "and sees", row["gpus_seen"])
+print(sum(bool(row.get("gpus_given")) for row in rows), "with a GPU, the driver sees", {r["gpus_seen"] for r in rows if r["role"] == "driver"})
+PY
+}
+
+reaches_the_gpu() { # <workload>: everything works up to the first call that needs the GPU, and 55 says which
+  small "$1" >"$FOLDER/specs/$1.yaml"
+  run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/$1.yaml" --wait --timeout 500
+  assert_status 1
+  [[ $(state_of "$1") == FAILED ]] || fail "$(<"$JOBS/$1/result.json")"
+  rule=no-nccl
+  ! python -c 'import sys, torch; sys.exit(not torch.version.cuda)' || rule=nccl-without-gpu
+  run --separate-stderr 55_explain.sh "$1"
+  [[ $output == Blocked:*"rule     $rule"* ]] || fail "$(tail -n 60 "$JOBS/$1/logs/driver.log")"
+  [[ $(wrong_gpus "$1") == "1 with a GPU, the driver sees {''}" ]] || fail "$(wrong_gpus "$1")"
+}
+
+@test "a process sees the GPUs that Ray gave it, and without the setting of our nodes all of them" {
+  run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "see", "submission_id": "see"}')" --wait --timeout 120
+  assert_status 0
+  run grep -oE '^SEES .*' "$JOBS/see/logs/driver.log"
+  assert_output $'SEES driver []\nSEES none []\nSEES none, not hidden [all]\nSEES a third [0]\nSEES one [0]'
+}
+
+@test "SFT on a GPU that is not there" {
+  reaches_the_gpu sft
+}
+
+@test "GRPO on a GPU that is not there, without vLLM: the plan says so" {
+  small grpo >"$FOLDER/specs/plan.yaml"
+  run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/plan.yaml" --dry-run
+  if ! python -c 'import vllm' &>/dev/null; then
+    [[ $output == *'vLLM is not installed: transformers generates'*'VERL_USE_EXTERNAL_MODULES: verl_hf.plugin,mvp_verl.hook'* ||
+      $output == *'VERL_USE_EXTERNAL_MODULES: verl_hf.plugin,mvp_verl.hook'*'vLLM is not installed: transformers generates'* ]] ||
+      fail 'the plan does not say what generates'
+  fi
+  reaches_the_gpu grpo
+}
+
+@test "PPO on a GPU that is not there" {
+  reaches_the_gpu ppo
+}

@@ -1,0 +1,233 @@
+#!/usr/bin/env bats
+# The toolkit on real GPUs: one cluster with one worker that has all of this machine's, and verl's trainers on a tiny model.
+
+load ../bats/helpers
+
+SEE_GPUS=$BATS_TEST_DIRNAME/../bats/see_gpus.py
+
+lacks_gpus() { # prints why this machine cannot run the suite, or nothing
+  command -v nvidia-smi >/dev/null || {
+    echo 'no NVIDIA GPU: nvidia-smi is not installed'
+    return
+  }
+  nvidia-smi -L 2>/dev/null | grep -q '^GPU ' || {
+    echo "no NVIDIA GPU: $(nvidia-smi -L 2>&1 | head -n 1)"
+    return
+  }
+  python -c 'import ray, verl' &>/dev/null || {
+    echo 'Ray or verl is not installed: make deps'
+    return
+  }
+  python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null ||
+    echo "torch sees no GPU: $(python -c 'import torch; print(torch.__version__)' 2>&1 | tail -n 1)"
+}
+
+setup_file() {
+  local why
+  why=$(lacks_gpus)
+  [[ -z $why ]] || skip "$why"
+  GPUS=$(nvidia-smi -L | grep -c '^GPU ')
+  USED_BEFORE=$(memory_used)
+  export GPUS USED_BEFORE
+  make_job_cluster gpu 89 890
+  # num_cpus is what Ray may schedule, not cores: verl asks for ten with each GPU.
+  sed -i -e 's/device: cpu/device: cuda/' -e '/worker-1/d' -e 's/object_store_mb: .*/object_store_mb: 400/' \
+    -e "s/num_cpus: 8/num_cpus: $((12 * GPUS + 16)), num_gpus: $GPUS, trainer_processes: $GPUS/" "$MVP_CLUSTER"
+  printf 'data: {source: generated}\ncode: {source: package}\nstop_wait_s: 120\n' >>"$MVP_CLUSTER"
+  printf 'entry: {command: [python3, %s]}\n' "$SEE_GPUS" >"$WORKLOADS/see.yaml"
+}
+
+teardown_file() {
+  [[ -z ${FOLDER-} ]] || end_cluster
+}
+
+memory_used() { # MiB on all GPUs
+  nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+memory_is_free() { # as before the suite, up to what a driver itself may hold
+  (($(memory_used) <= USED_BEFORE + 200))
+}
+
+small() { # <workload> <id> [<line of the JobSpec>...]: a few steps of small batches, every number divisible by the number of GPUs
+  local batch=$((8 * GPUS))
+  printf 'workload: %s\nsubmission_id: %s\ncode_path: common/code/verl/current\nmodel: common/models/default\n' "$1" "$2"
+  (($# < 3)) || printf '%s\n' "${@:3}"
+  if [[ $1 == sft ]]; then
+    cat <<YAML
+dataset: datasets/gsm8k_sft
+trainer_overrides:
+  data: {train_batch_size: $batch, micro_batch_size_per_gpu: 4, use_dynamic_bsz: false, max_length: 256}
+  optim.lr: 1e-3
+  engine: {use_torch_compile: false}
+  model.enable_gradient_checkpointing: false
+YAML
+  else
+    cat <<YAML
+dataset: datasets/gsm8k
+trainer_overrides:
+  data: {train_batch_size: $batch, max_prompt_length: 128, max_response_length: 32}
+  actor_rollout_ref:
+    actor: {ppo_mini_batch_size: $batch, ppo_micro_batch_size_per_gpu: 4, optim: {lr: 1e-4}}
+    rollout: {log_prob_micro_batch_size_per_gpu: 4, n: $([[ $1 == ppo ]] && echo 1 || echo 4), agent: {num_workers: 1}}
+  critic: {ppo_micro_batch_size_per_gpu: 4}
+  reward.num_workers: 1
+YAML
+  fi
+}
+
+overrides() { # <line>...: more trainer_overrides, below those of `small`
+  printf '  %s\n' "$@"
+}
+
+submit() { # <id> [<43's option>...]: the JobSpec from stdin
+  cat >"$FOLDER/specs/$1.yaml"
+  run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/$1.yaml" "${@:2}"
+}
+
+metric() { # <id> <key>: its values by step, one a line: "3 0.25"
+  python - "$JOBS/$1/metrics.jsonl" "$2" <<'PY'
+import json, sys
+for row in map(json.loads, open(sys.argv[1])):
+    if sys.argv[2] in row["data"]:
+        print(row["step"], row["data"][sys.argv[2]])
+PY
+}
+
+succeeded() { # <id>
+  assert_status 0
+  [[ $(state_of "$1") == SUCCEEDED ]] || fail "$(tail -n 60 "$JOBS/$1/logs/driver.log")"
+}
+
+each_sees_its_own() { # <id>: processes of the job see exactly the GPUs that Ray gave them, the driver none
+  run python - "$JOBS/$1/imports" "$GPUS" <<'PY'
+import json, pathlib, sys
+rows = [json.loads(path.read_bytes()) for path in pathlib.Path(sys.argv[1]).glob("*.json")]
+given = [gpu for row in rows for gpu in row.get("gpus_given", [])]
+for row in rows:
+    # The rollout server has no GPU of its own in Ray's books: it sees that of its trainer.
+    if row["gpus_seen"] not in (",".join(row.get("gpus_given", [])), *([] if row["role"] == "driver" else given)):
+        print(row["role"], row["pid"], "was given", row.get("gpus_given"), "and sees", row["gpus_seen"])
+if sorted(given) != [str(gpu) for gpu in range(int(sys.argv[2]))]:
+    print("trainers have the GPUs", given)
+if [row["gpus_seen"] for row in rows if row["role"] == "driver"] != [""]:
+    print("the driver sees a GPU")
+PY
+  assert_output ''
+}
+
+check_of() { # <part of a check's name> <JSON of 00>: its verdict and reason
+  python -c 'import json, sys; print(*(f"{c["verdict"]}: {c["reason"]}" for c in json.loads(sys.argv[2])["checks"] if sys.argv[1] in c["name"]))' "$@"
+}
+
+@test "00 says what nvidia-smi and torch say, and notices GPUs that are missing or hidden" {
+  run --separate-stderr 00_prereq_check.sh --json
+  [[ $(check_of 'NVIDIA driver' "$output") == "Pass: $(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)" ]] || fail driver
+  [[ $(check_of "GPUs ($GPUS wanted)" "$output") == "Pass: $GPUS × $(nvidia-smi --query-gpu=name,memory.total --format=csv,noheader | head -n 1)" ]] || fail GPUs
+  [[ $(check_of 'GPUs in torch' "$output") == "Pass: torch sees $GPUS "* ]] || fail torch
+  sed "s/num_gpus: $GPUS/num_gpus: 99/" "$MVP_CLUSTER" >"$FOLDER/many.yaml"
+  run --separate-stderr 00_prereq_check.sh --json --cluster "$FOLDER/many.yaml"
+  [[ $(check_of 'GPUs (99 wanted)' "$output") == Blocked:* ]] || fail '99 GPUs'
+  CUDA_VISIBLE_DEVICES='' run --separate-stderr 00_prereq_check.sh --json
+  [[ $(check_of 'visible GPUs' "$output") == 'Blocked: 0 of '*'by CUDA_VISIBLE_DEVICES=' ]] || fail 'hidden GPUs'
+}
+
+@test "an all-reduce runs over all GPUs" {
+  run --separate-stderr 00_prereq_check.sh --nccl --json
+  if ((GPUS == 1)); then
+    [[ $(check_of all-reduce "$output") == *'only one process'* ]] || fail 'all-reduce'
+  else
+    [[ $(check_of all-reduce "$output") == "Pass: "*"n = $GPUS processes (nccl)"* ]] || fail 'all-reduce'
+  fi
+}
+
+@test "the cluster comes up with the GPUs, data, model and code" {
+  01_up.sh
+  30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
+  run --separate-stderr 50_status.sh
+  [[ $output =~ worker-0\ .*alive.*\ $GPUS(\ |$'\n'|$) ]] || fail 'Ray does not have the GPUs'
+}
+
+@test "a process sees the GPUs that Ray gave it, and without the setting of our nodes all of them" {
+  submit see --wait --timeout 120 <<<'{workload: see, submission_id: see}'
+  succeeded see
+  run grep -oE '^SEES .*' "$JOBS/see/logs/driver.log"
+  assert_output $'SEES driver []\nSEES none []\nSEES none, not hidden [all]\nSEES a third [0]\nSEES one [0]'
+}
+
+@test "SFT: the loss falls on the GPU, the trainers are there and the driver is not, every checkpoint is whole" {
+  { small sft sft && overrides 'trainer.total_training_steps: 4' 'trainer.save_freq: 2'; } | submit sft
+  assert_status 0
+  wait_for 120 'the first step' grep -q '"step"' "$JOBS/sft/metrics.jsonl"
+  nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader >"$FOLDER/apps" # in a container the ids may be others
+  run --separate-stderr 53_debug_bundle.sh sft
+  assert_status 0
+  run --separate-stderr 50_status.sh --follow sft
+  succeeded sft
+  [[ -s $FOLDER/apps ]] || fail 'nvidia-smi shows no process while it trains'
+  python - <(metric sft train/loss) <<'PY'
+import sys
+losses = [float(line.split()[1]) for line in open(sys.argv[1])]
+assert len(losses) == 4 and losses[-1] < losses[0], losses
+PY
+  metric sft perf/max_memory_allocated_gb | awk '{ exit !($2 > 0) }' || fail 'no GPU memory was used'
+  each_sees_its_own sft
+}
+
+@test "SFT resumed from a checkpoint repeats the steps that it trained before" {
+  rm -r "$JOBS/sft/checkpoints/global_step_4"
+  echo 2 >"$JOBS/sft/checkpoints/latest_checkpointed_iteration.txt"
+  { small sft again 'resume_from: sft' && overrides 'trainer.total_training_steps: 4' 'trainer.save_freq: 2'; } |
+    submit again --wait --timeout 200
+  succeeded again
+  python - <(metric sft train/loss) <(metric again train/loss) <<'PY'
+import sys
+first, again = ({int(step): float(loss) for step, loss in map(str.split, open(file))} for file in sys.argv[1:])
+assert set(again) == {3, 4}, again
+assert all(abs(again[step] - first[step]) < 1e-2 * first[step] for step in again), (first, again)
+PY
+}
+
+@test "GRPO: a gradient, and a rollout with the weights that the trainer has" {
+  mkdir -p "$FOLDER/private/user/code" && cp "$PROJECT/templates/rewards/digits.py" "$FOLDER/private/user/code/"
+  { small grpo grpo 'reward_fn_path: user/code/digits.py' && overrides 'trainer.total_training_steps: 2' 'trainer.save_freq: -1'; } |
+    submit grpo --wait --timeout 300
+  succeeded grpo
+  metric grpo actor/grad_norm | awk '$2 > 0 { found = 1 } END { exit !found }' || fail 'no gradient'
+  metric grpo training/rollout_probs_diff_mean | awk '$1 == 2 && $2 < 0.02 { found = 1 } END { exit !found }' ||
+    fail "the rollout has other weights: $(metric grpo training/rollout_probs_diff_mean)"
+  each_sees_its_own grpo
+}
+
+@test "PPO: actor and critic are saved, and 54 proves the job" {
+  { small ppo ppo && overrides 'trainer.total_training_steps: 2' 'trainer.save_freq: 2'; } | submit ppo --wait --timeout 300
+  succeeded ppo
+  each_sees_its_own ppo
+  [[ -d $JOBS/ppo/checkpoints/global_step_2/actor && -d $JOBS/ppo/checkpoints/global_step_2/critic ]] || fail 'not both were saved'
+  run --separate-stderr 54_verify.sh ppo
+  assert_status 0
+}
+
+@test "a real out-of-memory is named as such, and the next job has the memory" {
+  { small sft oom 'env_vars: {PYTORCH_CUDA_ALLOC_CONF: "per_process_memory_fraction:0.0002"}' && overrides 'trainer.total_training_steps: 4'; } |
+    submit oom --wait --timeout 200
+  [[ $(state_of oom) == FAILED ]] || fail "$(<"$JOBS/oom/result.json")"
+  run --separate-stderr 55_explain.sh oom
+  [[ $output == *'rule     gpu-memory-'* ]] || fail "$(tail -n 60 "$JOBS/oom/logs/driver.log")"
+  wait_for 20 'free memory' memory_is_free
+}
+
+@test "a stop saves the step it comes in" {
+  { small sft long && overrides 'trainer.total_epochs: 500' 'trainer.save_freq: 1000'; } | submit long
+  wait_for 120 'steps' grep -q '"step": *3' "$JOBS/long/metrics.jsonl"
+  run --separate-stderr 52_stop.sh long
+  assert_status 0
+  assert_output 'long STOPPED'
+  assert_stderr_has 'stopped on request, saved at step '
+}
+
+@test "after 02 no process and no memory of ours is left on a GPU" {
+  02_down.sh
+  wait_for 20 'free memory' memory_is_free
+  [[ -z $(instances gpu) ]] || fail "still there: $(instances gpu)"
+}
