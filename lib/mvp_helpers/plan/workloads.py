@@ -71,6 +71,8 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     overrides: list[str] = []
     cpus_per_process: int = 1
     """CPUs that verl requests from Ray for each trainer process, used or not. With fewer, Ray waits for ever."""
+    suit: str = ""
+    """Which models, cards and numbers of GPUs these defaults are made for, and why; shown in the plan."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,6 +149,7 @@ def _extend(base: Workload, own: Workload) -> Workload:
             env_vars={**theirs.env_vars, **ours.env_vars},
             overrides=hydra.merge(theirs.overrides, ours.overrides),
             cpus_per_process=max(theirs.cpus_per_process, ours.cpus_per_process),
+            suit=ours.suit or theirs.suit,
         )
     return Workload(
         entry=own.entry if own.entry != Entry() else base.entry,
