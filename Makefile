@@ -73,6 +73,10 @@ schema: ## write templates/jobspec.schema.json from the JobSpec's fields
 	@PYTHONPATH=lib $(VENV)/python -c 'from mvp_helpers.plan import jobspec; print(jobspec.schema_json(), end="")' >templates/jobspec.schema.json.new
 	@mv templates/jobspec.schema.json.new templates/jobspec.schema.json
 
+.PHONY: plans
+plans: ## write the reviewed plans of tests/unit/plan/shapes anew; read the difference before you commit it
+	@$(VENV)/pytest -q tests/unit/plan/test_shapes.py --write-plans
+
 prereq: ## check this machine and the cluster's hosts
 	@scripts/00_prereq_check.sh
 

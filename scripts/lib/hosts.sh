@@ -166,7 +166,18 @@ stop_node() { # <host>
   helper_if_up "$1" stop-node "$1" >/dev/null
 }
 
-submit_spec() { # <JobSpec file> [--wait | --no-wait] [--timeout S] [--pending-timeout S]: see 43_submit_jobspec.sh
+helper_for_plan() { # [-i] <argument>...: as helper_on "$HEAD"; for a plan also on this machine, when the head cannot be asked
+  if [[ -n $DRY_RUN ]] && ! (locate_hosts && host_exec "$HEAD" -- true) &>/dev/null </dev/null; then
+    say "the head of cluster '$CLUSTER_NAME' cannot be asked: planned on this machine"
+    [[ $1 != -i ]] || shift
+    "$PYTHON" -m mvp_helpers "$@" || exit
+  else
+    locate_hosts
+    helper_on "$HEAD" "$@"
+  fi
+}
+
+submit_spec() { # <JobSpec file> [--set=KEY=VALUE]... [--wait | --no-wait] [--timeout S] [--pending-timeout S]: see 43_submit_jobspec.sh
   local spec=$1
   shift
   [[ -e $spec ]] || die 2 "no such file: $spec" 'a copy of templates/ppo.json'
@@ -174,9 +185,9 @@ submit_spec() { # <JobSpec file> [--wait | --no-wait] [--timeout S] [--pending-t
   # shellcheck disable=SC2094 # the name is only for messages
   if grep -q secrets "$spec"; then # their values are in this environment, and reach the head only through stdin
     "$PYTHON" -m mvp_helpers pack-spec --spec-name "$spec" <"$spec" |
-      helper_on "$HEAD" -i submit --packed --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run}
+      helper_for_plan -i submit --packed --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run}
   else
-    helper_on "$HEAD" -i submit --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run} <"$spec"
+    helper_for_plan -i submit --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run} <"$spec"
   fi
 }
 

@@ -94,6 +94,7 @@ STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exe
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-processes", action="store_true", help="skip every test that starts a process")
+    parser.addoption("--write-plans", action="store_true", help="write the reviewed plans (plan/test_shapes.py) anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:

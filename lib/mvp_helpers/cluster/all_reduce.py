@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 from ..base import processes
+from . import shape
 from .cluster_file import Cluster
 
 MIB = 1 << 20
@@ -86,21 +87,22 @@ def free_port(cluster: Cluster) -> int:
 
 
 def tasks(cluster: Cluster, name: str, port: int, timeout_s: float) -> list[Task]:
-    """Return the tasks of this worker's processes."""
-    each = cluster.worker.num_gpus if cluster.device == "cuda" else 1
-    names = [worker.name for worker in cluster.workers for _ in range(each)]
+    """Return the tasks of this worker's processes: one a GPU, or one where there are none."""
+    counts = shape.counts(cluster)
+    each = {worker.name: (counts[worker.name] or 0) if cluster.device == "cuda" else 1 for worker in cluster.workers}
+    names = [name for name, count in each.items() for _ in range(count)]
     return [
         Task(
             names=names,
             rank=names.index(name) + local_rank,
             local_rank=local_rank,
             backend="nccl" if cluster.device == "cuda" else "gloo",
-            address=cluster.workers[0].ip,
+            address=cluster.host(names[0]).ip,
             port=port,
             ip=cluster.host(name).ip,
             timeout_s=timeout_s,
         )
-        for local_rank in range(each)
+        for local_rank in range(each[name])
     ]
 
 
@@ -109,7 +111,7 @@ def measure(cluster: Cluster, name: str, port: int, timeout_s: float) -> Outcome
     children = [(task, *_start(task)) for task in tasks(cluster, name, port, timeout_s)]
     deadline = time.monotonic() + timeout_s
     answers = [_answer(task, child, errors, deadline) for task, child, errors in children]
-    return next((answer for answer in answers if answer.problem), answers[0])
+    return next((answer for answer in answers if answer.problem), answers[0] if answers else Outcome(name=name))
 
 
 def _start(task: Task) -> tuple[subprocess.Popen[bytes], Any]:

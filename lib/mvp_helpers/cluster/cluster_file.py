@@ -22,16 +22,18 @@ GPU_SELECTORS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DE
 """Variables that choose GPUs for whole processes. Ray gives each process its GPUs by the first (on AMD by the second)."""
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+AUTO: Literal["auto"] = "auto"
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Resources that every worker offers to Ray. The head always offers no CPU and no GPU."""
 
     num_cpus: Count
-    num_gpus: Count = 0
+    num_gpus: Count | Literal["auto"] = 0
+    """``auto``: as many as the worker's host has; workers may differ (see ``shape``)."""
     resources: dict[str, int | float] = msgspec.field(default_factory=lambda: {"worker_node": 100})
-    trainer_processes: Annotated[int, msgspec.Meta(ge=1)] = 1
-    """Trainer processes on each worker (verl's ``n_gpus_per_node``): one a GPU where there are GPUs."""
+    trainer_processes: Annotated[int, msgspec.Meta(ge=1)] | Literal["auto"] = "auto"
+    """Trainer processes on each worker (verl's ``n_gpus_per_node``); ``auto``: one a GPU, and one where ``device`` is cpu."""
 
 
 class RaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -117,7 +119,8 @@ class Cluster(Kinds, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def dashboard(self) -> str:
-        return f"http://{self.head.ip}:{self.ray.dashboard_port}"
+        """Its address; with the head's name where only the running head knows its own address."""
+        return f"http://{self.head.ip or self.head.name}:{self.ray.dashboard_port}"
 
     @property
     def gcs_address(self) -> str:

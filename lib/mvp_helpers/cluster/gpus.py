@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,9 @@ from .cluster_file import GPU_SELECTORS
 TOOL_TIMEOUT_S = 20
 TORCH_TIMEOUT_S = 90
 """Importing torch from a cold network file system takes a minute."""
+NOT_FOUND = "nvidia-smi not found on this host"
+NO_DEVICES = "No devices were found"
+"""nvidia-smi's own words, e.g. in a Slurm allocation without GPUs."""
 INFINIBAND = Path("/sys/class/infiniband")
 VERBS = Path("/dev/infiniband")
 
@@ -63,6 +66,11 @@ class GpuFacts(msgspec.Struct, kw_only=True):
     fabric: str = ""
 
     @property
+    def absent(self) -> bool:
+        """Return whether this host has no GPU, rather than one that does not work."""
+        return self.problem in (NOT_FOUND, NO_DEVICES)
+
+    @property
     def visible(self) -> list[Gpu]:
         """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` selects, in its order; like CUDA, stop at the first unknown one."""
         if "CUDA_VISIBLE_DEVICES" not in self.selectors:
@@ -76,10 +84,26 @@ class GpuFacts(msgspec.Struct, kw_only=True):
         return selected
 
 
+def models(cards: Sequence[Gpu]) -> str:
+    """Return the number of cards by name and memory: ``4 × NVIDIA H200, 143771 MiB``."""
+    by_model = Counter(f"{gpu.name}, {gpu.memory}" for gpu in cards)
+    return "; ".join(f"{count} × {model}" for model, count in by_model.items())
+
+
 def look(environment: Mapping[str, str]) -> GpuFacts:
     """Collect the facts of this host. ``environment`` is that of its Ray node, or of the shell that would start it."""
-    facts = GpuFacts(selectors={name: environment[name] for name in GPU_SELECTORS if name in environment})
+    facts = cards(environment)
     facts.fabric = fabric()
+    if not facts.problem:
+        facts.links = _links()
+        others = {name: value for name, value in os.environ.items() if name not in GPU_SELECTORS}
+        facts.torch_count, facts.torch_version, facts.torch_problem = _torch(others | facts.selectors)
+    return facts
+
+
+def cards(environment: Mapping[str, str]) -> GpuFacts:
+    """Collect only the cards and the variables that choose among them: one call of nvidia-smi."""
+    facts = GpuFacts(selectors={name: environment[name] for name in GPU_SELECTORS if name in environment})
     try:
         rows = _nvidia_smi("--query-gpu=index,uuid,name,memory.total,driver_version", "--format=csv,noheader").splitlines()
         fields = [[field.strip() for field in row.split(",")] for row in rows]
@@ -87,10 +111,6 @@ def look(environment: Mapping[str, str]) -> GpuFacts:
         facts.driver = fields[0][4] if fields else ""
     except (OSError, TypeError, IndexError) as error:
         facts.problem = str(error)
-        return facts
-    facts.links = _links()
-    others = {name: value for name, value in os.environ.items() if name not in GPU_SELECTORS}
-    facts.torch_count, facts.torch_version, facts.torch_problem = _torch(others | facts.selectors)
     return facts
 
 
@@ -100,7 +120,7 @@ def _nvidia_smi(*arguments: str) -> str:
     try:
         run = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=TOOL_TIMEOUT_S)
     except FileNotFoundError:
-        raise OSError("nvidia-smi not found on this host") from None
+        raise OSError(NOT_FOUND) from None
     except subprocess.TimeoutExpired:
         raise OSError(f"nvidia-smi timed out after {TOOL_TIMEOUT_S} s") from None
     if run.returncode:

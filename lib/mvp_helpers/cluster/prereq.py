@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -13,18 +14,18 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from ..base import processes
 from ..base.errors import MvpError
 from ..base.verdict import Check
-from . import gpus, ray_node
+from . import gpus, ray_node, shape
 from .all_reduce import Bandwidth, Outcome
-from .cluster_file import Cluster
+from .cluster_file import AUTO, Cluster
 from .gpus import GpuFacts
 from .host_kinds import Host
 from .node_record import NodePaths, Record
@@ -99,13 +100,22 @@ def host_facts(cluster: Cluster, name: str, token: str) -> Facts:
         memory_total=int(memory["MemTotal"]) * 1024,
         memory_available=int(memory["MemAvailable"]) * 1024,
         shm_free=_free(Path("/dev/shm")),
-        gpus=gpus.look(_node_environment(cluster, host)) if has_gpus else None,
+        gpus=_gpu_facts(cluster, host) if has_gpus else None,
         clock=time.time(),
         shared_root_problem=problem,
         code_problem=_code_problem(cluster) if host.role == "head" else "",
         port_problem=_port_problem(cluster, host),
         node_runs=_running(cluster, host) is not None,
     )
+
+
+def _gpu_facts(cluster: Cluster, host: Host) -> GpuFacts:
+    """Return the facts of a worker's GPUs; with ``num_gpus: auto`` record their number for plans."""
+    facts = gpus.look(_node_environment(cluster, host))
+    if cluster.worker.num_gpus == AUTO:
+        with contextlib.suppress(OSError):  # the check of the shared root says why
+            shape.record(cluster, host.name, facts)
+    return facts
 
 
 def canaries(cluster: Cluster, name: str, token: str) -> Facts:
@@ -118,9 +128,10 @@ def decide(cluster: Cluster, facts: Iterable[Facts], second: Iterable[Facts], to
     """Return the checks. ``tools``: versions (or "") of the commands the scripts need here. A host without facts is Blocked."""
     known = {host.name: host for host in facts}
     checks = [_check(f"{tool} here", bool(version), version or "not found", f"install {tool}") for tool, version in tools.items()]
+    some_gpu = any(host.gpus and host.gpus.visible for host in known.values())
     for member in cluster.hosts:
         if member.name in known:
-            checks += _host_checks(cluster, member, known[member.name])
+            checks += _host_checks(cluster, member, known[member.name], some_gpu)
         else:
             checks.append(_check(f"{member.name} answers", False, "no answer", "its message is above"))
     answered = [known[host.name] for host in cluster.hosts if host.name in known]
@@ -130,6 +141,7 @@ def decide(cluster: Cluster, facts: Iterable[Facts], second: Iterable[Facts], to
         _equal("Ray", answered, lambda host: host.ray, "./scripts/12_install_py_deps.sh on the host that differs"),
     ]
     checks += _own_gpus(cluster, answered)
+    checks += _shape(cluster, known)
     if len(answered) > 1:
         skew = max(host.clock for host in answered) - min(host.clock for host in answered)
         checks.append(_check("clocks agree", skew < MAX_CLOCK_SKEW_S, f"within {skew:.0f} s", "synchronise the clocks (NTP)"))
@@ -156,7 +168,7 @@ def _same_root(cluster: Cluster, answered: list[Facts], sees: dict[str, set[str]
     return checks
 
 
-def _host_checks(cluster: Cluster, host: Host, facts: Facts) -> list[Check]:
+def _host_checks(cluster: Cluster, host: Host, facts: Facts, some_gpu: bool) -> list[Check]:
     def check(name: str, met: bool, reason: str, hint: str) -> Check:
         return _check(f"{host.name}: {name}", met, reason, hint)
 
@@ -179,11 +191,15 @@ def _host_checks(cluster: Cluster, host: Host, facts: Facts) -> list[Check]:
     if host.role == "head":
         checks.append(check("verl code", not facts.code_problem, facts.code_problem or f"verl {facts.verl}", install))
     elif facts.gpus:
-        checks += _gpu_checks(host.name, facts.gpus, cluster.worker.num_gpus)
+        if cluster.worker.num_gpus == AUTO and facts.gpus.absent and some_gpu:
+            checks.append(_fact(f"{host.name}: GPUs", f"none: nothing is trained here ({facts.gpus.problem})"))
+        else:
+            checks += _gpu_checks(host.name, facts.gpus, cluster.worker.num_gpus)
     return checks
 
 
-def _gpu_checks(name: str, facts: GpuFacts, wanted: int) -> list[Check]:
+def _gpu_checks(name: str, facts: GpuFacts, declared: int | Literal["auto"]) -> list[Check]:
+    wanted = max(1, len(facts.visible)) if declared == AUTO else declared
     driver = _check(
         f"{name}: NVIDIA driver",
         not facts.problem,
@@ -193,15 +209,14 @@ def _gpu_checks(name: str, facts: GpuFacts, wanted: int) -> list[Check]:
     choice, fabric = _gpu_choice(name, facts), _fact(f"{name}: InfiniBand", facts.fabric)
     if facts.problem:
         return [driver, choice, fabric]
-    models = Counter(f"{gpu.name}, {gpu.memory}" for gpu in facts.gpus)
     visible, chosen = len(facts.visible), facts.selectors.get("CUDA_VISIBLE_DEVICES")
     in_torch = [f"torch sees {facts.torch_count}", *(f"({text})" for text in (facts.torch_version, facts.torch_problem) if text)]
     return [
         driver,
         _check(
-            f"{name}: GPUs ({wanted} wanted)",
+            f"{name}: GPUs ({'all that are visible' if declared == AUTO else wanted} wanted)",
             len(facts.gpus) >= wanted,
-            "; ".join(f"{count} × {model}" for model, count in models.items()) or "none",
+            gpus.models(facts.gpus) or "none",
             "worker.num_gpus in the cluster file, or the driver",
         ),
         choice,
@@ -237,9 +252,10 @@ def _gpu_choice(name: str, facts: GpuFacts) -> Check:
 
 def _own_gpus(cluster: Cluster, answered: list[Facts]) -> list[Check]:
     """Two workers on one machine, or two containers with the same device ids, would train on the same GPUs."""
+    most = None if cluster.worker.num_gpus == AUTO else cluster.worker.num_gpus
     users: dict[str, list[str]] = {}
     for host in answered:
-        for gpu in (host.gpus.visible if host.gpus else [])[: cluster.worker.num_gpus]:
+        for gpu in (host.gpus.visible if host.gpus else [])[:most]:
             users.setdefault(gpu.uuid, []).append(host.name)
     shared = {uuid: names for uuid, names in users.items() if len(names) > 1}
     reason = f"{len(users)} GPUs, each of one worker"
@@ -248,6 +264,19 @@ def _own_gpus(cluster: Cluster, answered: list[Facts]) -> list[Check]:
         reason = f"{' and '.join(names)} share {uuid}" + (f" and {len(shared) - 1} more" if len(shared) > 1 else "")
     hint = "other device ids for each worker (docker), or CUDA_VISIBLE_DEVICES where each is started"
     return [_check("no GPU belongs to two workers", not shared, reason, hint)] if users else []
+
+
+def _shape(cluster: Cluster, known: Mapping[str, Facts]) -> list[Check]:
+    """Say which shape a training gets where the GPUs were counted. Nothing can be said before every worker has answered."""
+    counted = {name: len(facts.gpus.visible) for name, facts in known.items() if facts.gpus}
+    if cluster.worker.num_gpus != AUTO or len(counted) < len(cluster.workers):
+        return []
+    chosen = shape.choose(cluster, counted)
+    hint = "nvidia-smi on the workers; without GPUs: a cluster file with device: cpu"
+    return [_fact(SHAPE, chosen.reason) if chosen.nnodes else _check(SHAPE, False, chosen.reason, hint)]
+
+
+SHAPE = "a training uses"
 
 
 def all_reduce_check(cluster: Cluster, outcomes: list[Outcome]) -> Check:
@@ -261,8 +290,8 @@ def all_reduce_check(cluster: Cluster, outcomes: list[Outcome]) -> Check:
     if problems:
         hint = "let the workers reach each other on all ports, then try again; with GPUs, NCCL_DEBUG=INFO shows more"
         return _check(name, False, "; ".join(problems), hint)
-    first = by_worker[cluster.workers[0].name]
-    if first.processes == 1:
+    first = next((outcome for outcome in outcomes if outcome.sizes), outcomes[0])
+    if first.processes <= 1:
         return _fact(name, "there is only one process: nothing to measure")
     largest = first.sizes[-1]
     rates = f"algorithm {largest.algorithm_gb_s:.2f} GB/s, bus {largest.bus_gb_s:.2f} GB/s (algorithm × 2(n-1)/n)"

@@ -26,7 +26,7 @@ import msgspec
 
 from ..base import files, processes, times
 from ..base.errors import Blocked, Failed, MvpError, TimedOut
-from . import addresses, ray_api
+from . import addresses, ray_api, shape
 from .cluster_file import Cluster
 from .host_kinds import Host
 from .node_record import NodePaths, Record
@@ -49,10 +49,10 @@ def token_auth(ray_version: str) -> bool:
     return tuple(int(part) for part in ray_version.split(".")[:2]) >= TOKEN_AUTH_SINCE
 
 
-def start_argv(cluster: Cluster, host: Host, instance: str, temp_dir: Path) -> list[str]:
-    """Return the ``ray start`` command that makes ``host`` a node named ``instance``."""
+def start_argv(cluster: Cluster, host: Host, instance: str, temp_dir: Path, gpus: int) -> list[str]:
+    """Return the ``ray start`` command that makes ``host`` a node named ``instance``; a worker offers ``gpus``."""
     ray = cluster.ray
-    role = [f"--address={cluster.gcs_address}", f"--num-cpus={cluster.worker.num_cpus}", f"--num-gpus={cluster.worker.num_gpus}"]
+    role = [f"--address={cluster.gcs_address}", f"--num-cpus={cluster.worker.num_cpus}", f"--num-gpus={gpus}"]
     role += [f"--resources={json.dumps(cluster.worker.resources)}"]
     if host.role == "head":
         role = ["--head", f"--port={ray.port}", "--num-cpus=0", "--num-gpus=0"]
@@ -189,7 +189,10 @@ def lost(cluster: Cluster, name: str, *, ask_head: bool) -> str:
 
 def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Record, early: bool) -> None:
     began = time.monotonic()
-    argv = start_argv(cluster, host, record.instance, paths.temp_dir)
+    gpus = shape.find(cluster, host, os.environ)
+    if cluster.device == "cuda" and host.role == "worker" and not gpus.count:
+        _say(f"{host.name}: offers no GPU to Ray: {gpus.problem or 'none is visible'}")
+    argv = start_argv(cluster, host, record.instance, paths.temp_dir, gpus.count)
     with paths.log.open("a") as log:
         log.write(f"\n=== {record.started_at} {' '.join(argv)}\n")
         log.flush()
@@ -355,11 +358,13 @@ def missing(cluster: Cluster, nodes: list[ray_api.Node]) -> list[str]:
             f"Ray nodes with addresses that are not in the cluster file have joined: {', '.join(strangers)}",
             hint="stop them there, or add their hosts to the cluster file",
         )
-    offered = {"CPU": float(cluster.worker.num_cpus), "GPU": float(cluster.worker.num_gpus)} | cluster.worker.resources
-    problems = []
+    offered: dict[str, float] = {"CPU": float(cluster.worker.num_cpus)} | cluster.worker.resources
+    gpus, problems = shape.counts(cluster), []
     for host in cluster.hosts:
         found = [node for node in alive if node.ip == host.ip]
         expected = offered if host.role == "worker" else dict.fromkeys(offered, 0.0)
+        if (count := gpus.get(host.name, 0)) is not None:
+            expected = expected | {"GPU": float(count)}
         if not found:
             problems.append(f"{host.name} ({host.ip}) has no Ray node alive")
         elif len(found) > 1:

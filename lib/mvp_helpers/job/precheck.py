@@ -95,7 +95,7 @@ def main(folder: JobFolder) -> int:
     the_plan = plan.read(folder)
     report = _locate(the_plan) if import_proof.by_the_trainer(the_plan) else _import_everywhere(the_plan)
     steps = the_plan.steps_total()
-    messages = [*report["problems"], *_data_problems(the_plan, steps)]
+    messages = list(report["problems"])
     importable = report["driver"] is None or not report["driver"]["errors"]
     trial = _try_reward(the_plan) if the_plan.reward and importable else None
     if the_plan.reward and trial and trial.problem:
@@ -143,13 +143,6 @@ def _import_problems(the_plan: Plan, address: str | None, driver: dict[str, Any]
     elif not workers:
         messages.append(f"no Ray node that is alive offers {the_plan.entrypoint_resources}")
     return messages
-
-
-def _data_problems(the_plan: Plan, steps: int | None) -> list[str]:
-    if steps != 0:
-        return []
-    train_file, batch = the_plan.data_files["train"], the_plan.train_batch_size
-    return [f"{train_file} has fewer rows than one batch ({batch}): training would end without a step"]
 
 
 def _try_reward(the_plan: Plan) -> Trial:

@@ -26,6 +26,7 @@ from ..cluster import ray_api
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import RayApi
 from ..plan import disk, feasibility, plan, planning, workloads
+from ..plan.inputs import Missing
 from ..plan.plan import Plan, Via
 from ..prepare import snapshot
 from ..record import chain as chains
@@ -50,6 +51,18 @@ def prepare(
     """
     the_plan = planning.make(data, source, cluster, remember=remember)
     return the_plan, job_secrets.collect(the_plan, environment, data)
+
+
+def preview(data: bytes, source: str, cluster: Cluster, environment: Mapping[str, str]) -> tuple[Plan, list[str]]:
+    """Return the plan for the bytes of a JobSpec, and what is still missing for it, one text each; changes nothing.
+
+    Raises BadInput and Blocked as ``planning.make``, and BadInput for a secret whose value is found nowhere.
+    """
+    missing: list[Missing] = []
+    the_plan = planning.make(data, source, cluster, missing=missing)
+    if Path(the_plan.shared_root).is_dir():
+        job_secrets.collect(the_plan, environment, data)
+    return the_plan, [error.what.removeprefix(f"{source}: ") + (f" ({error.hint})" if error.hint else "") for error in missing]
 
 
 def submit(

@@ -22,11 +22,12 @@ def check(cluster: Cluster, inputs: Inputs, composed: Composed, source: str) -> 
     _check_forced(inputs.workload, composed.own, source)
     if composed.reward:
         reward.check_source(composed.reward, source)
+    _check_rows(composed, source)
     for rule in inputs.workload.batch_rules:
         _check_batch(rule, composed.config, world_size, source)
     _check_environment(cluster, composed.env_vars, source)
     if inputs.resume:
-        _check_resume(inputs.resume, inputs, composed, world_size, source)
+        _check_resume(inputs.resume, composed, world_size, source)
 
 
 def _check_forced(workload: Workload, own: list[str], source: str) -> None:
@@ -38,6 +39,17 @@ def _check_forced(workload: Workload, own: list[str], source: str) -> None:
                 f"{source}: trainer_overrides: '{key}' keeps the job in its own folder and cannot be changed",
                 hint=f"leave '{key}' out",
             )
+
+
+def _check_rows(composed: Composed, source: str) -> None:
+    """The training data fill one batch: verl drops an incomplete one, and would end without a step."""
+    rows, batch = composed.training_rows, composed.settings.train_batch_size
+    if rows is not None and batch and rows < batch:
+        raise BadInput(
+            f"{source}: the training data have {rows} rows, fewer than one batch ({verl_config.TRAIN_BATCH_SIZE}={batch}): "
+            "training would end without a step",
+            hint=f"a smaller {verl_config.TRAIN_BATCH_SIZE} in trainer_overrides, or a dataset with more rows",
+        )
 
 
 def _check_batch(rule: BatchRule, config: dict[str, Any], world_size: int, source: str) -> None:
@@ -74,7 +86,7 @@ def _check_environment(cluster: Cluster, env_vars: dict[str, str], source: str) 
             raise BadInput(f"{source}: env_vars.PYTHONPATH: '{part}' is not an absolute path")
 
 
-def _check_resume(resume: Resume, inputs: Inputs, composed: Composed, world_size: int, source: str) -> None:
+def _check_resume(resume: Resume, composed: Composed, world_size: int, source: str) -> None:
     """The checkpoint was written by as many processes as will read it, and steps remain after it."""
     origin = f"{source}: resume_from: step {resume.step} of job '{resume.submission_id}'"
     if resume.world_size != world_size:
@@ -85,7 +97,7 @@ def _check_resume(resume: Resume, inputs: Inputs, composed: Composed, world_size
         )
     settings = composed.settings
     total = verl_config.steps_total(
-        settings.total_training_steps, settings.total_epochs, settings.train_batch_size, inputs.data_files.get("train")
+        settings.total_training_steps, settings.total_epochs, settings.train_batch_size, composed.training_rows
     )
     if total is not None and total <= resume.step:
         raise BadInput(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from ..cluster.cluster_file import Cluster
 from ..trainers import hydra, verl_config
 from ..trainers.hydra import select
 from ..trainers.verl_config import Settings
-from . import environment, workloads
+from . import environment, parquet, workloads
 from .jobspec import JobSpec
 from .resolve import Inputs
 from .reward import RewardFunction
@@ -31,6 +32,8 @@ class Composed:
     settings: Settings
     nnodes: int
     processes_per_node: int
+    training_rows: int | None
+    """Rows that the trainer reads for training; None where that cannot be known."""
     reward: RewardFunction | None
     env_vars: dict[str, str]
 
@@ -54,14 +57,15 @@ def compose(spec: JobSpec, cluster: Cluster, inputs: Inputs, source: str, *, rem
         config = _config(cluster, inputs, own, wiring, source, remember=remember)
         reward = _with_call(reward, wiring, config)
     settings = verl_config.settings(config, f"{source}: trainer_overrides")
-    uses_cluster = inputs.workload.hydra is not None
+    shape = inputs.shape if inputs.workload.hydra else None
     return Composed(
         own=own,
         overrides=_merged(cluster, inputs, own, wiring, inputs.placeholders),
         config=config,
         settings=settings,
-        nnodes=settings.nnodes or (len(cluster.workers) if uses_cluster else 1),
-        processes_per_node=settings.processes_per_node or (cluster.worker.trainer_processes if uses_cluster else 1),
+        nnodes=settings.nnodes or (shape.nnodes if shape else 1),
+        processes_per_node=settings.processes_per_node or (shape.processes if shape else 1),
+        training_rows=_training_rows(config),
         reward=reward,
         env_vars=environment.variables(spec, cluster, inputs),
     )
@@ -85,6 +89,8 @@ def _config(
     workload, code = inputs.workload, inputs.code
     if not workload.hydra or not code:
         return {}
+    if not code.content:  # there is no snapshot yet: only what the overrides themselves say
+        return hydra.sketch(_merged(cluster, inputs, own, wiring, inputs.placeholders))
     # The folder of the job is replaced by a constant: every job has another one, and no answer would ever be found again.
     anywhere = inputs.placeholders | dict.fromkeys(("job_folder", "checkpoints", "metrics", "resume_path"), "JOB_FOLDER")
     return hydra.compose(
@@ -96,12 +102,24 @@ def _config(
     )
 
 
+def _training_rows(config: dict[str, Any]) -> int | None:
+    """Count the rows of the files that the config names for training, which a JobSpec's overrides may have changed."""
+    try:
+        counts = [parquet.rows(Path(file)) for file in verl_config.training_files(config)]
+    except (OSError, ValueError):  # missing, or another format
+        return None
+    most = verl_config.most_rows(config)
+    return (min(sum(counts), most) if most else sum(counts)) if counts else None
+
+
 def _wiring(inputs: Inputs, config: dict[str, Any], own: list[str], source: str) -> list[str]:
     """Return the overrides that name the reward function to this version of verl.
 
     Raises BadInput when its config has no such option, or when the JobSpec's own overrides set it too.
     """
     workload = inputs.workload
+    if inputs.code and not inputs.code.content and workload.reward:
+        return workload.reward[0]
     for texts in workload.reward:
         keys = [hydra.key_of(text) for text in texts]
         if all(last in (select(config, parent) or {}) for parent, _, last in (key.rpartition(".") for key in keys)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..base.project import PROJECT
 from . import workloads
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def variables(spec: JobSpec, cluster: Cluster, inputs: Inputs) -> dict[str, str]
     """
     layers = {**inputs.workload.env_vars, **inputs.device.env_vars, **cluster.env_vars}
     merged = {key: workloads.render(value, inputs.placeholders) for key, value in layers.items()} | spec.env_vars
-    python_path = _python_path(inputs, merged.pop("PYTHONPATH", ""))
+    python_path = _python_path(cluster, inputs, merged.pop("PYTHONPATH", ""))
     return {
         "PYTHONPATH": ":".join(python_path),
         # Without it the working directory (or a driver script's folder) precedes PYTHONPATH and can shadow the snapshot.
@@ -43,10 +42,10 @@ def variables(spec: JobSpec, cluster: Cluster, inputs: Inputs) -> dict[str, str]
     }
 
 
-def _python_path(inputs: Inputs, extra: str) -> list[str]:
+def _python_path(cluster: Cluster, inputs: Inputs, extra: str) -> list[str]:
     code = [str(inputs.code.path)] if inputs.code else []
     user_code = [str(inputs.shared.user_code)] if inputs.reward else []
-    return [*code, str(PROJECT / "lib"), *user_code, *(part for part in extra.split(":") if part and "$" not in part)]
+    return [*code, f"{cluster.tools}/lib", *user_code, *(part for part in extra.split(":") if part and "$" not in part)]
 
 
 def _for_secrets(inputs: Inputs) -> dict[str, str]:

@@ -11,12 +11,21 @@ from ..base.errors import BadInput
 from ..cluster.cluster_file import SAFE_PATH
 
 
+class Missing(BadInput):
+    """An input of the job does not exist yet; ``path`` is where it would be."""
+
+    def __init__(self, what: str, path: Path, *, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.path = path
+
+
 def resolve(value: str, field: str, shared_root: Path, source: str) -> Path:
     """Return the real path of a JobSpec's path: relative to the shared root unless absolute, links followed.
 
     Raises:
-        BadInput: it does not exist, is outside the shared root (workers may not see it), or contains characters at which a shell
-            or Hydra would split it.
+        Missing: it does not exist.
+        BadInput: it is outside the shared root (workers may not see it), or contains characters at which a shell or Hydra would
+            split it.
     """
     path = shared_root / value.replace("${SHARED_ROOT}", str(shared_root))
     if not SAFE_PATH.fullmatch(str(path)):
@@ -28,9 +37,9 @@ def resolve(value: str, field: str, shared_root: Path, source: str) -> Path:
     except OSError as error:
         raise BadInput(f"{source}: {field}: cannot read {str(path)[:200]}: {error.strerror}") from None
     if not exists:
-        raise BadInput(
-            f"{source}: {field} does not exist: {path}", hint=MISSING_HINTS.get(field, f"correct {field} in the JobSpec")
-        )
+        unseen = "" if shared_root.is_dir() else f" (this machine has no {shared_root})"
+        hint = MISSING_HINTS.get(field, f"correct {field} in the JobSpec")
+        raise Missing(f"{source}: {field} does not exist: {path}{unseen}", path, hint=hint)
     real = path.resolve()
     if not real.is_relative_to(shared_root.resolve()):
         raise BadInput(
@@ -55,7 +64,7 @@ def check_parquet(path: Path, field: str, source: str) -> None:
             stream.seek(max(0, size - 8))
             tail = stream.read(8)
     except FileNotFoundError:
-        raise BadInput(f"{source}: {field} lacks {path.name}: {path}", hint=MISSING_HINTS["dataset"]) from None
+        raise Missing(f"{source}: {field} lacks {path.name}: {path}", path, hint=MISSING_HINTS["dataset"]) from None
     except OSError as error:
         raise BadInput(f"{source}: {field}: cannot read {path}: {error.strerror}") from None
     whole = size > 12 and head == b"PAR1" and tail[4:] == b"PAR1" and struct.unpack("<I", tail[:4])[0] <= size - 12

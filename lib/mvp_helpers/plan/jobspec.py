@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -13,6 +14,7 @@ from ..base.errors import BadInput
 from ..record import chain, stall
 from ..record.chain import Retry
 from ..record.stall import StallLimits
+from ..trainers import hydra
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -134,6 +136,22 @@ def load(data: bytes, source: str) -> JobSpec:
     for at, name in enumerate(spec.secrets):
         _check_secret(at, name, spec, source)
     return spec
+
+
+def with_overrides(data: bytes, source: str, overrides: Sequence[str]) -> bytes:
+    """Return the bytes of a JobSpec with ``key=value`` texts added to its trainer overrides, which become a list.
+
+    Without texts the bytes are unchanged. Raises BadInput as ``load``.
+    """
+    if not overrides:
+        return data
+    own = hydra.texts(load(data, source).trainer_overrides, f"{source}: trainer_overrides")
+    document = parse(data, source) | {"trainer_overrides": [*own, *overrides]}
+    if source.endswith(".json"):
+        return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
+    import yaml
+
+    return str(yaml.dump(document, sort_keys=False, allow_unicode=True)).encode()
 
 
 def _check_surrogates(document: dict[str, Any], source: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,6 +48,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     entrypoint: list[str]
     nnodes: int
     processes_per_node: int
+    shape: str = ""
+    """Why so many nodes and processes, unless the overrides say otherwise: the GPUs of each worker."""
+    defaults_suit: str = ""
+    """Which models and cards the workload's defaults are made for, and why."""
     cpus_per_process: int = 1
     starts: Starts = Starts()
     """What the trainer starts on the cluster beside its training processes."""
@@ -56,6 +61,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     train_batch_size: int | None
     total_epochs: int | None
     total_training_steps: int | None
+    training_rows: int | None = None
     argv: list[str]
     imports: list[str]
     env_vars: dict[str, str]
@@ -111,10 +117,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def steps_total(self) -> int | None:
-        """Count the optimiser steps from the first; None where that cannot be known. May read the training file's footer."""
-        return verl_config.steps_total(
-            self.total_training_steps, self.total_epochs, self.train_batch_size, self.data_files.get("train")
-        )
+        """Count the optimiser steps from the first; None where that cannot be known."""
+        return verl_config.steps_total(self.total_training_steps, self.total_epochs, self.train_batch_size, self.training_rows)
 
 
 def read(folder: JobFolder) -> Plan:
@@ -134,9 +138,10 @@ def to_yaml(plan: Plan) -> str:
     return str(yaml.dump(msgspec.to_builtins(plan), sort_keys=False, allow_unicode=True, width=1000))
 
 
-def describe(plan: Plan, via: Via = "cli") -> str:
-    """Return the whole plan for a person, as YAML, with the runtime_env and the final command line."""
+def describe(plan: Plan, via: Via = "cli", missing: Sequence[str] = ()) -> str:
+    """Return the whole plan for a person, as YAML, with the runtime_env, the final command line, and what is missing for it."""
     import yaml
 
     extra = {"runtime_env": plan.runtime_env(), "submit_cmd": shlex.join(plan.submit_argv(via))}
+    extra |= {"missing": list(missing)} if missing else {}
     return to_yaml(plan) + str(yaml.dump(extra, sort_keys=False, allow_unicode=True, width=100_000))

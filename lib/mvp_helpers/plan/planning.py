@@ -11,20 +11,24 @@ from ..trainers import verl_actors, verl_config
 from . import checks, compose, deadline, disk, jobspec, resolve, workloads
 from .compose import Composed
 from .disk import Checkpoints
+from .inputs import Missing
 from .jobspec import JobSpec
 from .plan import Plan
 from .resolve import Inputs
 
 
-def make(data: bytes, source: str, cluster: Cluster, *, remember: bool = False) -> Plan:
+def make(data: bytes, source: str, cluster: Cluster, *, remember: bool = False, missing: list[Missing] | None = None) -> Plan:
     """Plan one submission of the JobSpec ``data`` on ``cluster``; ``source`` names the JobSpec in messages.
+
+    With a list for what is ``missing``, inputs that do not exist yet are added to it, and the plan is made all the same; without
+    a code snapshot the overrides are not checked.
 
     Raises:
         BadInput: anything wrong with the JobSpec: see ``load``, ``resolve``, ``compose`` and ``check``.
         Blocked: the config of the code snapshot cannot be composed here.
     """
     spec = jobspec.load(data, source)
-    inputs = resolve.resolve(spec, cluster, source)
+    inputs = resolve.resolve(spec, cluster, source, missing)
     composed = compose.compose(spec, cluster, inputs, source, remember=remember)
     checks.check(cluster, inputs, composed, source)
     return _plan(spec, cluster, inputs, composed, source)
@@ -47,7 +51,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         shared_root=str(inputs.shared.root),
         job_folder=str(inputs.folder.path),
         code_path=str(inputs.code.path) if inputs.code else None,
-        code_id=inputs.code.code_id if inputs.code else None,
+        code_id=inputs.code.code_id or None if inputs.code else None,
         model=str(inputs.model) if inputs.model else None,
         dataset=str(inputs.dataset) if inputs.dataset else None,
         data_files=inputs.data_files,
@@ -58,6 +62,8 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         entrypoint=[cluster.python, "-m", "mvp_helpers", "run-job", str(inputs.folder.path)],
         nnodes=composed.nnodes,
         processes_per_node=composed.processes_per_node,
+        shape=inputs.shape.reason if inputs.workload.hydra else "",
+        defaults_suit=inputs.device.suit,
         cpus_per_process=inputs.device.cpus_per_process,
         starts=verl_actors.starts(composed.config, inputs.device.cpus_per_process),
         save_freq=settings.save_freq,
@@ -65,6 +71,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         train_batch_size=settings.train_batch_size,
         total_epochs=settings.total_epochs,
         total_training_steps=settings.total_training_steps,
+        training_rows=composed.training_rows,
         argv=_argv(cluster, inputs, composed),
         imports=inputs.workload.imports,
         env_vars=composed.env_vars,

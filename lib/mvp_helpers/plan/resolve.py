@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from ..base.errors import BadInput
+from ..base.errors import BadInput, Blocked
 from ..base.paths import JobFolder, SharedRoot
 from ..base.times import stamped
+from ..cluster import shape
 from ..cluster.cluster_file import Cluster
+from ..cluster.shape import Shape
 from ..prepare import snapshot
 from ..prepare.snapshot import Snapshot
 from ..record import job_folder, metrics, stall
@@ -17,9 +22,12 @@ from ..record.stall import StallLimits
 from ..trainers import verl_checkpoints, verl_config
 from ..trainers.checkpoint import Resume
 from . import inputs, plan, reward, workloads
+from .inputs import Missing
 from .jobspec import JobSpec
 from .reward import RewardFunction
 from .workloads import DeviceSettings, Workload
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +36,7 @@ class Inputs:
 
     workload: Workload
     device: DeviceSettings
+    shape: Shape
     shared: SharedRoot
     folder: JobFolder
     """The job's own, which does not exist yet."""
@@ -41,10 +50,14 @@ class Inputs:
     placeholders: dict[str, str]
 
 
-def resolve(spec: JobSpec, cluster: Cluster, source: str) -> Inputs:
+def resolve(spec: JobSpec, cluster: Cluster, source: str, missing: list[Missing] | None = None) -> Inputs:
     """Find the inputs of ``spec``. Reads a few bytes of each file, writes nothing.
 
+    With a list, inputs that do not exist are added to it and are no error; their paths are those that they would have. A code
+    snapshot that does not exist has no ``content``. Without a shared root on this machine nothing on it is looked for.
+
     Raises:
+        Blocked: no worker has a GPU for a training on GPUs, or (without a list) nobody has counted them.
         BadInput: an unknown workload, one without settings for this device, another shared root, a missing or truncated input, a
             folder that is not a code snapshot, or a job that cannot be resumed.
     """
@@ -53,16 +66,24 @@ def resolve(spec: JobSpec, cluster: Cluster, source: str) -> Inputs:
     device = _device(workload, cluster)
     shared = SharedRoot(Path(cluster.shared_root))
     folder = shared.job(spec.submission_id or stamped(workload.name))
-    code = _code(spec, workload, shared, source)
-    model, dataset = _folders(spec, workload, shared, source)
-    data_files = {split: str(dataset / name) for split, name in workload.data.items()} if dataset else {}
-    for path in data_files.values():
-        inputs.check_parquet(Path(path), "dataset", source)
-    function = reward.find(spec.reward_fn_path, shared, source) if spec.reward_fn_path else None
-    resume = _resume(spec.resume_from, workload, shared, model, spec.stall, source) if spec.resume_from else None
+    chosen = _shape(workload, cluster, assume=missing is not None)
+    code = _code(spec, workload, shared, source, missing)
+    model, dataset = _folders(spec, workload, shared, source, missing)
+    data_files = _data_files(workload, dataset, source, missing)
+    function, resume = None, None
+    if missing is None or shared.root.is_dir():
+        function = reward.find(spec.reward_fn_path, shared, source) if spec.reward_fn_path else None
+        resume = _resume(spec.resume_from, workload, shared, model, spec.stall, source) if spec.resume_from else None
+    else:
+        missing += [
+            Missing(f"{source}: {field} is not in this plan: {shared.root} does not exist on this machine", shared.root)
+            for field in ("reward_fn_path", "resume_from")
+            if getattr(spec, field)
+        ]
     return Inputs(
         workload=workload,
         device=device,
+        shape=chosen,
         shared=shared,
         folder=folder,
         code=code,
@@ -71,7 +92,7 @@ def resolve(spec: JobSpec, cluster: Cluster, source: str) -> Inputs:
         data_files=data_files,
         reward=function,
         resume=resume,
-        placeholders=_placeholders(cluster, folder, model, dataset, function, resume),
+        placeholders=_placeholders(cluster, chosen, folder, model, dataset, function, resume),
     )
 
 
@@ -97,25 +118,67 @@ def installed(package: str) -> bool:
     return bool(importlib.util.find_spec(package)) or not importlib.util.find_spec("torch")
 
 
-def _code(spec: JobSpec, workload: Workload, shared: SharedRoot, source: str) -> Snapshot | None:
-    if spec.code_path:
-        return snapshot.check(inputs.resolve(spec.code_path, "code_path", shared.root, source))
+def _shape(workload: Workload, cluster: Cluster, assume: bool) -> Shape:
+    counts = shape.counts(cluster)
+    chosen = shape.choose(cluster, counts)
+    uncounted = [name for name, count in counts.items() if count is None and cluster.device == "cuda"]
+    if workload.hydra and uncounted and not assume:
+        raise Blocked(f"cluster '{cluster.name}': the GPUs of {uncounted[0]} were not counted yet", hint="./scripts/01_up.sh")
+    if workload.hydra and not chosen.nnodes:
+        hint = "./scripts/00_prereq_check.sh says why; ./scripts/01_up.sh counts them again"
+        raise Blocked(f"cluster '{cluster.name}': {chosen.reason}", hint=hint)
+    return chosen
+
+
+def _unless_missing(missing: list[Missing] | None, find: Callable[[], T], otherwise: Callable[[Path], T]) -> T:
+    """Return what ``find`` finds; with a list, add to it what does not exist and return ``otherwise`` of its path."""
+    try:
+        return find()
+    except Missing as error:
+        if missing is None:
+            raise
+        missing.append(error)
+        return otherwise(error.path)
+
+
+def _code(spec: JobSpec, workload: Workload, shared: SharedRoot, source: str, missing: list[Missing] | None) -> Snapshot | None:
+    if code_path := spec.code_path:
+        return _unless_missing(
+            missing,
+            lambda: snapshot.check(inputs.resolve(code_path, "code_path", shared.root, source)),
+            lambda path: Snapshot(code_id="", path=path, created=False, content=""),
+        )
     if workload.needs_code:
         raise BadInput(f"{source}: workload '{workload.name}' needs code_path", hint="code_path: common/code/verl/current")
     return None
 
 
-def _folders(spec: JobSpec, workload: Workload, shared: SharedRoot, source: str) -> tuple[Path | None, Path | None]:
+def _folders(
+    spec: JobSpec, workload: Workload, shared: SharedRoot, source: str, missing: list[Missing] | None
+) -> tuple[Path | None, Path | None]:
     """Return the model's and the dataset's folder; a workload that uses one of them needs it."""
     texts = " ".join([*workload.overrides, *workload.entry.command])
     for field in ("model", "dataset"):
         if f"{{{field}}}" in texts and not getattr(spec, field):
             raise BadInput(f"{source}: workload '{workload.name}' needs {field}", hint=inputs.MISSING_HINTS[field])
-    model = inputs.resolve(spec.model, "model", shared.root, source) if spec.model else None
-    dataset = inputs.resolve(spec.dataset, "dataset", shared.root, source) if spec.dataset else None
-    if model:
+
+    def find(value: str, field: str) -> Path:
+        return _unless_missing(missing, lambda: inputs.resolve(value, field, shared.root, source), lambda path: path)
+
+    model = find(spec.model, "model") if spec.model else None
+    dataset = find(spec.dataset, "dataset") if spec.dataset else None
+    if model and model.exists():
         inputs.check_model(model, source)
     return model, dataset
+
+
+def _data_files(workload: Workload, dataset: Path | None, source: str, missing: list[Missing] | None) -> dict[str, str]:
+    if not dataset:
+        return {}
+    paths = {split: dataset / name for split, name in workload.data.items()}
+    for path in paths.values() if dataset.exists() else ():
+        _unless_missing(missing, functools.partial(inputs.check_parquet, path, "dataset", source), lambda _: None)
+    return {split: str(path) for split, path in paths.items()}
 
 
 def _resume(
@@ -150,6 +213,7 @@ def _resume(
 
 def _placeholders(
     cluster: Cluster,
+    chosen: Shape,
     folder: JobFolder,
     model: Path | None,
     dataset: Path | None,
@@ -162,8 +226,8 @@ def _placeholders(
         "job_folder": str(folder.path),
         "checkpoints": str(folder.checkpoints),
         "metrics": str(folder.metrics),
-        "nnodes": str(len(cluster.workers)),
-        "processes_per_worker": str(cluster.worker.trainer_processes),
+        "nnodes": str(chosen.nnodes),
+        "processes_per_worker": str(chosen.processes),
         "worker_resource": cluster.worker_resource,
         "device": cluster.device,
         "reward_path": function.path if function else "",

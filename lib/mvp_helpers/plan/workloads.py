@@ -81,6 +81,8 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """CPUs that verl requests from Ray for each trainer process, used or not. With fewer, Ray waits for ever."""
     without: dict[str, Without] = {}
     """Changes by the name of a package that is not installed."""
+    suit: str = ""
+    """Which models, cards and numbers of GPUs these defaults are made for, and why; shown in the plan."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -158,6 +160,7 @@ def _extend(base: Workload, own: Workload) -> Workload:
             overrides=hydra.merge(theirs.overrides, ours.overrides),
             cpus_per_process=max(theirs.cpus_per_process, ours.cpus_per_process),
             without={**theirs.without, **ours.without},
+            suit=ours.suit or theirs.suit,
         )
     return Workload(
         entry=own.entry if own.entry != Entry() else base.entry,

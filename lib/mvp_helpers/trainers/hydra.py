@@ -48,13 +48,18 @@ def texts(overrides: Mapping[str, Any] | list[str], origin: str) -> list[str]:
     """
     if isinstance(overrides, list):
         for text in overrides:
-            if not _LISTED.match(text):
+            if not is_override(text):
                 raise BadInput(f"{origin}: {_short(text)} is not key=value")
         return list(overrides)
     try:
         return [f"{key}={_quoted(value)}" for key, value in _flat(overrides, "", origin)]
     except RecursionError:
         raise BadInput(f"{origin} contains itself (a YAML alias)") from None
+
+
+def is_override(text: str) -> bool:
+    """Tell whether a text has the form of an override, such as ``key=value`` or ``~key``; Hydra itself checks the rest."""
+    return bool(_LISTED.match(text))
 
 
 def _flat(values: Mapping[str, Any], prefix: str, origin: str) -> list[tuple[str, Any]]:
@@ -106,6 +111,27 @@ def merge(*layers: list[str]) -> list[str]:
         prefix = earlier[: len(earlier) - len(earlier.lstrip("+"))]
         merged[key] = prefix + override if prefix and override[0] not in "+~" else override
     return list(merged.values())
+
+
+def sketch(overrides: list[str]) -> dict[str, Any]:
+    """Return the values that overrides set, as the part of a config that is known without its files. Nothing is checked."""
+    import yaml
+
+    config: dict[str, Any] = {}
+    for override in overrides:
+        if override.startswith("~"):
+            continue
+        *parents, last = key_of(override).split(".")
+        group = config
+        for part in parents:
+            inner = group.setdefault(part, {})
+            group = inner if isinstance(inner, dict) else {}
+        text = override.split("=", 1)[1]
+        try:
+            group[last] = yaml.safe_load(text)
+        except yaml.YAMLError:
+            group[last] = text
+    return config
 
 
 def select(config: Mapping[str, Any], key: str) -> Any:

@@ -15,6 +15,9 @@ SAVE_FREQ = "trainer.save_freq"
 TOTAL_EPOCHS = "trainer.total_epochs"
 TOTAL_TRAINING_STEPS = "trainer.total_training_steps"
 TRAIN_BATCH_SIZE = "data.train_batch_size"
+TRAIN_FILES = "data.train_files"
+TRAIN_MAX_SAMPLES = "data.train_max_samples"
+CUSTOM_DATASET = "data.custom_cls.path"
 
 REWARD_MANAGERS = ("reward_model.reward_manager", "reward.reward_manager.name")
 """Keys that name the reward manager; the older one wins."""
@@ -67,20 +70,31 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def steps_total(
-    total_training_steps: int | None, total_epochs: int | None, train_batch_size: int | None, train_file: str | None
-) -> int | None:
-    """Count the optimiser steps from the first: verl's own limit, or whole batches of the training file times epochs.
+def training_files(config: dict[str, Any]) -> list[str]:
+    """Return the files whose rows verl trains on; none where the config leaves that to a class of the user's."""
+    files = select(config, TRAIN_FILES)
+    if not files or select(config, CUSTOM_DATASET):
+        return []
+    return [str(file) for file in (files if isinstance(files, list) else [files])]
 
-    None where the config leaves it open. Reads the parquet file's footer when there is no limit.
+
+def most_rows(config: dict[str, Any]) -> int | None:
+    """Return how many of these rows verl uses at most; None for all."""
+    most = select(config, TRAIN_MAX_SAMPLES)
+    return most if _whole(most) and most > 0 else None
+
+
+def steps_total(
+    total_training_steps: int | None, total_epochs: int | None, train_batch_size: int | None, rows: int | None
+) -> int | None:
+    """Count the optimiser steps from the first: verl's own limit, or whole batches of the training rows times epochs.
+
+    None where the config leaves it open.
     """
     if total_training_steps:
         return total_training_steps
-    if not (train_batch_size and total_epochs and train_file):
+    if not (train_batch_size and total_epochs) or rows is None:
         return None
-    from pyarrow import parquet
-
-    rows = int(parquet.read_metadata(train_file).num_rows)
     return rows // train_batch_size * total_epochs
 
 

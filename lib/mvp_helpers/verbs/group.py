@@ -10,7 +10,7 @@ import click
 from ..base.errors import BadInput, did_you_mean
 
 MODULES = {
-    "hosts": ("cluster", "own-address", "tool-files"),
+    "hosts": ("cluster", "own-address", "share-gpus", "tool-files"),
     "nodes": ("start-node", "stop-node", "wait-nodes", "watchdog", "watch-chains", "end-chains"),
     "prereq": ("host-facts", "all-reduce", "prereq"),
     "materials": ("prepare", "snapshot"),

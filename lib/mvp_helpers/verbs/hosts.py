@@ -34,6 +34,22 @@ def own_address() -> None:
     print(addresses.own(cluster_file.from_environment()))
 
 
+@click.command("share-gpus")
+@click.argument("chosen", nargs=-1)
+def share_gpus(chosen: tuple[str, ...]) -> None:
+    """Divide this machine's GPUs among workers that share it, and print shell assignments, for eval: MVP_GPUS_0=… and so on.
+
+    CHOSEN are the GPU ids that the user gave each worker, "" for none given. Prints nothing where nvidia-smi lists no GPU.
+    """
+    import shlex
+
+    from ..cluster import gpus, shape
+
+    ids = [gpu.index for gpu in gpus.cards({}).gpus]
+    for at, share in enumerate(shape.shares(ids, chosen) if ids else []):
+        print(f"MVP_GPUS_{at}={shlex.quote(share)}")
+
+
 @click.command("tool-files")
 def tool_files() -> None:
     """Print the names of the files that are deployed, each ended by a zero byte."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from . import say
-from .values import Seconds
+from .values import Override, Seconds
 
 if TYPE_CHECKING:
     from ..plan.plan import Via
@@ -27,21 +27,40 @@ if TYPE_CHECKING:
 @click.option(
     "--via", type=click.Choice(["cli", "sdk"]), default="cli", help="Submit by ray job submit (default) or by Ray's Python SDK."
 )
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    type=Override(),
+    metavar="KEY=VALUE",
+    help="A trainer override that is added to the JobSpec's; may be repeated.",
+)
 @click.option("--packed", is_flag=True, help="Stdin contains the output of pack-spec.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")
 def submit(
-    spec_name: str, wait: bool, timeout: float | None, pending_timeout: float, via: Via, packed: bool, dry_run: bool
+    spec_name: str,
+    wait: bool,
+    timeout: float | None,
+    pending_timeout: float,
+    via: Via,
+    overrides: tuple[str, ...],
+    packed: bool,
+    dry_run: bool,
 ) -> int:
     """Submit the JobSpec on stdin; run this on the head. Prints the submission_id."""
+    from ..base.errors import Blocked
     from ..cluster import cluster_file
     from ..job import job_secrets, submit
-    from ..plan import plan
+    from ..plan import jobspec, plan
 
     loaded = cluster_file.from_environment()
     environment, data = job_secrets.unpack(sys.stdin.buffer.read(), packed)
+    data = jobspec.with_overrides(data, spec_name, overrides)
     if dry_run:
-        planned, _ = submit.prepare(data, spec_name, loaded, environment)
-        print(plan.describe(planned, via), end="")
+        planned, missing = submit.preview(data, spec_name, loaded, environment)
+        print(plan.describe(planned, via, missing), end="")
+        if missing:
+            raise Blocked(f"{spec_name}: this plan cannot be submitted yet: see 'missing' at its end")
         return 0
     planned, api = submit.submit(data, spec_name, loaded, say, environment, via=via)
     print(planned.submission_id, flush=True)

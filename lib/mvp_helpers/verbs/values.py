@@ -91,6 +91,22 @@ class Since(Value):
             raise ValueError(text) from error
 
 
+class Override(Value):
+    """A Hydra override ``key=value``; ``+key=value`` adds a key that the config does not have yet."""
+
+    name = "override"
+    expected = "of the form KEY=VALUE"
+    example = "trainer.total_epochs=2"
+
+    def parse(self, text: str) -> str:
+        """Return the text. Raises ValueError."""
+        from ..trainers import hydra
+
+        if text.startswith("~") or not hydra.is_override(text):
+            raise ValueError(text)
+        return text
+
+
 class Pair(Value):
     """Two words joined by ``=``, as ``form`` names them; neither may be empty."""
 

@@ -7,8 +7,9 @@
 find_containers() { # set CONTAINERS, CONTAINER_IPS, IMAGES and IMAGE_IDS of the project's running containers, by host
   local out ids host id image image_id ip
   declare -gA CONTAINERS=() CONTAINER_IPS=() IMAGES=() IMAGE_IDS=()
+  command -v docker >/dev/null || [[ -z $DRY_RUN ]] || return 0 # a dry run needs no docker
   command -v docker >/dev/null || die 3 'docker is not installed on this machine' 'https://docs.docker.com/engine/install, or --cluster local'
-  out=$(docker ps -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT" 2>&1) || explain "docker ps" "$out"
+  out=$(docker ps -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT" 2>&1) || { [[ -z $DRY_RUN ]] || return 0 && explain "docker ps" "$out"; }
   mapfile -t ids <<<"$out"
   [[ -n $out ]] || return 0
   while read -r host id image image_id ip; do
@@ -35,7 +36,7 @@ explain() { # <command> <its output>: end with a message and a hint for the caus
       ;;
     *'unknown device'* | *'unresolvable CDI devices'*)
       die 3 "this machine lacks a GPU that a worker asks for (MVP_GPUS_0=${MVP_GPUS_0:-0,1,2,3} MVP_GPUS_1=${MVP_GPUS_1:-4,5,6,7}): $line" \
-        'nvidia-smi -L lists them; with fewer: MVP_GPUS_0=0 MVP_GPUS_1=1, and worker.num_gpus in a cluster file of yours'
+        'nvidia-smi -L lists them; MVP_GPUS_0=0 MVP_GPUS_1=1 chooses others'
       ;;
     *nvidia-container-cli*) die 3 "the NVIDIA driver does not work for containers: $line" 'nvidia-smi, as root, on this machine' ;;
     *'container name'*'already in use'*)
@@ -70,6 +71,15 @@ name_invoker() { # export for the compose files the user that the containers run
   MVP_SHARED_DIR=$(realpath -m "${MVP_SHARED_DIR:-$PROJECT/.mvp/$CLUSTER_NAME}")
 }
 
+share_gpus() { # export MVP_GPUS_0, MVP_GPUS_1 … for the compose files: this machine's GPUs, where you have not set them
+  local at name chosen=() assignments
+  for at in "${!WORKERS[@]}"; do name=MVP_GPUS_$at && chosen+=("${!name:-}"); done
+  assignments=$("$PYTHON" -m mvp_helpers share-gpus "${chosen[@]}") || exit
+  set -a
+  eval "$assignments"
+  set +a
+}
+
 make_shared_folder() { # as the invoker, because docker would create it as root
   local as=()
   ((EUID)) || as=(setpriv --reuid "$MVP_UID" --regid "$MVP_GID" --clear-groups)
@@ -84,6 +94,7 @@ start_containers() {
   find_compose
   name_invoker
   make_shared_folder
+  share_gpus
   out=$("${COMPOSE[@]}" config 2>&1) || explain "${COMPOSE[*]} config" "$out"
   while read -r image; do
     docker image inspect "$image" &>/dev/null || {

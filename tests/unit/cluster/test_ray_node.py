@@ -51,16 +51,16 @@ def record(**changes: object) -> Record:
 
 
 def test_the_head_offers_nothing_and_a_worker_what_the_cluster_file_says(cluster: Cluster) -> None:
-    head = ray_node.start_argv(cluster, cluster.head, "i", Path("/tmp/x"))
+    head = ray_node.start_argv(cluster, cluster.head, "i", Path("/tmp/x"), 0)
     assert {"--head", "--num-cpus=0", "--num-gpus=0", "--port=6390", "--dashboard-host=127.0.0.10"} <= set(head)
-    worker = ray_node.start_argv(cluster, cluster.workers[0], "i", Path("/tmp/x"))
+    worker = ray_node.start_argv(cluster, cluster.workers[0], "i", Path("/tmp/x"), 0)
     assert {"--address=127.0.0.10:6390", "--num-cpus=8", "--num-gpus=0", '--resources={"worker_node": 100}'} <= set(worker)
     assert "--head" not in worker
 
 
 def test_nodes_of_one_machine_get_an_agent_port_each(cluster: Cluster) -> None:
     ports = [
-        word for host in cluster.hosts for word in ray_node.start_argv(cluster, host, "i", Path("/tmp/x")) if "agent" in word
+        word for host in cluster.hosts for word in ray_node.start_argv(cluster, host, "i", Path("/tmp/x"), 0) if "agent" in word
     ]
     assert len(set(ports)) == len(cluster.hosts) == len(ports)
 
