@@ -82,6 +82,41 @@ starts_with() { # <exit code of compose up> <what it prints>
   assert_stderr_has 'this machine lacks a GPU that a worker asks for'
 }
 
+this_machine_has() { # <GPU id>...
+  printf '#!/bin/sh\nprintf "%%s\\n" %s\n' "$*" >bin/nvidia-smi && chmod +x bin/nvidia-smi
+}
+
+@test "a GPU id that is malformed, does not exist or is given twice is bad input before any container is made" {
+  docker_has '"nothing"' 0 ''
+  printf '*) echo "$*" >>%q; exit 99 ;;\nesac\n' "$PWD/unexpected" >>bin/docker
+  this_machine_has 0 1 2 3
+  local ids says
+  while IFS='|' read -r ids says; do
+    MVP_GPUS_0=${ids% *} MVP_GPUS_1=${ids#* } run --separate-stderr 01_up.sh
+    assert_status 2
+    assert_stderr_has "bad input: $says"
+    [[ $(wc -l <<<"$stderr") == 2 ]] || fail 'not one message with what to try'
+  done <<'CASES'
+0,9 1|MVP_GPUS_0=0,9: this machine has no GPU 9; it has 0 1 2 3
+0 two|MVP_GPUS_1=two: 'two' is not a GPU id
+0,,1 2|MVP_GPUS_0=0,,1: '' is not a GPU id
+0,1 1,2|GPU 1 is in MVP_GPUS_0 and in MVP_GPUS_1
+CASES
+}
+
+@test "without ids each worker gets half of this machine's GPUs; one GPU is that of the first" {
+  starts_with 0 ''
+  sed -i '/^compose\*" up/i compose*" up -d --no-recreate") echo "$MVP_GPUS_0 $MVP_GPUS_1" >>gpus ;;' bin/docker
+  printf '*) echo "$*" >>%q; exit 99 ;;\nesac\n' "$PWD/unexpected" >>bin/docker
+  local ids
+  for ids in '0' '0 1' '0 1 2 3' '0 1 2 3 4 5 6 7'; do
+    # shellcheck disable=SC2086 # words
+    this_machine_has $ids
+    run --separate-stderr 01_up.sh
+  done
+  [[ $(<gpus) == $'0 void\n0 1\n0,1 2,3\n0,1,2,3 4,5,6,7' ]] || fail "$(<gpus)"
+}
+
 @test "a driver that does not work" {
   starts_with 1 'nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown'
   up_says

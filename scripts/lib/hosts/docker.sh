@@ -35,7 +35,7 @@ explain() { # <command> <its output>: end with a message and a hint for the caus
       ;;
     *'unknown device'* | *'unresolvable CDI devices'*)
       die 3 "this machine lacks a GPU that a worker asks for (MVP_GPUS_0=${MVP_GPUS_0:-0,1,2,3} MVP_GPUS_1=${MVP_GPUS_1:-4,5,6,7}): $line" \
-        'nvidia-smi -L lists them; with fewer: MVP_GPUS_0=0 MVP_GPUS_1=1, and worker.num_gpus in a cluster file of yours'
+        'nvidia-smi -L lists them; for example MVP_GPUS_0=0 MVP_GPUS_1=1'
       ;;
     *nvidia-container-cli*) die 3 "the NVIDIA driver does not work for containers: $line" 'nvidia-smi, as root, on this machine' ;;
     *'container name'*'already in use'*)
@@ -50,16 +50,49 @@ explain() { # <command> <its output>: end with a message and a hint for the caus
 }
 
 find_compose() { # set COMPOSE to the command with project and files
-  local file
+  local file files=("${COMPOSE_FILES[@]}")
   if docker compose version &>/dev/null; then
     COMPOSE=(docker compose)
   elif command -v docker-compose >/dev/null; then
     COMPOSE=(docker-compose)
+    without_names
   else
     die 3 'docker compose is not installed' "install the package docker-compose-plugin (v2) or docker-compose (1.29)"
   fi
   COMPOSE+=(-p "$COMPOSE_PROJECT" --project-directory "$PROJECT")
-  for file in "${COMPOSE_FILES[@]}"; do COMPOSE+=(-f "$file"); done
+  for file in "${files[@]}"; do COMPOSE+=(-f "$file"); done
+}
+
+without_names() { # compose 1.29 refuses a project's name in a file: set files to copies without it
+  local at copies=$PROJECT/.mvp/$CLUSTER_NAME/compose-1.29
+  mkdir -p "$copies"
+  for at in "${!files[@]}"; do
+    sed '/^name:/d' "${files[at]}" >"$copies/$at.yaml" || die 2 "cannot read the compose file ${files[at]}" "docker.compose in $MVP_CLUSTER"
+    files[at]=$copies/$at.yaml
+  done
+}
+
+choose_gpus() { # check MVP_GPUS_0 and MVP_GPUS_1; when neither is set, give each worker half of this machine's GPUs
+  local here half name other id
+  mapfile -t here < <({ nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null || true; } | sed -n '/^[0-9]\+$/p')
+  if [[ -z ${MVP_GPUS_0:-}${MVP_GPUS_1:-} ]]; then
+    ((${#here[@]})) || return 0 # the compose file's defaults; docker reports a GPU that is missing
+    half=$(((${#here[@]} + 1) / 2))
+    MVP_GPUS_0=$(IFS=, && echo "${here[*]:0:half}") MVP_GPUS_1=$(IFS=, && echo "${here[*]:half}")
+    export MVP_GPUS_0 MVP_GPUS_1=${MVP_GPUS_1:-void}
+    return
+  fi
+  for name in MVP_GPUS_0 MVP_GPUS_1; do
+    [[ ${!name:-} == @(|all|none|void) ]] && continue
+    other=MVP_GPUS_$((1 - ${name: -1}))
+    while IFS= read -r id; do
+      [[ $id =~ ^([0-9]+(:[0-9]+)?|(GPU|MIG)-[0-9A-Za-z/-]+)$ ]] ||
+        die 2 "$name=${!name}: '$id' is not a GPU id" "ids separated by commas, as nvidia-smi -L lists them: $name=0,1"
+      [[ ! $id =~ ^[0-9]+$ || ${#here[@]} == 0 || " ${here[*]} " == *" $id "* ]] ||
+        die 2 "$name=${!name}: this machine has no GPU $id; it has ${here[*]}" "$name=${here[0]}"
+      [[ ,${!other:-}, != *",$id,"* ]] || die 2 "GPU $id is in MVP_GPUS_0 and in MVP_GPUS_1" 'give each GPU to one worker only'
+    done < <(tr , '\n' <<<"${!name}")
+  done
 }
 
 name_invoker() { # export for the compose files the user that the containers run as, and the shared folder
@@ -83,6 +116,7 @@ start_containers() {
   [[ -z $old ]] || die 3 "containers of version 1 run: ${old//$'\n'/, }" './scripts/03_cleanup_v1_legacy.sh'
   find_compose
   name_invoker
+  choose_gpus
   make_shared_folder
   out=$("${COMPOSE[@]}" config 2>&1) || explain "${COMPOSE[*]} config" "$out"
   while read -r image; do
@@ -98,6 +132,9 @@ start_containers() {
   find_containers
   for host in "${HOSTS[@]}"; do
     [[ -n ${CONTAINERS[$host]:-} ]] || die 3 "the container of $host does not stay up" "${COMPOSE[*]} logs $host"
+    docker exec "${CONTAINERS[$host]}" bash -c 'command -v -- "$1"' - "$CLUSTER_PYTHON" &>/dev/null ||
+      die 3 "image ${IMAGES[$host]} of $host lacks bash, or the interpreter $CLUSTER_PYTHON (python in the cluster file)" \
+        "./scripts/02_down.sh, then MVP_IMAGE=<an image with Ray and verl> ./scripts/01_up.sh"
   done
   # shellcheck disable=SC2034 # for locate_hosts: a started container may have another address than before
   HOST_IPS=("${HOSTS[@]//*/}")
