@@ -46,7 +46,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         dataset=str(inputs.dataset) if inputs.dataset else None,
         data_files=inputs.data_files,
         reward=composed.reward,
-        address=spec.ray.address or cluster.dashboard,
+        address=_address(spec.ray.address or cluster.dashboard, cluster),
         entrypoint_resources=asked.entrypoint_resources or cluster.entrypoint.resources,
         entrypoint_num_cpus=cluster.entrypoint.num_cpus if cpus is None else cpus,
         entrypoint=[cluster.python, "-m", "mvp_helpers", "run-job", str(inputs.folder.path)],
@@ -67,6 +67,13 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         stall=spec.stall,
         retry=spec.retry,
     )
+
+
+def _address(given: str, cluster: Cluster) -> str:
+    """Return the address of the dashboard. As the head sees it, its own is on 127.0.0.1, where ours does not listen."""
+    port = cluster.ray.dashboard_port
+    own = {f"http://{name}:{port}" for name in ("127.0.0.1", "localhost")}
+    return cluster.dashboard if given.rstrip("/") in own else given
 
 
 def _argv(cluster: Cluster, inputs: Inputs, composed: Composed) -> list[str]:
