@@ -26,7 +26,7 @@ import msgspec
 
 from ..base import files, processes, times
 from ..base.errors import Blocked, Failed, MvpError, TimedOut
-from . import addresses, ray_api
+from . import addresses, gpus, ray_api
 from .cluster_file import Cluster
 from .host_kinds import Host
 from .node_record import NodePaths, Record
@@ -149,6 +149,8 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
         _check_versions(cluster, host, ray_version)
         _make_token(cluster, host, ray_version)
         check_ports(cluster, host)
+        if host.role == "worker" and cluster.device == "cuda":
+            gpus.check_count(name, cluster.worker.num_gpus)
         paths.make_temp_dir()
         record = Record(
             boot_id=processes.boot_id(),
