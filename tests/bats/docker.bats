@@ -104,19 +104,6 @@ this_machine_has() { # <GPU id>...
 CASES
 }
 
-@test "without ids each worker gets half of this machine's GPUs; one GPU is that of the first" {
-  starts_with 0 ''
-  sed -i '/^compose\*" up/i compose*" up -d --no-recreate") echo "$MVP_GPUS_0 $MVP_GPUS_1" >>gpus ;;' bin/docker
-  printf '*) echo "$*" >>%q; exit 99 ;;\nesac\n' "$PWD/unexpected" >>bin/docker
-  local ids
-  for ids in '0' '0 1' '0 1 2 3' '0 1 2 3 4 5 6 7'; do
-    # shellcheck disable=SC2086 # words
-    this_machine_has $ids
-    run --separate-stderr 01_up.sh
-  done
-  [[ $(<gpus) == $'0 void\n0 1\n0,1 2,3\n0,1,2,3 4,5,6,7' ]] || fail "$(<gpus)"
-}
-
 @test "a driver that does not work" {
   starts_with 1 'nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown'
   up_says

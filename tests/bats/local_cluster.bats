@@ -73,7 +73,7 @@ raylet_of() { # <host>
   [[ $output != *127.0.1.20* ]] || fail 'the foreign node is listed'
   run --separate-stderr ray.sh status
   assert_status 0
-  assert_output '*test.worker-1.*'
+  assert_output '*/4.0 CPU*/200.0 worker_node*'
   run --separate-stderr ray.sh job list
   assert_status 0
   run --separate-stderr ray.sh --cluster "$MVP_CLUSTER" job status no-such-job --log-style=record

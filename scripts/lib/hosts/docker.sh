@@ -72,16 +72,9 @@ without_names() { # compose 1.29 refuses a project's name in a file: set files t
   done
 }
 
-choose_gpus() { # check MVP_GPUS_0 and MVP_GPUS_1; when neither is set, give each worker half of this machine's GPUs
-  local here half name other id
+check_gpus() { # the ids in MVP_GPUS_0 and MVP_GPUS_1: of GPUs that this machine has, each for one worker
+  local here name other id
   mapfile -t here < <({ nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null || true; } | sed -n '/^[0-9]\+$/p')
-  if [[ -z ${MVP_GPUS_0:-}${MVP_GPUS_1:-} ]]; then
-    ((${#here[@]})) || return 0 # the compose file's defaults; docker reports a GPU that is missing
-    half=$(((${#here[@]} + 1) / 2))
-    MVP_GPUS_0=$(IFS=, && echo "${here[*]:0:half}") MVP_GPUS_1=$(IFS=, && echo "${here[*]:half}")
-    export MVP_GPUS_0 MVP_GPUS_1=${MVP_GPUS_1:-void}
-    return
-  fi
   for name in MVP_GPUS_0 MVP_GPUS_1; do
     [[ ${!name:-} == @(|all|none|void) ]] && continue
     other=MVP_GPUS_$((1 - ${name: -1}))
@@ -116,7 +109,7 @@ start_containers() {
   [[ -z $old ]] || die 3 "containers of version 1 run: ${old//$'\n'/, }" './scripts/03_cleanup_v1_legacy.sh'
   find_compose
   name_invoker
-  choose_gpus
+  check_gpus
   make_shared_folder
   out=$("${COMPOSE[@]}" config 2>&1) || explain "${COMPOSE[*]} config" "$out"
   while read -r image; do
