@@ -16,7 +16,7 @@ make_clone() {
 }
 
 shrink() { # <cluster> <shared root> <sed program>: its file in the clone, for a machine without GPUs, with a few cores and verl from VERL_URL
-  sed -i -e 's/^data: .*/data: {source: generated}/' -e 's/^device: .*/device: cpu/' -e 's/^worker: .*/worker: {num_cpus: 8, resources: {worker_node: 100}}/' \
+  sed -i -e 's/^data: .*/data: {source: generated, generated: {train_rows: 32}}/' -e 's/^device: .*/device: cpu/' -e 's/^worker: .*/worker: {num_cpus: 8, resources: {worker_node: 100}}/' \
     -e "s|^code: .*|code: {source: git, repository: $VERL_URL, path: $2/user/code/verl}|" -e "$3" "$CLONE/templates/ray/$1.yaml"
   echo 'ray: {object_store_mb: 100}' >>"$CLONE/templates/ray/$1.yaml"
 }

@@ -104,7 +104,7 @@ make_shared_folder() { # as the invoker, because docker would create it as root
 }
 
 start_containers() {
-  local image host out old
+  local image host out old before=${#CONTAINERS[@]}
   old=$(docker ps --filter name='^/?mvp-ray-(head|worker-[0-9]+)$' --format '{{.Names}}')
   [[ -z $old ]] || die 3 "containers of version 1 run: ${old//$'\n'/, }" './scripts/03_cleanup_v1_legacy.sh'
   find_compose
@@ -119,15 +119,17 @@ start_containers() {
     }
   done < <(sed -n 's/^ *image: *//p' <<<"$out" | sort -u)
   out=$("${COMPOSE[@]}" up -d --no-recreate 2>&1) || {
-    ((${#CONTAINERS[@]})) || hosts_down
+    ((before)) || hosts_down
     explain "${COMPOSE[*]} up" "$out"
   }
   find_containers
   for host in "${HOSTS[@]}"; do
     [[ -n ${CONTAINERS[$host]:-} ]] || die 3 "the container of $host does not stay up" "${COMPOSE[*]} logs $host"
-    docker exec "${CONTAINERS[$host]}" bash -c 'command -v -- "$1"' - "$CLUSTER_PYTHON" &>/dev/null ||
+    docker exec "${CONTAINERS[$host]}" bash -c 'command -v -- "$1"' - "$CLUSTER_PYTHON" &>/dev/null || {
+      ((before)) || hosts_down
       die 3 "image ${IMAGES[$host]} of $host lacks bash, or the interpreter $CLUSTER_PYTHON (python in the cluster file)" \
-        "./scripts/02_down.sh, then MVP_IMAGE=<an image with Ray and verl> ./scripts/01_up.sh"
+        'MVP_IMAGE=<an image with Ray and verl> ./scripts/01_up.sh'
+    }
   done
   # shellcheck disable=SC2034 # for locate_hosts: a started container may have another address than before
   HOST_IPS=("${HOSTS[@]//*/}")
