@@ -9,7 +9,7 @@ from typing import Any
 
 
 def parquet_problem(path: Path) -> str:
-    """Return why ``path`` is not whole parquet (its magic at both ends, a footer that fits), or an empty string. Raises OSError."""
+    """Return why a file is not parquet with its magic at both ends and a footer that fits, or an empty string. Raises OSError."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         head = stream.read(4)
@@ -37,6 +37,8 @@ def model_problem(folder: Path) -> str:
             return f"{missing[0]} is missing"
     if not shards:
         return "no weights (*.safetensors)"
+    if any("-of-" in shard.stem for shard in shards) and not any(folder.glob("*.index.json")):
+        return "the index of its weights (such as model.safetensors.index.json) is missing"
     for shard in shards:
         if shard.suffix == ".safetensors" and (problem := _safetensors_problem(shard)):
             return f"{shard.name} {problem}"
