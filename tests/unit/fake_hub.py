@@ -88,7 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
             status = self.server.refusals.pop(0)
             self._send(status, b"{}", {"Retry-After": "0"} if status == 429 else {})
         elif self.server.token and self.headers.get("Authorization") != f"Bearer {self.server.token}":
-            self._send(401, b"{}", {"X-Error-Code": "RepoNotFound"})
+            wrong = {"X-Error-Message": "Invalid credentials in Authorization header"}
+            self._send(401, b"{}", wrong if self.headers.get("Authorization") else {"X-Error-Code": "RepoNotFound"})
         elif path.startswith("api/"):
             self.server.asked.append(path)
             self._api(path.removeprefix("api/"), form.get("paths", []), "recursive=true" in query.lower())
