@@ -132,8 +132,9 @@ step_on() ( # <node>[,<node>...] <how many> <srun option>... -- <argv>...
   # Variables of another Ray cluster would direct the command there; those of the surrounding allocation change its steps.
   for name in "${!RAY_@}" "${!SLURM_@}"; do [[ $name == SLURM_CONF ]] || unset "$name"; done
   # Without Ray .venv is for this machine only, and python3 means that of the node.
-  [[ ! -e $PROJECT/.venv/bin/ray ]] || export PATH=$PROJECT/.venv/bin:$PATH
-  export PYTHONPATH=$TOOLS_DIR/lib
+  [[ ! -e $PROJECT/.venv/bin/ray ]] || PATH=$PROJECT/.venv/bin:$PATH
+  [[ $CLUSTER_PYTHON != /* ]] || PATH=${CLUSTER_PYTHON%/*}:$PATH # the command ray is there
+  export PATH PYTHONPATH=$TOOLS_DIR/lib
   [[ -z ${WOULD:-} ]] || { run srun "${words[@]}" "${@:3}" && exit; }
   exec ${KEEP:+setsid --fork "$SCRIPTS/lib/keep_step.sh" "$KEEP"} srun "${words[@]}" "${@:3}"
 )
