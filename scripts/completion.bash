@@ -107,7 +107,17 @@ _mvp_argument() { # job ids and JobSpecs for the scripts that take them
       [[ -z $cur ]] || _mvp_files log out txt
       ;;
     *' ID '* | *' ID... '*) _mvp_job_ids ;;
+    *' COMMAND... '*) _mvp_ray_commands ;;
     *' SPEC '*) _mvp_jobspecs ;;
+  esac
+}
+
+_mvp_ray_commands() { # Ray's commands that ask, and the subcommands of those that have some
+  case ${COMP_WORDS[COMP_CWORD - 1]} in
+    job) _mvp_words 'list logs status stop submit' ;;
+    list) _mvp_words 'actors cluster-events jobs nodes objects placement-groups runtime-envs tasks workers' ;;
+    summary) _mvp_words 'actors objects tasks' ;;
+    *) _mvp_words 'get job list logs memory stack status summary timeline' ;;
   esac
 }
 
@@ -211,7 +221,7 @@ _mvp_newest_first() { # <path>...: whose names sort by time; of an index entry o
 
 _mvp_register() {
   local script
-  for script in "$_MVP_PROJECT"/scripts/[0-9][0-9]_*.sh; do
+  for script in "$_MVP_PROJECT"/scripts/{[0-9][0-9]_*,ray}.sh; do
     complete -o default -F _mvp_complete "${script##*/}" # also for ./scripts/NAME and any other path to it
   done
 }

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from .base.errors import Blocked, MvpError
+from .base.errors import MvpError
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -24,7 +24,9 @@ def main(argv: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith(__package__ or ""):
             raise
-        return _report(Blocked(f"{sys.executable} has no module '{error.name}'", hint="./scripts/12_install_py_deps.sh"))
+        from .cluster import packages
+
+        return _report(packages.lacking(error.name or ""))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

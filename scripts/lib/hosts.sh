@@ -178,17 +178,34 @@ helper_for_plan() { # [-i] <argument>...: as helper_on "$HEAD"; for a plan also 
 }
 
 submit_spec() { # <JobSpec file> [--set=KEY=VALUE]... [--wait | --no-wait] [--timeout S] [--pending-timeout S]: see 43_submit_jobspec.sh
-  local spec=$1
+  local spec=$1 file
   shift
-  [[ -e $spec ]] || die 2 "no such file: $spec" 'a copy of templates/ppo.json'
-  [[ -f $spec && -r $spec ]] || die 2 "cannot read $spec: not a readable file" "ls -l $spec"
-  # shellcheck disable=SC2094 # the name is only for messages
-  if grep -q secrets "$spec"; then # their values are in this environment, and reach the head only through stdin
-    "$PYTHON" -m mvp_helpers pack-spec --spec-name "$spec" <"$spec" |
+  find_spec "$spec"
+  if grep -q secrets "$file"; then # their values are in this environment, and reach the head only through stdin
+    "$PYTHON" -m mvp_helpers pack-spec --spec-name "$spec" <"$file" |
       helper_for_plan -i submit --packed --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run}
   else
-    helper_for_plan -i submit --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run} <"$spec"
+    helper_for_plan -i submit --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run} <"$file"
   fi
+}
+
+find_spec() { # <JobSpec file>: set file to a path that this machine can read; an absolute path may be one of the hosts
+  local copy code=0
+  file=$1
+  [[ -e $file || $file != "$TOOLS_DIR"/* ]] || file=$PROJECT/${file#"$TOOLS_DIR"/}
+  if [[ ! -e $file && $file == "$SHARED_ROOT"/* ]]; then
+    host_exec "$HEAD" -- test -f "$file" || code=$?
+    ((code < 2)) || exit "$code"
+    if ((code == 0)); then
+      copy=$(mktemp)
+      exec {SPEC}<>"$copy" && rm "$copy" # nothing is left, however this script ends
+      host_exec "$HEAD" -- cat "$file" >"/dev/fd/$SPEC" || exit
+      file=/dev/fd/$SPEC
+      return
+    fi
+  fi
+  [[ -e $file ]] || die 2 "no such file: $1" 'a copy of templates/ppo.json'
+  [[ -f $file && -r $file ]] || die 2 "cannot read $1: not a readable file" "ls -l $1"
 }
 
 [[ -z $HOST_STEPS ]] || report_ended_steps

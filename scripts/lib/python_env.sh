@@ -1,5 +1,7 @@
 # shellcheck shell=bash
 # The project's own Python environment: created, filled with pinned packages, and marked by a stamp when it is complete.
+#
+# A set of packages is "helper" (what the scripts need on this machine: the dependencies in pyproject.toml) or one or more lock files.
 
 VENV=$PROJECT/.venv
 PIP_LOG=$PROJECT/.mvp/logs/pip.log
@@ -8,19 +10,37 @@ TORCH_INDEX=${MVP_TORCH_INDEX:-https://download.pytorch.org/whl/cpu}
 
 has_gpu() { [[ -e /dev/nvidia0 ]] || nvidia-smi -L >/dev/null 2>&1; }
 
-fingerprint() { # <lock file>...: of the requested packages and of the interpreter
-  { cat "$@" && "$VENV/bin/python" -VV && printf '%s\n' "$TORCH"; } | sha256sum
+host_kind() { # print the cluster file's host_driver; without the helper, whose packages are not installed yet
+  local file=${MVP_CLUSTER:-local} line
+  [[ $file == */* || $file == *.yaml || $file == *.yml || $file == *.json ]] || file=$PROJECT/templates/ray/$file.yaml
+  [[ -r $file ]] || die 2 "no cluster file for '${MVP_CLUSTER:-local}': $file does not exist" "ls $PROJECT/templates/ray"
+  while IFS= read -r line || [[ -n $line ]]; do
+    if [[ $line =~ ^[^#]*host_driver[\'\"]?[[:space:]]*:[[:space:]]*[\'\"]?([a-z]+) ]]; then
+      printf '%s' "${BASH_REMATCH[1]}"
+      return
+    fi
+  done <"$file"
 }
 
-stamp() { # <lock file>...: print the path of the stamp for this set of lock files
-  printf '%s/.mvp-installed-%s' "$VENV" "$#"
+helper_packages() { # print each with its version, as pip takes it
+  sed -n '/^dependencies = \[/,/^\]/s/^ *"\([^"]*\)".*/\1/p' "$PROJECT/pyproject.toml"
 }
 
-installed_already() { # <lock file>...
+fingerprint() { # <set>: of the requested packages and of the interpreter
+  { if [[ $1 == helper ]]; then helper_packages; else cat "$@"; fi && "$VENV/bin/python" -VV && printf '%s\n' "$TORCH"; } | sha256sum
+}
+
+stamp() { # <set>: print the path of its stamp
+  local name=$#
+  [[ $1 != helper ]] || name=helper
+  printf '%s/.mvp-installed-%s' "$VENV" "$name"
+}
+
+installed_already() { # <set>
   [[ -x $VENV/bin/python && -e $(stamp "$@") && $(<"$(stamp "$@")") == "$(fingerprint "$@")" ]]
 }
 
-note_installed() { # <lock file>...: called last, so that an interrupted or failed install leaves no stamp
+note_installed() { # <set>: called last, so that an interrupted or failed install leaves no stamp
   fingerprint "$@" >"$(stamp "$@")"
 }
 
@@ -74,4 +94,10 @@ install_torch() {
     pip install --disable-pip-version-check --no-deps "torch==$TORCH+cpu" ||
       pip_install "torch $TORCH, CPU build, from $TORCH_INDEX" --no-deps --index-url "$TORCH_INDEX" "torch==$TORCH+cpu"
   fi
+}
+
+install_helper() { # seconds, and a few MB
+  local packages
+  mapfile -t packages < <(helper_packages)
+  pip_install "the helper's packages" "${packages[@]}"
 }

@@ -70,8 +70,9 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   bare_project
   PATH=$PWD/bin:/usr/bin:/bin run --separate-stderr ./scripts/02_down.sh
   assert_status 3
-  assert_stderr_has "has no module 'click'"
-  assert_stderr_has 'try: ./scripts/12_install_py_deps.sh'
+  assert_stderr_has 'blocked: the Python packages of this project are not installed: '
+  assert_stderr_has "has no module 'click'"$'\n''  try: ./scripts/12_install_py_deps.sh'
+  [[ $(wc -l <<<"$stderr") == 2 ]] || fail 'not one message'
 }
 
 @test "the message names a Python that is too old" {

@@ -54,6 +54,17 @@ make_jobs() { # <id>...: the oldest first, as job folders with their entries in 
   done
 }
 
+@test "ray.sh offers the commands of Ray that ask, and their subcommands" {
+  run --separate-stderr bash --norc -c 'source scripts/completion.bash && complete -p ray.sh'
+  assert_status 0
+  offered ./scripts/ray.sh st
+  assert_offered stack status
+  offered ./scripts/ray.sh job l
+  assert_offered list logs
+  offered ./scripts/ray.sh list n
+  assert_offered nodes
+}
+
 @test "options: only those that begin so, by any path to the script" {
   local word
   for word in 50_status.sh ./scripts/50_status.sh scripts/50_status.sh "$PROJECT/scripts/50_status.sh"; do

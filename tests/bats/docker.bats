@@ -90,6 +90,28 @@ starts_with() { # <exit code of compose up> <what it prints>
   assert_stderr_has 'this machine lacks a GPU that a worker asks for'
 }
 
+this_machine_has() { # <GPU id>...
+  printf '#!/bin/sh\nprintf "%%s\\n" %s\n' "$*" >bin/nvidia-smi && chmod +x bin/nvidia-smi
+}
+
+@test "a GPU id that is malformed, does not exist or is given twice is bad input before any container is made" {
+  docker_has '"nothing"' 0 ''
+  printf '*) echo "$*" >>%q; exit 99 ;;\nesac\n' "$PWD/unexpected" >>bin/docker
+  this_machine_has 0 1 2 3
+  local ids says
+  while IFS='|' read -r ids says; do
+    MVP_GPUS_0=${ids% *} MVP_GPUS_1=${ids#* } run --separate-stderr 01_up.sh
+    assert_status 2
+    assert_stderr_has "bad input: $says"
+    [[ $(wc -l <<<"$stderr") == 2 ]] || fail 'not one message with what to try'
+  done <<'CASES'
+0,9 1|MVP_GPUS_0=0,9: this machine has no GPU 9; it has 0 1 2 3
+0 two|MVP_GPUS_1=two: 'two' is not a GPU id
+0,,1 2|MVP_GPUS_0=0,,1: '' is not a GPU id
+0,1 1,2|GPU 1 is in MVP_GPUS_0 and in MVP_GPUS_1
+CASES
+}
+
 @test "a driver that does not work" {
   starts_with 1 'nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown'
   up_says

@@ -5,7 +5,8 @@ load helpers
 
 setup() {
   cd "$BATS_TEST_TMPDIR" || return
-  cp -r "$PROJECT/scripts" "$PROJECT"/requirements*.lock .
+  cp -r "$PROJECT/scripts" "$PROJECT"/requirements*.lock "$PROJECT/pyproject.toml" "$PROJECT/templates" .
+  export MVP_CLUSTER=local
   mkdir -p .venv/bin bin
   cat >.venv/bin/python <<'SH'
 #!/bin/bash
@@ -40,6 +41,38 @@ install() {
   echo 'extra==1' >>requirements.lock
   install
   grep -q -- '-r .*/requirements.lock' pip.calls || fail 'a changed lock was not installed'
+}
+
+@test "for hosts with a Python of their own only the helper's packages are installed, and nothing of Ray or torch" {
+  local cluster
+  printf '{"name": "x", "host_driver": "ssh"}' >mine.json
+  for cluster in dev dev-cpu prod slurm ./mine.json; do
+    rm -f pip.calls .venv/.mvp-installed-*
+    install --cluster "$cluster"
+    assert_status 0
+    [[ $(<pip.calls) == '-m pip install --disable-pip-version-check click=='*' msgspec=='*' backports.zstd=='*' PyYAML=='* ]] || fail "pip: $(<pip.calls)"
+    [[ $(wc -l <pip.calls) == 1 ]] || fail "pip: $(<pip.calls)"
+    install --cluster "$cluster"
+    assert_stderr_has "skip: exists: $PWD/.venv has the helper's packages"
+  done
+  install
+  grep -q -- '-r .*/requirements.lock' pip.calls || fail 'a local cluster needs everything'
+  rm pip.calls
+  install --cluster dev
+  assert_stderr_has 'skip: exists'
+  [[ ! -e pip.calls ]] || fail 'everything includes the helper'
+}
+
+@test "--all installs everything for Slurm nodes that see this folder" {
+  install --cluster slurm --all
+  grep -q -- '-r .*/requirements.lock' pip.calls || fail "pip: $(<pip.calls)"
+}
+
+@test "a cluster that does not exist is bad input before anything is made" {
+  install --cluster nowhere
+  assert_status 2
+  assert_stderr_has "no cluster file for 'nowhere'"
+  [[ ! -e pip.calls ]] || fail "pip: $(<pip.calls)"
 }
 
 @test "a failed install is blocked, shows pip's last words, and is taken up again" {

@@ -65,6 +65,44 @@ raylet_of() { # <host>
   assert_output '*ray_version*'
 }
 
+@test "any command of Ray runs on this cluster, whatever RAY_ADDRESS says; its exit code comes back" {
+  local -x RAY_ADDRESS=http://127.0.1.20:8387
+  run --separate-stderr ray.sh list nodes
+  assert_status 0
+  assert_output '*127.0.1.10*127.0.1.11*127.0.1.12*'
+  [[ $output != *127.0.1.20* ]] || fail 'the foreign node is listed'
+  run --separate-stderr ray.sh status
+  assert_status 0
+  assert_output '*/4.0 CPU*/200.0 worker_node*'
+  run --separate-stderr ray.sh job list
+  assert_status 0
+  run --separate-stderr ray.sh --cluster "$MVP_CLUSTER" job status no-such-job --log-style=record
+  assert_status 1
+  [[ $stderr$output == *no-such-job* ]] || fail 'not what Ray says'
+  run --separate-stderr ray.sh stop --force
+  assert_status 2
+  assert_stderr_has 'try: ./scripts/02_down.sh'
+  run --separate-stderr ray.sh --dry-run job list
+  assert_output 'would run: helper_on head ray -- job list'
+}
+
+@test "the folders of the shared root exist: shared ones like /tmp, secrets for their owner alone" {
+  local root=$FOLDER/private
+  run stat -c '%a %n' "$root"/{datasets,hf,jobs,ray,outputs,common,common/{models,datasets,code},user,user/{code,secrets}}
+  assert_output "755 $root/datasets
+755 $root/hf
+755 $root/jobs
+755 $root/ray
+1777 $root/outputs
+1777 $root/common
+1777 $root/common/models
+1777 $root/common/datasets
+1777 $root/common/code
+1777 $root/user
+1777 $root/user/code
+700 $root/user/secrets"
+}
+
 @test "Ray's files lie in the state directory, its sockets have short paths, ray start's words are kept" {
   compgen -G "$FOLDER/state/worker-1/ray/session_*/logs/raylet.out" >/dev/null || fail 'no Ray logs in the state directory'
   [[ $(<"$FOLDER/state/head/ray_start.log") == *'ray.scripts.scripts start --block'*'Ray runtime started'* ]] || fail 'no words kept'

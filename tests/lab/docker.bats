@@ -3,48 +3,39 @@
 
 load lab
 load conformance
-
-export MVP_IMAGE=mvp/lab:1 MVP_SHM_SIZE=2gb SUDO_USER=ada SUDO_UID=12345 SUDO_GID=12345 # as sudo says who started us
-[[ -z ${LAB_DIR:-} ]] || export MVP_SHARED_DIR=$LAB_DIR/ada/private
-
-lacks_docker() {
-  local why
-  why=$(lacks_root && lacks_namespaces && lacks_commands docker dockerd docker-compose runc iptables mmdebstrap setpriv)
-  [[ -n $why ]] || DOCKER_CONFIG=$PROJECT/.mvp/lab/docker docker compose version &>/dev/null || why='docker compose v2 is not installed'
-  [[ -n $why || -d $PROJECT/.venv/lib/python3.11 ]] || why='.venv is not of Python 3.11, which the image has'
-  printf '%s' "${why%%$'\n'*}"
-}
+load docker_lab
 
 setup_file() {
   lab_needs docker
-  LAB_DIR=$(mktemp -d "${TMPDIR:-/tmp}/mvp-lab.XXXXXX")
-  chmod 755 "$LAB_DIR"
-  install -d -o 12345 -g 12345 "$LAB_DIR/ada"
-  export LAB_DIR DOCKER_HOST=unix://$LAB_DIR/docker/docker.sock DOCKER_CONFIG=$PROJECT/.mvp/lab/docker
-  "$PROJECT/tests/lab/dockerd.sh" up "$LAB_DIR/docker" 2>"$LAB_DIR/why" || skip "dockerd does not start here: $(tail -n 1 "$LAB_DIR/why")"
-  "$PROJECT/tests/lab/docker-image.sh" mvp/lab:1
-  # The image has Debian's Python; Ray, torch and verl are those of this project's own environment.
-  cat >"$LAB_DIR/site.yaml" <<YAML
-x-site: &site
-  volumes: ["$PROJECT/.venv/lib/python3.11/site-packages:/usr/local/lib/python3.11/dist-packages:ro"]
-  environment: {MVP_WORKLOADS: /workspace/mvp/tests/lab/workloads}
-services: {mvp-ray-head: *site, mvp-ray-worker-0: *site, mvp-ray-worker-1: *site}
-YAML
+  make_docker_lab
   export TEST_CLUSTER=$LAB_DIR/docked.yaml
   sed -e 's|^name: .*|name: docked|' -e "s|docker-compose.cpu.yaml\]|docker-compose.cpu.yaml, $LAB_DIR/site.yaml]|" \
     "$PROJECT/templates/ray/dev-cpu.yaml" >"$TEST_CLUSTER"
 }
 
 teardown_file() {
-  [[ -n ${LAB_DIR:-} ]] || return 0
-  "$PROJECT/tests/lab/dockerd.sh" down "$LAB_DIR/docker"
-  rm -rf "$LAB_DIR" "$PROJECT/.mvp/docked"
+  end_docker_lab
+  rm -rf "$PROJECT/.mvp/docked"
 }
 
 only_compose_1() { # in BATS_TEST_TMPDIR/bin a docker without compose v2
   mkdir -p "$BATS_TEST_TMPDIR/bin"
   printf '#!/bin/sh\n[ "$1" != compose ] || exit 1\nexec %q "$@"\n' "$(command -v docker)" >"$BATS_TEST_TMPDIR/bin/docker"
   chmod +x "$BATS_TEST_TMPDIR/bin/docker"
+}
+
+variant() { # <compose file after docker-compose.cpu.yaml, or nothing> [<sed program>]: MVP_CLUSTER of this test
+  sed -e 's|^name: .*|name: docked|' -e "s|docker-compose.cpu.yaml\]|docker-compose.cpu.yaml${1:+, $1}]|" -e "${2:-}" \
+    "$PROJECT/templates/ray/dev-cpu.yaml" >"$LAB_DIR/variant.yaml"
+  export MVP_CLUSTER=$LAB_DIR/variant.yaml
+}
+
+assert_one_message() { # <text>: and what to try
+  assert_status 3
+  assert_output ''
+  assert_stderr_has "blocked: $1"
+  # shellcheck disable=SC2031 # set by run
+  [[ $(wc -l <<<"$stderr") == 2 && $stderr == *$'\n  try: '* ]] || fail 'not one message with what to try'
 }
 
 submit() { # <JobSpec as JSON>: to its end; its id is in $output
@@ -179,6 +170,34 @@ conforms mvp-ray-head mvp-ray-worker-0
   [[ -s $(echo "$fixtures"/runs/*/steps/level-0-smoke/try-1/wrapper.log) ]] || fail 'no log outside the container'
 }
 
+@test "an image without the interpreter, the helper's packages or Ray is blocked with one message that says what to add" {
+  variant '' 's|^python: .*|python: python9|'
+  run --separate-stderr 01_up.sh
+  assert_one_message 'image mvp/lab:1 of mvp-ray-head lacks bash, or the interpreter python9'
+  [[ -z $(docker ps -aq) ]] || fail "left: $(docker ps -a)"
+  variant ''
+  run --separate-stderr 01_up.sh
+  assert_one_message 'mvp-ray-head: /usr/bin/python3 lacks click, msgspec, PyYAML, which the helper needs'
+  assert_stderr_has 'in its image: /usr/bin/python3 -m pip install click=='
+  run --separate-stderr 00_prereq_check.sh
+  assert_status 3
+  assert_stderr_has 'mvp-ray-worker-1: /usr/bin/python3 lacks click, msgspec, PyYAML'
+  02_down.sh
+  # All that the helper needs, but neither Ray nor verl nor zstd.
+  mkdir "$LAB_DIR/packages"
+  cp -r "$PROJECT"/.venv/lib/python3.11/site-packages/{click,msgspec,yaml} "$LAB_DIR/packages"
+  sed "s|$PROJECT/.venv/lib/python3.11/site-packages:|$LAB_DIR/packages:|" "$LAB_DIR/site.yaml" >"$LAB_DIR/bare.yaml"
+  variant "$LAB_DIR/bare.yaml"
+  run --separate-stderr 01_up.sh
+  assert_one_message 'mvp-ray-head: Ray is not installed for /usr/bin/python3'
+  assert_stderr_has 'MVP_IMAGE=<an image'
+  run --separate-stderr 00_prereq_check.sh
+  assert_status 3
+  assert_output '*– Skipped  mvp-ray-head: packages of the helper *without backports.zstd 53 makes .tar.gz archives*/usr/bin/python3 -m pip install backports.zstd==*'
+  assert_output '*✗ Blocked  mvp-ray-head: Ray >= 2.41 *not installed*→ MVP_IMAGE=<an image*✗ Blocked  mvp-ray-head: verl code *→ MVP_IMAGE=<an image*'
+  02_down.sh
+}
+
 @test "up starts containers and Ray in them; the shared folder is the person's" {
   run --separate-stderr 01_up.sh
   assert_status 0
@@ -189,6 +208,16 @@ conforms mvp-ray-head mvp-ray-worker-0
   [[ -z $(find "$MVP_SHARED_DIR" ! -user 12345) ]] || fail "not ada's: $(find "$MVP_SHARED_DIR" ! -user 12345)"
   run --separate-stderr 01_up.sh
   assert_output '* already up'
+}
+
+@test "compose by hand means the same containers" {
+  [[ $(cd "$PROJECT" && docker compose ps --services | sort | xargs) == 'mvp-ray-head mvp-ray-worker-0 mvp-ray-worker-1' ]] || fail 'another project'
+}
+
+@test "any command of Ray runs on the head" {
+  run --separate-stderr ray.sh status
+  assert_status 0
+  assert_output '*/200.0 worker_node*'
 }
 
 @test "another image than the one that runs is refused, not taken silently" {
@@ -208,9 +237,24 @@ conforms mvp-ray-head mvp-ray-worker-0
   [[ $(<"$(folder "$output")/logs/driver.log") == *'ran on 10.79.'* ]] || fail "$(<"$(folder "$output")/logs/driver.log")"
 }
 
+@test "a JobSpec as the source plan has it, by its path in the containers: no id, the head's own address, RAY_ADDRESS=auto" {
+  setpriv --reuid 12345 --regid 12345 --clear-groups tee "$MVP_SHARED_DIR/user/plan.json" >/dev/null <<'JSON'
+{"workload": "trivial", "submission_id": "", "ray": {"address": "http://127.0.0.1:8265"}, "env_vars": {"RAY_ADDRESS": "auto"}}
+JSON
+  run --separate-stderr 43_submit_jobspec.sh /private/user/plan.json --wait
+  assert_status 0
+  [[ $output == trivial-* ]] || fail 'no id'
+  cmp "$MVP_SHARED_DIR/user/plan.json" "$(folder "$output")/config/job_spec.json"
+  run --separate-stderr 43_submit_jobspec.sh /private/user/none.json
+  assert_status 2
+  assert_stderr_has 'no such file: /private/user/none.json'
+}
+
 @test "a real verl SFT job: driver on a worker by both its proofs, evidence complete, all checks pass, image known" {
   30_prepare_data_and_model.sh >/dev/null 2>&1
   31_snapshot_verl_code.sh >/dev/null 2>&1
+  run --separate-stderr 43_submit_jobspec.sh /workspace/mvp/templates/ppo.json --dry-run
+  assert_status 0
   submit '{"workload": "sft", "code_path": "common/code/verl/current", "model": "common/models/default", "dataset": "datasets/gsm8k_sft",
     "trainer_overrides": {"trainer.total_epochs": 1, "trainer.total_training_steps": 2, "trainer.save_freq": 1}}'
   assert_status 0

@@ -1,4 +1,4 @@
-"""A Hugging Face hub on loopback: the few routes ``snapshot_download`` asks, with faults to order."""
+"""A Hugging Face hub: the routes that ``snapshot_download`` and ``datasets.load_dataset`` ask, with faults to order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 COMMIT = "c" * 40
 
@@ -18,9 +18,19 @@ class FakeHub(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, repos: dict[str, dict[str, bytes]]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, repos: dict[str, dict[str, bytes]], address: tuple[str, int] = ("127.0.0.1", 0)) -> None:
+        super().__init__(address, _Handler)
         self.repos = repos
+        self.refs = {"main": COMMIT}
+        """Branches and tags; all commits have the same files."""
+        self.token = ""
+        """Without this token everything answers 401, as for a private repository."""
+        self.gated: set[str] = set()
+        """Repositories whose files answer 403 to everyone."""
+        self.refusals: list[int] = []
+        """Statuses of the next answers, such as 429."""
+        self.asked: list[str] = []
+        """Paths of all requests to the API."""
         self.fetched: list[tuple[str, str | None]] = []
         self.break_after: dict[str, list[int]] = {}
         """Bytes after which the next downloads of a file break off, one entry for each download."""
@@ -28,7 +38,7 @@ class FakeHub(ThreadingHTTPServer):
         """Files that arrive with a flipped bit, as through a bad proxy."""
         self.shortened: set[str] = set()
         """Files that lack their last byte, in an answer that is whole by itself."""
-        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.url = f"http://{address[0]}:{self.server_port}"
 
 
 @contextmanager
@@ -50,6 +60,11 @@ def _published(name: str, data: bytes) -> dict[str, object]:
     return facts
 
 
+def _is_below(path: str, folder: str, recursive: bool) -> bool:
+    rest = path.removeprefix(f"{folder}/" if folder else "")
+    return (not folder or rest != path) and (recursive or "/" not in rest)
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: FakeHub
     protocol_version = "HTTP/1.1"
@@ -63,33 +78,64 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer()
 
+    def do_POST(self) -> None:
+        self._answer()
+
     def _answer(self) -> None:
-        path = unquote(urlsplit(self.path).path).lstrip("/")
-        if path.startswith("api/"):
-            self._api(path.removeprefix("api/"))
+        form = parse_qs(self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode())
+        path, query = unquote(urlsplit(self.path).path).lstrip("/"), urlsplit(self.path).query
+        if self.server.refusals:
+            status = self.server.refusals.pop(0)
+            self._send(status, b"{}", {"Retry-After": "0"} if status == 429 else {})
+        elif self.server.token and self.headers.get("Authorization") != f"Bearer {self.server.token}":
+            wrong = {"X-Error-Message": "Invalid credentials in Authorization header"}
+            self._send(401, b"{}", wrong if self.headers.get("Authorization") else {"X-Error-Code": "RepoNotFound"})
+        elif path.startswith("api/"):
+            self.server.asked.append(path)
+            self._api(path.removeprefix("api/"), form.get("paths", []), "recursive=true" in query.lower())
         elif "/resolve/" in path:
             repo, _, rest = path.partition("/resolve/")
-            self._file(repo if repo.startswith("datasets/") else f"models/{repo}", *rest.split("/", 1))
+            revision, _, name = rest.partition("/")
+            self._file(repo if repo.startswith("datasets/") else f"models/{repo}", revision, name)
         else:
             self._send(404, b"{}")
 
-    def _api(self, path: str) -> None:
+    def _api(self, path: str, paths: list[str], recursive: bool) -> None:
         for repo, files in self.server.repos.items():
-            for kind in ("revision", "tree"):
-                if path == f"{repo}/{kind}/{COMMIT}":
-                    siblings = [_published(name, data) for name, data in files.items()]
-                    about = {"id": repo.partition("/")[2], "sha": COMMIT, "siblings": siblings, "private": False, "downloads": 0}
-                    return self._send(200, json.dumps(about if kind == "revision" else siblings).encode())
-            if path.startswith(f"{repo}/"):
+            if path != repo and not path.startswith(f"{repo}/"):
+                continue
+            what, _, rest = path.removeprefix(repo).lstrip("/").partition("/")
+            revision, _, folder = rest.partition("/")
+            commit = self._commit(revision or "main")
+            if commit is None:
                 return self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+            entries = [_published(name, data) for name, data in files.items()]
+            if what not in ("tree", "paths-info"):
+                about = {"id": repo.partition("/")[2], "sha": commit, "siblings": entries, "private": False, "downloads": 0}
+                return self._send(200, json.dumps(about).encode())
+            parents = {name.rpartition("/")[0] for name in files if "/" in name}
+            entries += [{"path": name, "type": "directory", "oid": "0" * 40} for name in sorted(parents)]
+            if what == "paths-info":
+                chosen = [entry for entry in entries if entry["path"] in paths]
+            else:
+                chosen = [entry for entry in entries if _is_below(str(entry["path"]), folder, recursive)]
+            return self._send(200, json.dumps(chosen).encode())
         self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
 
-    def _file(self, repo: str, commit: str, name: str) -> None:
-        data = self.server.repos[repo][name]
+    def _commit(self, revision: str) -> str | None:
+        return self.server.refs.get(revision) or (revision if revision in (COMMIT, *self.server.refs.values()) else None)
+
+    def _file(self, repo: str, revision: str, name: str) -> None:
+        data = self.server.repos.get(repo, {}).get(name)
+        commit = self._commit(revision)
+        if data is None or commit is None:
+            return self._send(404, b"", {"X-Error-Code": "EntryNotFound" if commit else "RevisionNotFound"})
+        if repo in self.server.gated:
+            return self._send(403, b"", {"X-Error-Code": "GatedRepo"})
         facts = _published(name, data)
         lfs = facts.get("lfs")
         etag = lfs["sha256"] if isinstance(lfs, dict) else facts["oid"]
-        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "bytes"}
+        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": commit, "Accept-Ranges": "bytes"}
         if self.command == "HEAD":
             return self._send(200, data, headers)
         asked = self.headers.get("Range")
@@ -98,18 +144,19 @@ class _Handler(BaseHTTPRequestHandler):
             data = bytes([data[0] ^ 1]) + data[1:]
         if name in self.server.shortened:
             data = data[:-1]
-        start = int(asked.removeprefix("bytes=").partition("-")[0]) if asked else 0
+        first, _, last = asked.removeprefix("bytes=").partition("-") if asked else ("0", "", "")
+        start, end = int(first), min(int(last), len(data) - 1) if last else len(data) - 1
         if asked:
-            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+            headers["Content-Range"] = f"bytes {start}-{end}/{len(data)}"
         breaks = self.server.break_after.get(name)
-        self._send(206 if asked else 200, data[start:], headers, cut=breaks.pop(0) if breaks else None)
+        self._send(206 if asked else 200, data[start : end + 1], headers, cut=breaks.pop(0) if breaks else None)
 
     def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None, cut: int | None = None) -> None:
         self.send_response(status)
         for key, value in ({"Content-Length": str(len(body)), "Content-Type": "application/json"} | (headers or {})).items():
             self.send_header(key, value)
         self.end_headers()
-        if self.command == "GET":
+        if self.command != "HEAD":
             self.wfile.write(body[:cut])
         if cut is not None:
             self.close_connection = True

@@ -67,6 +67,14 @@ class SharedRoot:
         """Folder with one file (mode 0600) per secret, named like the environment variable it becomes."""
         return self.root / "user" / "secrets"
 
+    @property
+    def folders(self) -> dict[Path, int]:
+        """Return the folders that exist once a cluster is up, with their modes: as in /tmp, everybody may add to 01777."""
+        common, user = self.root / "common", self.root / "user"
+        ours = (self.datasets, self.hf_cache, self.jobs, self.root / "ray")
+        shared = (self.root / "outputs", common, self.models, common / "datasets", common / "code", user, self.user_code)
+        return dict.fromkeys(ours, 0o755) | dict.fromkeys(shared, 0o1777) | {self.user_secrets: 0o700}
+
 
 @dataclass(frozen=True)
 class JobFolder:

@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,15 @@ def writing(place: Path) -> Iterator[None]:
             f"cannot write {place}: {error.strerror or error}",
             hint="./scripts/00_prereq_check.sh checks that the shared root is writable and has space",
         ) from error
+
+
+def make_folders(modes: Mapping[Path, int]) -> None:
+    """Make the folders that are missing, each with its mode; one that exists keeps its own. Raises Blocked."""
+    for path, mode in modes.items():
+        with writing(path):
+            if not path.is_dir():
+                path.mkdir(parents=True)
+                path.chmod(mode)
 
 
 def point_to(link: Path, target: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..base.errors import Blocked
 from .cluster_file import GPU_SELECTORS
 
 TOOL_TIMEOUT_S = 20
@@ -112,6 +113,23 @@ def cards(environment: Mapping[str, str]) -> GpuFacts:
     except (OSError, TypeError, IndexError) as error:
         facts.problem = str(error)
     return facts
+
+
+def check_count(name: str, wanted: int | str) -> None:
+    """Check that nvidia-smi lists at least ``wanted`` GPUs; without nvidia-smi, or with ``auto``, there is nothing to compare.
+
+    Raises:
+        Blocked: there are fewer. Ray would offer GPUs that do not exist, and a job on them fails after minutes.
+    """
+    if not isinstance(wanted, int) or not wanted:
+        return
+    try:
+        found = sum(line.startswith("GPU ") for line in _nvidia_smi("-L").splitlines())
+    except OSError:
+        return
+    if found < wanted:
+        hint = "worker.num_gpus in the cluster file; which GPUs a container gets: MVP_GPUS_0, MVP_GPUS_1"
+        raise Blocked(f"{name}: worker.num_gpus asks for {wanted} GPUs, but nvidia-smi lists {found}", hint=hint)
 
 
 def _nvidia_smi(*arguments: str) -> str:

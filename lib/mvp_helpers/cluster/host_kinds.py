@@ -14,6 +14,7 @@ import msgspec
 from ..base import project
 from ..base.errors import BadInput, did_you_mean
 from ..base.project import PROJECT
+from . import packages
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 HostName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
@@ -51,6 +52,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return the arrays that the bash file of this kind reads, by variable name."""
         return {}
 
+    def install_hint(self, python: str) -> str:
+        """Return how a host gets Ray, verl and the other packages that its interpreter ``python`` lacks."""
+        return packages.INSTALL
+
 
 class Local(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Hosts are process groups on this machine, each with a loopback address of its own."""
@@ -72,6 +77,9 @@ class Docker(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def shell_arrays(self, hosts: Sequence[Host]) -> dict[str, list[str]]:
         return {"COMPOSE_FILES": [str(PROJECT / file) for file in self.compose], "COMPOSE_PROJECT": [self.project]}
+
+    def install_hint(self, python: str) -> str:
+        return f"MVP_IMAGE=<an image whose {python} has it>, then ./scripts/02_down.sh and ./scripts/01_up.sh"
 
 
 class Ssh(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,6 +110,9 @@ class Ssh(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
         targets = ["self" if host.host == "self" else shlex.join(self.arguments(host)) for host in hosts]
         return {"SSH_TARGETS": targets, "SSH_CONNECT_TIMEOUT": [str(self.connect_timeout_s)]}
 
+    def install_hint(self, python: str) -> str:
+        return f"python in the cluster file, a path of an interpreter that has it; or install it for {python} on every host"
+
     def arguments(self, host: Host) -> list[str]:
         """Return the ssh arguments that differ from host to host, ending with the destination."""
         arguments: list[str] = []
@@ -131,6 +142,9 @@ class Slurm(Kind, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "SRUN_OPTIONS": self.srun,
             "SLURM_PENDING_TIMEOUT": [str(self.pending_timeout_s)],
         }
+
+    def install_hint(self, python: str) -> str:
+        return f"python in the cluster file, an interpreter of the nodes that has it; or {packages.INSTALL} --all, for .venv here"
 
 
 class Kinds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

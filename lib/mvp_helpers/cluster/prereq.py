@@ -23,7 +23,7 @@ import msgspec
 from ..base import processes
 from ..base.errors import MvpError
 from ..base.verdict import Check
-from . import gpus, ray_node, shape
+from . import gpus, packages, ray_node, shape
 from .all_reduce import Bandwidth, Outcome
 from .cluster_file import AUTO, Cluster
 from .gpus import GpuFacts
@@ -46,6 +46,10 @@ class Facts(msgspec.Struct, kw_only=True):
 
     name: str
     python: str = ""
+    lacks: list[str] = []
+    """Packages of the helper that its Python lacks."""
+    how_to_add: str = ""
+    """The command that adds them there."""
     ray: str = ""
     verl: str = ""
     disk_free: int = 0
@@ -94,6 +98,8 @@ def host_facts(cluster: Cluster, name: str, token: str) -> Facts:
     return Facts(
         name=name,
         python=platform.python_version(),
+        lacks=packages.missing(),
+        how_to_add=packages.how_to_add(packages.missing()),
         ray=_version("ray"),
         verl=_version("verl"),
         disk_free=_free(Path(cluster.shared_root)),
@@ -138,7 +144,7 @@ def decide(cluster: Cluster, facts: Iterable[Facts], second: Iterable[Facts], to
     checks += _same_root(cluster, answered, {host.name: set(host.sees) for host in second})
     checks += [
         _equal("Python", answered, lambda host: host.python, "use one image, or one virtual environment, on all hosts"),
-        _equal("Ray", answered, lambda host: host.ray, "./scripts/12_install_py_deps.sh on the host that differs"),
+        _equal("Ray", answered, lambda host: host.ray, "one image, or one virtual environment, on all hosts"),
     ]
     checks += _own_gpus(cluster, answered)
     checks += _shape(cluster, known)
@@ -155,6 +161,14 @@ def _check(name: str, met: bool, reason: str, hint: str = "") -> Check:
 def _fact(name: str, text: str) -> Check:
     """Return a row for something that is only reported: nothing about it can be wrong."""
     return Check(name, "Skipped", text)
+
+
+def _packages(name: str, facts: Facts) -> Check:
+    """A host that answers has all but the optional packages of the helper."""
+    row = f"{name}: packages of the helper"
+    if not facts.lacks:
+        return _check(row, True, "all")
+    return _fact(row, f"without {', '.join(facts.lacks)} 53 makes .tar.gz archives, not .tar.zst; to add it: {facts.how_to_add}")
 
 
 def _same_root(cluster: Cluster, answered: list[Facts], sees: dict[str, set[str]]) -> list[Check]:
@@ -174,13 +188,14 @@ def _host_checks(cluster: Cluster, host: Host, facts: Facts, some_gpu: bool) -> 
 
     python = tuple(int(part) for part in facts.python.split(".")[:2])
     ray = tuple(int(part) for part in re.findall(r"\d+", facts.ray)[:2])
-    install = "./scripts/12_install_py_deps.sh"
+    install = cluster.kind.install_hint(cluster.python)
     available = f"{_gib(facts.memory_available)} of {_gib(facts.memory_total)} available ({_gib(MIN_MEMORY)} in all wanted)"
     disk, shm = f"{_gib(facts.disk_free)} ({_gib(MIN_DISK)} wanted)", f"{_gib(facts.shm_free)} free ({_gib(MIN_SHM)} wanted)"
     ports = facts.port_problem or ("held by this cluster" if facts.node_runs else "free")
     writable = facts.shared_root_problem or cluster.shared_root
     checks = [
-        check("Python >= 3.10", python >= (3, 10), facts.python, f"MVP_PYTHON=/path/to/python3.12 {install}"),
+        check("Python >= 3.10", python >= (3, 10), facts.python, install),
+        _packages(host.name, facts),
         check(f"Ray >= {'.'.join(map(str, MIN_RAY))}", ray >= MIN_RAY, facts.ray or "not installed", install),
         check("shared root can be written", not facts.shared_root_problem, writable, MAKE_ROOM),
         check("free disk", facts.disk_free >= MIN_DISK, disk, "free some disk space"),

@@ -26,7 +26,7 @@ import msgspec
 
 from ..base import files, processes, times
 from ..base.errors import Blocked, Failed, MvpError, TimedOut
-from . import addresses, ray_api, shape
+from . import addresses, gpus, ray_api, shape
 from .cluster_file import Cluster
 from .host_kinds import Host
 from .node_record import NodePaths, Record
@@ -147,10 +147,12 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
         if old:
             _say(f"{name}: its Ray node is not fully alive: ending the rest of it")
             _end(paths, old)
-        ray_version = _installed_ray()
+        ray_version = _installed_ray(cluster, host)
         _check_versions(cluster, host, ray_version)
         _make_token(cluster, host, ray_version)
         check_ports(cluster, host)
+        if host.role == "worker" and cluster.device == "cuda":
+            gpus.check_count(name, cluster.worker.num_gpus)
         paths.make_temp_dir()
         record = Record(
             boot_id=processes.boot_id(),
@@ -309,11 +311,13 @@ def _answers(ip: str, port: int) -> bool:
     return False
 
 
-def _installed_ray() -> str:
+def _installed_ray(cluster: Cluster, host: Host) -> str:
     try:
         return importlib.metadata.version("ray")
     except importlib.metadata.PackageNotFoundError:
-        raise Blocked(f"Ray is not installed for {sys.executable}", hint="./scripts/12_install_py_deps.sh") from None
+        raise Blocked(
+            f"{host.name}: Ray is not installed for {sys.executable}", hint=cluster.kind.install_hint(cluster.python)
+        ) from None
 
 
 def _check_versions(cluster: Cluster, host: Host, ray_version: str) -> None:

@@ -30,7 +30,11 @@ def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -
         "toolkit": {"version": __version__, **_toolkit()},
         "code": _code(plan),
         "resumed_from": _resumed_from(plan),
-        "inputs": {name: _input(Path(path)) for name, path in (("model", plan.model), ("dataset", plan.dataset)) if path},
+        "inputs": {
+            name: _input(Path(path), SharedRoot(Path(plan.shared_root)))
+            for name, path in (("model", plan.model), ("dataset", plan.dataset))
+            if path
+        },
         "reward_fn": {"path": plan.reward.file, "sha256": files.sha256(Path(plan.reward.file))} if plan.reward else None,
         "ray": ray_version,
         "python": platform.python_version(),
@@ -53,11 +57,17 @@ def _submitted_from(cluster: Cluster, by_ip: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _input(folder: Path) -> dict[str, Any]:
-    """Identify data or a model by the hash of the manifest that script 30 wrote (null for a folder made elsewhere)."""
-    about = manifest.read(folder)
-    identity = files.sha256(manifest.place(folder)) if about else None
-    return {"path": str(folder), "identity": identity, "made_at": about.made_at if about else None}
+def _input(folder: Path, shared: SharedRoot) -> dict[str, Any]:
+    """Identify data or a model by the hash of the manifest that script 30 wrote (null for a folder without one)."""
+    owner = manifest.owner(folder, shared)
+    about = manifest.read(owner)
+    return {
+        "path": str(folder),
+        "identity": files.sha256(manifest.place(owner)) if about else None,
+        "made_at": about.made_at if about else None,
+        "made_from": about.recipe if about else None,
+        "commit": about.commit or None if about else None,
+    }
 
 
 def _toolkit() -> dict[str, Any]:

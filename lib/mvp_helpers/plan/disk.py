@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from ..base.errors import Blocked
+from ..prepare import whole
 from ..trainers import verl_checkpoint_size as size
 from ..trainers.hydra import select
-from . import inputs
 
 GIB = 1 << 30
 PLENTY = 1000
@@ -64,7 +64,7 @@ def count_parameters(model: Path, *, head: bool = True) -> int | None:
         counts = (
             math.prod(entry["shape"])
             for shard in shards
-            for name, entry in inputs.safetensors_header(shard)[1].items()
+            for name, entry in whole.safetensors_header(shard)[1].items()
             if name != "__metadata__" and (head or name != "lm_head.weight")
         )
         return int(sum(counts))

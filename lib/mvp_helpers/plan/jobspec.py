@@ -53,7 +53,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     workload: Annotated[str, Described(description="Name of a file in templates/workloads/: ppo, …")]
     submission_id: (
-        Annotated[str, Described(pattern=ID_PATTERN, description="Default: made of the workload and the time.")] | None
+        Annotated[
+            str, Described(pattern=f"{ID_PATTERN}|^$", description='Default, also for "": made of the workload and the time.')
+        ]
+        | None
     ) = None
     shared_root: Annotated[str, Described(description="Must equal the cluster's; leave it out.")] | None = None
     code_path: Annotated[str, Described(description="verl code snapshot that 31_snapshot_verl_code.sh made.")] | None = None
@@ -122,6 +125,7 @@ def load(data: bytes, source: str) -> JobSpec:
     document = parse(data, source)
     if b"\\ud" in data.lower():
         _check_surrogates(document, source)
+    _drop_defaults(document)
     if isinstance(given := document.get("submission_id"), str) and not re.fullmatch(ID_PATTERN.strip("^$"), given):
         raise BadInput(
             f"{source}: submission_id {_short(given)} is not usable as a folder and job name",
@@ -152,6 +156,15 @@ def with_overrides(data: bytes, source: str, overrides: Sequence[str]) -> bytes:
     import yaml
 
     return str(yaml.dump(document, sort_keys=False, allow_unicode=True)).encode()
+
+
+def _drop_defaults(document: dict[str, Any]) -> None:
+    """Remove an empty ``submission_id``, and ``RAY_ADDRESS=auto``: this cluster, as for every job."""
+    if document.get("submission_id") == "":
+        del document["submission_id"]
+    env_vars = document.get("env_vars")
+    if isinstance(env_vars, dict) and env_vars.get("RAY_ADDRESS") == "auto":
+        document["env_vars"] = {name: value for name, value in env_vars.items() if name != "RAY_ADDRESS"}
 
 
 def _check_surrogates(document: dict[str, Any], source: str) -> None:

@@ -56,7 +56,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         dataset=str(inputs.dataset) if inputs.dataset else None,
         data_files=inputs.data_files,
         reward=composed.reward,
-        address=spec.ray.address or cluster.dashboard,
+        address=_address(spec.ray.address or cluster.dashboard, cluster),
         entrypoint_resources=asked.entrypoint_resources or cluster.entrypoint.resources,
         entrypoint_num_cpus=cluster.entrypoint.num_cpus if cpus is None else cpus,
         entrypoint=[cluster.python, "-m", "mvp_helpers", "run-job", str(inputs.folder.path)],
@@ -90,10 +90,17 @@ def _checkpoints(inputs: Inputs, composed: Composed, free: int) -> Checkpoints |
 
     def steps_total() -> int | None:
         return verl_config.steps_total(
-            settings.total_training_steps, settings.total_epochs, settings.train_batch_size, inputs.data_files.get("train")
+            settings.total_training_steps, settings.total_epochs, settings.train_batch_size, composed.training_rows
         )
 
     return disk.estimate(composed.config, free, inputs.resume.step + 1 if inputs.resume else 1, steps_total)
+
+
+def _address(given: str, cluster: Cluster) -> str:
+    """Return the address of the dashboard. As the head sees it, its own is on 127.0.0.1, where ours does not listen."""
+    port = cluster.ray.dashboard_port
+    own = {f"http://{name}:{port}" for name in ("127.0.0.1", "localhost")}
+    return cluster.dashboard if given.rstrip("/") in own else given
 
 
 def _argv(cluster: Cluster, inputs: Inputs, composed: Composed) -> list[str]:

@@ -11,7 +11,11 @@ from typing import Any
 import msgspec
 
 from ..base import files
+from ..base.paths import SharedRoot
 from ..base.times import now
+
+ADOPTED = {"source": "adopted"}
+"""The recipe of a folder that was there before its manifest: only its files decide whether it is still the same."""
 
 
 class FileFacts(msgspec.Struct, frozen=True):
@@ -26,11 +30,17 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     would make two hosts with different versions rebuild each other's data again and again."""
 
     recipe: dict[str, Any]
+    commit: str = ""
+    """What the recipe's revision was resolved to, when the folder was made."""
     files: dict[str, FileFacts]
     rows: dict[str, int] = {}
     made_with: dict[str, str] = {}
     made_at: str = ""
     made_by: str = ""
+
+    @property
+    def is_adopted(self) -> bool:
+        return self.recipe == ADOPTED
 
 
 def place(folder: Path) -> Path:
@@ -46,11 +56,22 @@ def read(folder: Path) -> Manifest | None:
         return None
 
 
-def describe(folder: Path, recipe: dict[str, Any], rows: dict[str, int], libraries: Sequence[str]) -> Manifest:
-    """Return the manifest of a newly made ``folder``; reads every file."""
+def owner(folder: Path, shared: SharedRoot) -> Path:
+    """Return the folder whose manifest describes ``folder``: itself, or a link to it among the data sets and models."""
+    if not place(folder).exists():
+        for manifest in [*shared.models.glob("*.manifest.json"), *shared.datasets.glob("*.manifest.json")]:
+            link = manifest.with_name(manifest.name.removesuffix(".manifest.json"))
+            if link.is_symlink() and link.resolve() == folder:
+                return link
+    return folder
+
+
+def describe(folder: Path, recipe: dict[str, Any], rows: dict[str, int], libraries: Sequence[str], commit: str = "") -> Manifest:
+    """Return the manifest of a newly made or adopted ``folder``; reads every file. Raises OSError."""
     return Manifest(
         recipe=recipe,
-        files={name: FileFacts(size=path.stat().st_size, sha256=files.sha256(path)) for name, path in _files(folder).items()},
+        commit=commit,
+        files={name: FileFacts(size=path.stat().st_size, sha256=files.sha256(path)) for name, path in contents(folder).items()},
         rows=rows,
         made_with={name: importlib.metadata.version(name) for name in libraries},
         made_at=now(),
@@ -64,16 +85,15 @@ def write(folder: Path, manifest: Manifest) -> None:
 
 
 def problem(folder: Path, recipe: dict[str, Any]) -> str:
-    """Return why ``folder`` is not what ``recipe`` made; an empty string when it is. Reads every file."""
+    """Return why ``folder`` is not what ``recipe`` made or what was adopted; an empty string when it is. Reads every file."""
     manifest = read(folder)
     if not folder.is_dir():
         return "missing"
     if manifest is None:
         return "it has no readable manifest"
-    if manifest.recipe != recipe:
-        keys = sorted(key for key in manifest.recipe.keys() | recipe.keys() if manifest.recipe.get(key) != recipe.get(key))
-        return f"the settings changed: {', '.join(keys)}"
-    paths = _files(folder)
+    if not manifest.is_adopted and (changed := _changed(manifest, recipe)):
+        return f"the settings changed: {', '.join(changed)}"
+    paths = contents(folder)
     if differing := sorted(paths.keys() ^ manifest.files.keys()):
         return f"{differing[0]} is {'not in its manifest' if differing[0] in paths else 'missing'}"
     for name, facts in manifest.files.items():
@@ -88,7 +108,14 @@ def problem(folder: Path, recipe: dict[str, Any]) -> str:
     return ""
 
 
-def _files(folder: Path) -> dict[str, Path]:
+def _changed(manifest: Manifest, recipe: dict[str, Any]) -> list[str]:
+    """Return the settings that differ. The commit that a branch was resolved to may replace its name."""
+    settings = manifest.recipe.keys() | recipe.keys()
+    changed = sorted(key for key in settings if manifest.recipe.get(key) != recipe.get(key))
+    return [key for key in changed if not (key == "revision" and manifest.commit and recipe.get(key) == manifest.commit)]
+
+
+def contents(folder: Path) -> dict[str, Path]:
     """Return relative name and path of every file, sorted; symlinks to files count as files."""
     paths = (Path(parent) / name for parent, _, names in os.walk(folder) for name in names)
     return {str(path.relative_to(folder)): path for path in sorted(paths)}

@@ -9,7 +9,9 @@ import msgspec
 Rows = Annotated[int, msgspec.Meta(ge=1, le=4000)]
 Size = Annotated[int, msgspec.Meta(ge=1, le=4096)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Repo = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][\w.-]*(/[\w.-]+)?$")]
+Source = Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9][\w.-]*(/[\w.-]+)?|[/~].*)$")]
+"""A repository, or a folder: an absolute path, or one below ``~``."""
+Revision = Annotated[str, msgspec.Meta(pattern=r"^[\w][\w./-]*$")]
 
 
 class Generated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,14 +28,18 @@ class Generated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Hub(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """GSM8K and a model from a Hugging Face hub. Revisions are commits: 40 hex digits."""
+    """GSM8K and a model: repositories on a Hugging Face hub, or folders that the preparing host sees.
 
-    dataset: Repo = "openai/gsm8k"
-    dataset_revision: str = ""
-    model: Repo = "Qwen/Qwen2.5-0.5B-Instruct"
-    model_revision: str = ""
+    A folder is a copy of a repository, a snapshot in a cache, or that repository's folder in a cache. A revision is a branch,
+    a tag or a commit; it is resolved to a commit once, when data or model are made.
+    """
+
+    dataset: Source = "openai/gsm8k"
+    dataset_revision: Revision = "main"
+    model: Source = "Qwen/Qwen2.5-0.5B-Instruct"
+    model_revision: Revision = "main"
     model_files: tuple[str, ...] = ("*.safetensors", "*.json", "*.jinja", "*.model", "*.txt", "*.tiktoken", "LICENSE*")
-    """Patterns of the files to fetch: a repository often holds the same weights in several formats."""
+    """Patterns of the files to take: a repository often holds the same weights in several formats."""
 
 
 class DataSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -29,20 +30,21 @@ EARLIER_BUNDLES = 10
 def pack(cluster: Cluster, folder: JobFolder, bundle: Path) -> tuple[Path, list[str]]:
     """Write ``<bundle>.tar.zst`` and return its path, and a phrase for each thing that is missing in it.
 
+    Where this Python has no zstd it is ``<bundle>.tar.gz``.
+
     Raises:
         BadInput: ``bundle`` is not a debug bundle of that job.
         OSError: the job folder cannot be written.
     """
-    from backports.zstd import tarfile
-
     if bundle.parent != folder.debug or not (bundle / "bundle.json").is_file():
         raise BadInput(f"{bundle} is not a debug bundle of job '{folder.submission_id}'")
     missing = _missing(cluster, bundle)
     mask = job_secrets.mask(folder)
-    archive, budget = bundle.with_name(f"{bundle.name}.tar.zst"), MOST
+    tarfile, method = _compression()
+    archive, budget = bundle.with_name(f"{bundle.name}.tar.{method}"), MOST
     temporary = archive.with_name(f".{archive.name}")
     try:
-        with tarfile.open(temporary, "w:zst") as tar:
+        with tarfile.open(temporary, f"w:{method}") as tar:
 
             def add(name: str, data: bytes) -> None:
                 entry = tarfile.TarInfo(f"{folder.submission_id}/{name}")
@@ -61,6 +63,17 @@ def pack(cluster: Cluster, folder: JobFolder, bundle: Path) -> tuple[Path, list[
         return temporary.rename(archive), missing
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _compression() -> tuple[Any, str]:
+    """Return the module ``tarfile`` and the best compression it has here. The image of a host may lack zstd."""
+    try:
+        from backports.zstd import tarfile
+    except ModuleNotFoundError:
+        import tarfile  # type: ignore[no-redef]
+
+        return tarfile, "gz"
+    return tarfile, "zst"
 
 
 def _missing(cluster: Cluster, bundle: Path) -> list[str]:

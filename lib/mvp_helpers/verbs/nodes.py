@@ -15,13 +15,18 @@ from . import say
 def start_node(host: str, early: bool, stay: bool, watched: bool) -> None:
     """Start this host's Ray node, or repair it; print what was done."""
     import signal
+    from pathlib import Path
 
+    from ..base import shared_storage
+    from ..base.paths import SharedRoot
     from ..cluster import cluster_file, ray_node
 
     # Scripts start workers in the background, where bash ignores SIGINT, and pass Ctrl-C on as SIGTERM.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     loaded = cluster_file.from_environment()
+    if host == loaded.head.name:
+        shared_storage.make_folders(SharedRoot(Path(loaded.shared_root)).folders)
     did = ray_node.start(loaded, host, early=early)
     print(did, flush=True)
     if watched:
@@ -86,3 +91,15 @@ def end_chains() -> None:
 
     for chain_id in watcher.stop(cluster_file.from_environment()):
         say(f"{chain_id}: no further attempt follows")
+
+
+@click.command("ray", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+def ray(words: tuple[str, ...]) -> None:
+    """Become Ray's own command COMMAND, with the address and token of this cluster; run this on the head."""
+    import os
+
+    from ..cluster import cluster_file, ray_command
+
+    argv, environment = ray_command.prepare(cluster_file.from_environment(), words, os.environ)
+    os.execve(argv[0], argv, environment)

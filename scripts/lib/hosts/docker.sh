@@ -36,7 +36,7 @@ explain() { # <command> <its output>: end with a message and a hint for the caus
       ;;
     *'unknown device'* | *'unresolvable CDI devices'*)
       die 3 "this machine lacks a GPU that a worker asks for (MVP_GPUS_0=${MVP_GPUS_0:-0,1,2,3} MVP_GPUS_1=${MVP_GPUS_1:-4,5,6,7}): $line" \
-        'nvidia-smi -L lists them; MVP_GPUS_0=0 MVP_GPUS_1=1 chooses others'
+        'nvidia-smi -L lists them; for example MVP_GPUS_0=0 MVP_GPUS_1=1'
       ;;
     *nvidia-container-cli*) die 3 "the NVIDIA driver does not work for containers: $line" 'nvidia-smi, as root, on this machine' ;;
     *'container name'*'already in use'*)
@@ -51,16 +51,42 @@ explain() { # <command> <its output>: end with a message and a hint for the caus
 }
 
 find_compose() { # set COMPOSE to the command with project and files
-  local file
+  local file files=("${COMPOSE_FILES[@]}")
   if docker compose version &>/dev/null; then
     COMPOSE=(docker compose)
   elif command -v docker-compose >/dev/null; then
     COMPOSE=(docker-compose)
+    without_names
   else
     die 3 'docker compose is not installed' "install the package docker-compose-plugin (v2) or docker-compose (1.29)"
   fi
   COMPOSE+=(-p "$COMPOSE_PROJECT" --project-directory "$PROJECT")
-  for file in "${COMPOSE_FILES[@]}"; do COMPOSE+=(-f "$file"); done
+  for file in "${files[@]}"; do COMPOSE+=(-f "$file"); done
+}
+
+without_names() { # compose 1.29 refuses a project's name in a file: set files to copies without it
+  local at copies=$PROJECT/.mvp/$CLUSTER_NAME/compose-1.29
+  mkdir -p "$copies"
+  for at in "${!files[@]}"; do
+    sed '/^name:/d' "${files[at]}" >"$copies/$at.yaml" || die 2 "cannot read the compose file ${files[at]}" "docker.compose in $MVP_CLUSTER"
+    files[at]=$copies/$at.yaml
+  done
+}
+
+check_gpus() { # the ids in MVP_GPUS_0 and MVP_GPUS_1: of GPUs that this machine has, each for one worker
+  local here name other id
+  mapfile -t here < <({ nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null || true; } | sed -n '/^[0-9]\+$/p')
+  for name in MVP_GPUS_0 MVP_GPUS_1; do
+    [[ ${!name:-} == @(|all|none|void) ]] && continue
+    other=MVP_GPUS_$((1 - ${name: -1}))
+    while IFS= read -r id; do
+      [[ $id =~ ^([0-9]+(:[0-9]+)?|(GPU|MIG)-[0-9A-Za-z/-]+)$ ]] ||
+        die 2 "$name=${!name}: '$id' is not a GPU id" "ids separated by commas, as nvidia-smi -L lists them: $name=0,1"
+      [[ ! $id =~ ^[0-9]+$ || ${#here[@]} == 0 || " ${here[*]} " == *" $id "* ]] ||
+        die 2 "$name=${!name}: this machine has no GPU $id; it has ${here[*]}" "$name=${here[0]}"
+      [[ ,${!other:-}, != *",$id,"* ]] || die 2 "GPU $id is in MVP_GPUS_0 and in MVP_GPUS_1" 'give each GPU to one worker only'
+    done < <(tr , '\n' <<<"${!name}")
+  done
 }
 
 name_invoker() { # export for the compose files the user that the containers run as, and the shared folder
@@ -88,11 +114,12 @@ make_shared_folder() { # as the invoker, because docker would create it as root
 }
 
 start_containers() {
-  local image host out old
+  local image host out old before=${#CONTAINERS[@]}
   old=$(docker ps --filter name='^/?mvp-ray-(head|worker-[0-9]+)$' --format '{{.Names}}')
   [[ -z $old ]] || die 3 "containers of version 1 run: ${old//$'\n'/, }" './scripts/03_cleanup_v1_legacy.sh'
   find_compose
   name_invoker
+  check_gpus
   make_shared_folder
   share_gpus
   out=$("${COMPOSE[@]}" config 2>&1) || explain "${COMPOSE[*]} config" "$out"
@@ -103,12 +130,17 @@ start_containers() {
     }
   done < <(sed -n 's/^ *image: *//p' <<<"$out" | sort -u)
   out=$("${COMPOSE[@]}" up -d --no-recreate 2>&1) || {
-    ((${#CONTAINERS[@]})) || hosts_down
+    ((before)) || hosts_down
     explain "${COMPOSE[*]} up" "$out"
   }
   find_containers
   for host in "${HOSTS[@]}"; do
     [[ -n ${CONTAINERS[$host]:-} ]] || die 3 "the container of $host does not stay up" "${COMPOSE[*]} logs $host"
+    docker exec "${CONTAINERS[$host]}" bash -c 'command -v -- "$1"' - "$CLUSTER_PYTHON" &>/dev/null || {
+      ((before)) || hosts_down
+      die 3 "image ${IMAGES[$host]} of $host lacks bash, or the interpreter $CLUSTER_PYTHON (python in the cluster file)" \
+        'MVP_IMAGE=<an image with Ray and verl> ./scripts/01_up.sh'
+    }
   done
   # shellcheck disable=SC2034 # for locate_hosts: a started container may have another address than before
   HOST_IPS=("${HOSTS[@]//*/}")

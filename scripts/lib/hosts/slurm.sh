@@ -113,7 +113,7 @@ find_nodes() { # assign nodes to hosts and find their addresses, with one step o
   ((${#nodes[@]} >= ${#HOSTS[@]})) ||
     die 3 "allocation $JOB has ${#nodes[@]} nodes, the cluster file ${#HOSTS[@]} hosts" "an allocation with --nodes=${#HOSTS[@]}"
   nodes=("${nodes[@]:0:${#HOSTS[@]}}")
-  output=$(step_on "$(IFS=, && echo "${nodes[*]}")" "${#nodes[@]}" --input=none --label -- "$CLUSTER_PYTHON" -m mvp_helpers own-address) ||
+  output=$(MVP_HOST='each node' step_on "$(IFS=, && echo "${nodes[*]}")" "${#nodes[@]}" --input=none --label -- "$CLUSTER_PYTHON" -m mvp_helpers own-address) ||
     die 3 "allocation $JOB: the helper does not run on all of ${nodes[*]}" "srun's message above; python and slurm.srun in $MVP_CLUSTER"
   for at in "${!HOSTS[@]}"; do
     host=${HOSTS[at]}
@@ -131,7 +131,10 @@ step_on() ( # <node>[,<node>...] <how many> <srun option>... -- <argv>...
     --export=ALL --disable-status --job-name="$STEP_NAME" "${SRUN_OPTIONS[@]}")
   # Variables of another Ray cluster would direct the command there; those of the surrounding allocation change its steps.
   for name in "${!RAY_@}" "${!SLURM_@}"; do [[ $name == SLURM_CONF ]] || unset "$name"; done
-  export PATH=$PROJECT/.venv/bin:$PATH PYTHONPATH=$TOOLS_DIR/lib
+  # Without Ray .venv is for this machine only, and python3 means that of the node.
+  [[ ! -e $PROJECT/.venv/bin/ray ]] || PATH=$PROJECT/.venv/bin:$PATH
+  [[ $CLUSTER_PYTHON != /* ]] || PATH=${CLUSTER_PYTHON%/*}:$PATH # the command ray is there
+  export PATH PYTHONPATH=$TOOLS_DIR/lib
   [[ -z ${WOULD:-} ]] || { run srun "${words[@]}" "${@:3}" && exit; }
   exec ${KEEP:+setsid --fork "$SCRIPTS/lib/keep_step.sh" "$KEEP"} srun "${words[@]}" "${@:3}"
 )

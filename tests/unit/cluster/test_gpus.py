@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mvp_helpers.base import processes
+from mvp_helpers.base.errors import Blocked
 from mvp_helpers.cluster import gpus, prereq
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.cluster.gpus import Gpu, GpuFacts
@@ -122,6 +123,19 @@ def test_nvidia_smi_that_fails_hangs_or_is_missing_is_said_in_its_own_words(
 def test_cuda_visible_devices_is_read_as_cuda_reads_it(value: str | None, left: str) -> None:
     found = four(selectors={} if value is None else {"CUDA_VISIBLE_DEVICES": value})
     assert "".join(gpu.index for gpu in found.visible) == left
+
+
+def test_fewer_gpus_than_the_cluster_file_says_are_refused_with_both_numbers(recorded: Path) -> None:
+    (recorded / "__").write_text("GPU 0: NVIDIA H200 (UUID: GPU-0)\nGPU 1: NVIDIA H200 (UUID: GPU-1)\n")  # nvidia-smi -L
+    for wanted in (0, 1, 2, "auto"):
+        gpus.check_count("worker-0", wanted)
+    with pytest.raises(Blocked, match=r"^worker-0: worker\.num_gpus asks for 4 GPUs, but nvidia-smi lists 2$"):
+        gpus.check_count("worker-0", 4)
+
+
+def test_without_nvidia_smi_a_pretended_gpu_can_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    gpus.check_count("worker-0", 1)
 
 
 def test_mixed_and_inactive_links_are_counted() -> None:

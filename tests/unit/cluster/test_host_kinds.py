@@ -92,3 +92,7 @@ def test_a_kind_gives_its_bash_file_the_arrays_it_reads(kind: host_kinds.Kind, a
 def test_only_hosts_reached_by_ssh_get_a_copy_of_the_project() -> None:
     assert host_kinds.Ssh().tools_dir("/private") == f"/private/common/tools/mvp/{project.version()}"
     assert host_kinds.Slurm().tools_dir("/private") == str(PROJECT)
+
+
+def test_compose_by_hand_means_the_same_project_as_the_scripts() -> None:
+    assert yaml.safe_load((PROJECT / "docker-compose.yaml").read_text())["name"] == host_kinds.Docker().project

@@ -69,6 +69,24 @@ def test_missing_verl_blocks_only_the_head(cluster: Cluster) -> None:
     assert failed(cluster, facts) == ["head: verl code"]
 
 
+def test_a_package_that_only_53_needs_is_reported_with_the_command_that_adds_it(cluster: Cluster) -> None:
+    command = "/usr/bin/python3 -m pip install backports.zstd==1.8.0"
+    facts = [*all_hosts()[:2], host("worker-1", lacks=["backports.zstd"], how_to_add=command)]
+    rows = [check for check in prereq.decide(cluster, facts, [], TOOLS) if check.name.endswith("packages of the helper")]
+    assert [row.verdict for row in rows] == ["Pass", "Pass", "Skipped"]
+    assert "53 makes .tar.gz archives" in rows[2].reason and rows[2].reason.endswith(command)
+
+
+@pytest.mark.parametrize(
+    ("driver", "hint"), [("docker", "MVP_IMAGE=<"), ("ssh", "python in the cluster file"), ("slurm", "--all, for .venv here")]
+)
+def test_what_a_host_lacks_is_not_for_script_12_where_hosts_have_their_own_python(
+    cluster: Cluster, replace: Callable[..., Cluster], driver: str, hint: str
+) -> None:
+    checks = prereq.decide(replace(cluster, host_driver=driver), [host("head", ray="")], [], TOOLS)
+    assert hint in next(check.hint for check in checks if check.name == "head: Ray >= 2.41")
+
+
 def test_a_host_with_another_file_system_is_named(cluster: Cluster) -> None:
     sees = {"worker-1": ["worker-1"], "head": ["head", "worker-0"], "worker-0": ["head", "worker-0"]}
     rows = failed(cluster, all_hosts(), sees)
@@ -106,9 +124,10 @@ WRONG: dict[str, object] = {
     "shared_root_problem": "/private: Read-only file system",
     "port_problem": "port 8390 is taken",
     "code_problem": "the package verl is not installed",
+    "lacks": ["backports.zstd"],
 }
-GPU_FACTS = ("NVLink", "InfiniBand", "NVIDIA driver")
-"""The first two cannot fail; with a driver that does not work the others are not judged."""
+GPU_FACTS = ("NVLink", "InfiniBand", "NVIDIA driver", "packages of the helper")
+"""The first two and the last cannot fail; with a driver that does not work the others are not judged."""
 
 
 def test_every_check_can_fail(cluster: Cluster, replace: Callable[..., Cluster]) -> None:

@@ -25,7 +25,7 @@ def test_json_and_yaml_say_the_same() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["a/b", "..", "a b", "x" * 64, "x" * 200, "", "-a", ".a", "a\n", "ü", "a$(id)", "a\0"])
+@pytest.mark.parametrize("name", ["a/b", "..", "a b", "x" * 64, "x" * 200, "-a", ".a", "a\n", "ü", "a$(id)", "a\0"])
 def test_an_id_that_is_not_a_folder_name_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match="not usable as a folder and job name"):
         load(submission_id=name)
@@ -34,6 +34,13 @@ def test_an_id_that_is_not_a_folder_name_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "0", "x" * 63])
 def test_a_usable_id_is_taken_as_it_is(name: str) -> None:
     assert load(submission_id=name).submission_id == name
+
+
+def test_an_empty_id_is_none_and_ray_address_auto_is_this_cluster() -> None:
+    spec = load(submission_id="", env_vars={"RAY_ADDRESS": "auto", "A": "b"})
+    assert spec.submission_id is None and spec.env_vars == {"A": "b"}
+    with pytest.raises(BadInput, match=r"env_vars\.RAY_ADDRESS is set by the toolkit"):
+        load(env_vars={"RAY_ADDRESS": "10.0.0.1:6379"})
 
 
 @pytest.mark.parametrize(

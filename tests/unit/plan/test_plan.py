@@ -112,6 +112,13 @@ def test_the_submit_line_is_exact_and_survives_a_shell(cluster: Cluster) -> None
     assert argv[argv.index("--") + 1 :] == ["python3", "-m", "mvp_helpers", "run-job", made.job_folder]
 
 
+@pytest.mark.parametrize("given", ["http://127.0.0.1:8265", "http://localhost:8265/"])
+def test_the_heads_own_dashboard_as_the_head_sees_it_is_this_cluster(cluster: Cluster, given: str) -> None:
+    ours = msgspec.structs.replace(cluster, ray=msgspec.structs.replace(cluster.ray, dashboard_port=8265))
+    assert make(ours, ray={"address": given}).address == ours.dashboard != given.rstrip("/")
+    assert make(ours, ray={"address": "http://127.0.0.1:9999"}).address == "http://127.0.0.1:9999"
+
+
 def test_a_users_value_is_not_searched_for_placeholders(cluster: Cluster) -> None:
     assert "trainer.project_name='{model}'" in make(cluster, trainer_overrides={"trainer.project_name": "{model}"}).argv
 

@@ -1,61 +1,35 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import fake_hub
 import msgspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from preparing import ITEMS, SETTINGS, edit, made, quiet, tree, truncate
 
 import mvp_helpers
 from mvp_helpers.base import files, shared_storage
-from mvp_helpers.base.errors import BadInput, Blocked, Failed, TimedOut
+from mvp_helpers.base.errors import Blocked, Failed, TimedOut
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.shared_storage import locked
-from mvp_helpers.prepare import generated, gsm8k, hub, manifest, prepare
-from mvp_helpers.prepare.prepare import DataSettings, Generated, Hub
+from mvp_helpers.prepare import generated, gsm8k, prepare
+from mvp_helpers.prepare.prepare import Generated
 
 LIB = str(Path(mvp_helpers.__file__).parents[1])
-SETTINGS = DataSettings(generated=Generated(train_rows=24, test_rows=8))
-ITEMS = ["datasets/gsm8k", "datasets/gsm8k_sft", "common/models/tiny-qwen2"]
-
-
-def quiet(_: str) -> None:
-    pass
-
-
-def made(shared: SharedRoot, settings: DataSettings = SETTINGS) -> dict[str, str]:
-    """Name and reason of everything that had to be made."""
-    return {item.name: item.reason for item in prepare.prepare(settings, shared, quiet) if item.made}
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A shared root prepared once: the model costs seconds."""
-    root = tmp_path_factory.mktemp("template") / "shared"
-    assert list(made(SharedRoot(root))) == ITEMS
-    return root
 
 
 @pytest.fixture
 def shared(template: Path, tmp_path: Path) -> SharedRoot:
     return SharedRoot(Path(shutil.copytree(template, tmp_path / "shared", symlinks=True)))
-
-
-def tree(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): files.sha256(path) for path in root.rglob("*") if path.is_file()}
 
 
 # what is made
@@ -138,17 +112,6 @@ def test_whole_folders_are_skipped_and_said_to_exist(shared: SharedRoot) -> None
     assert said[:2] == ["skip: exists datasets/gsm8k (2 files, 32 rows)", "skip: exists datasets/gsm8k_sft (2 files, 32 rows)"]
 
 
-def truncate(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def edit(path: Path) -> None:
-    facts, data = path.stat(), bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-
-
 @pytest.mark.parametrize(
     ("harm", "name", "reason"),
     [
@@ -182,17 +145,6 @@ def test_another_recipe_makes_only_what_depends_on_it(shared: SharedRoot) -> Non
     ]
 
 
-def test_a_folder_that_was_not_made_here_is_kept_under_another_name(shared: SharedRoot) -> None:
-    mine = shared.datasets / "gsm8k"
-    shutil.rmtree(mine)
-    manifest.place(mine).unlink()
-    mine.mkdir()
-    (mine / "train.parquet").write_text("my own data")
-    made(shared)
-    (kept,) = shared.datasets.glob("gsm8k.replaced-*")
-    assert (kept / "train.parquet").read_text() == "my own data"
-
-
 def test_a_half_written_folder_stays_hidden_and_the_next_run_removes_it(
     shared: SharedRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +176,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     said: list[str] = []
     items = prepare.prepare(SETTINGS, SharedRoot(tmp_path / "new"), said.append, dry_run=True)
     assert all(item.made for item in items) and not (tmp_path / "new").exists()
-    assert said == [f"would make {name}: missing" for name in ITEMS]
+    assert said == [f"would make {name} from generated: missing" for name in ITEMS]
 
 
 def test_default_points_to_the_chosen_model(shared: SharedRoot) -> None:
@@ -352,160 +304,3 @@ def test_a_lock_without_holder_file_is_taken_over_in_time(tmp_path: Path) -> Non
     with locked(path, "x", quiet, stale_after_s=0.2, poll_s=0.05):
         pass
     assert not path.exists()
-
-
-# the hub
-
-
-def gsm8k_parquet(rows: int) -> bytes:
-    stream = io.BytesIO()
-    answers = [f"so\n#### 1,{index:03d}" for index in range(rows)]
-    pq.write_table(pa.table({"question": [f"q{index}" for index in range(rows)], "answer": answers}), stream)
-    return stream.getvalue()
-
-
-COMMIT = fake_hub.COMMIT
-HUB = DataSettings(source="hub", hub=Hub(model="org/tiny", dataset_revision=COMMIT, model_revision=COMMIT))
-HUB_ITEMS = [*ITEMS[:2], "common/models/tiny"]
-
-
-@pytest.fixture
-def server(template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[fake_hub.FakeHub]:
-    model = {path.name: path.read_bytes() for path in (template / "common" / "models" / "tiny-qwen2").iterdir()}
-    repos = {
-        "datasets/openai/gsm8k": {
-            "main/train-00000-of-00001.parquet": gsm8k_parquet(20),
-            "main/test-00000-of-00001.parquet": gsm8k_parquet(5),
-            "socratic/train-00000-of-00001.parquet": b"not asked for",
-        },
-        "models/org/tiny": model | {"pytorch_model.bin": b"the same weights again"},
-    }
-    with fake_hub.running(repos) as running:
-        monkeypatch.setenv("HF_ENDPOINT", running.url)
-        yield running
-
-
-@pytest.fixture
-def empty(tmp_path: Path) -> SharedRoot:
-    return SharedRoot(tmp_path / "empty")
-
-
-def test_the_hub_fills_the_same_folders(server: fake_hub.FakeHub, empty: SharedRoot) -> None:
-    from transformers import AutoModelForCausalLM
-
-    assert list(made(empty, HUB)) == HUB_ITEMS
-    (row,) = pq.read_table(empty.datasets / "gsm8k" / "train.parquet").slice(7, 1).to_pylist()
-    assert row["reward_model"]["ground_truth"] == "1007" and row["extra_info"]["question"] == "q7"
-    assert pq.read_table(empty.datasets / "gsm8k_sft" / "val.parquet").num_rows == 5
-    AutoModelForCausalLM.from_pretrained(empty.models / "default")
-    assert {name for name, _ in server.fetched}.isdisjoint({"pytorch_model.bin", "socratic/train-00000-of-00001.parquet"})
-    weights = empty.models / "tiny" / "model.safetensors"
-    assert not os.path.isabs(os.readlink(weights)) and weights.resolve().is_relative_to(empty.hf_cache)
-
-
-def test_what_exists_whole_needs_no_hub(server: fake_hub.FakeHub, empty: SharedRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(empty, HUB)
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    assert made(empty, HUB) == {}
-
-
-def test_a_broken_connection_is_resumed_where_it_broke(
-    server: fake_hub.FakeHub, empty: SharedRoot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1000)
-    monkeypatch.setattr(time, "sleep", lambda _: None)  # the library pauses a second before each retry
-    server.break_after["model.safetensors"] = [50_500]
-    made(empty, HUB)
-    assert [asked for name, asked in server.fetched if name == "model.safetensors"] == [None, "bytes=50000-"]
-
-
-def test_a_failed_run_keeps_what_it_fetched_for_the_next_one(
-    server: fake_hub.FakeHub, empty: SharedRoot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time, "sleep", lambda _: None)  # the library pauses a second before each retry
-    server.break_after["model.safetensors"] = [0] * 6
-    with pytest.raises(Blocked, match="cannot fetch org/tiny from http://127"):
-        made(empty, HUB)
-    assert not (empty.models / "tiny").exists() and not (empty.models / "default").exists()
-    fetched, server.fetched = {name for name, _ in server.fetched}, []
-    assert list(made(empty, HUB)) == ["common/models/tiny"]
-    again = [name for name, _ in server.fetched]
-    assert again == ["model.safetensors"] or set(again).isdisjoint(fetched - {"model.safetensors"})
-
-
-def test_a_file_damaged_in_the_cache_is_fetched_again(server: fake_hub.FakeHub, empty: SharedRoot) -> None:
-    made(empty, HUB)
-    server.fetched = []
-    edit((empty.models / "tiny" / "model.safetensors").resolve())
-    truncate((empty.models / "tiny" / "config.json").resolve())
-    assert list(made(empty, HUB)) == ["common/models/tiny"]
-    assert sorted(name for name, _ in server.fetched) == ["config.json", "model.safetensors"]
-    assert made(empty, HUB) == {}
-
-
-def test_a_file_that_arrives_altered_is_never_used(server: fake_hub.FakeHub, empty: SharedRoot) -> None:
-    server.altered.add("config.json")
-    with pytest.raises(Blocked, match=r"do not match their hashes, such as config\.json"):
-        made(empty, HUB)
-    assert not (empty.models / "tiny").exists()
-
-
-def test_a_download_that_ends_early_blocks_instead_of_blaming_the_disk(server: fake_hub.FakeHub, empty: SharedRoot) -> None:
-    server.shortened.add("config.json")
-    with pytest.raises(Blocked, match="cannot fetch org/tiny from http://127"):
-        made(empty, HUB)
-
-
-@pytest.mark.parametrize("revision", ["", "main", "v1.0", "c" * 39, "C" * 40])
-def test_a_revision_that_can_move_is_refused(empty: SharedRoot, revision: str) -> None:
-    for field in ("dataset_revision", "model_revision"):
-        settings = msgspec.structs.replace(HUB, hub=msgspec.structs.replace(HUB.hub, **{field: revision}))
-        with pytest.raises(BadInput, match=rf"data\.hub\.{field} must be a commit"):
-            made(empty, settings)
-    assert not empty.root.exists()
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"), [({"model": "org/none"}, "RepositoryNotFound"), ({"model_revision": "d" * 40}, "RevisionNotFound")]
-)
-def test_a_repository_or_commit_that_does_not_exist_is_bad_input(
-    server: fake_hub.FakeHub, empty: SharedRoot, change: dict[str, str], reason: str
-) -> None:
-    with pytest.raises(BadInput, match=reason):
-        made(empty, msgspec.structs.replace(HUB, hub=msgspec.structs.replace(HUB.hub, **change)))
-
-
-def test_a_model_without_safetensors_is_bad_input(server: fake_hub.FakeHub, empty: SharedRoot) -> None:
-    del server.repos["models/org/tiny"]["model.safetensors"]
-    with pytest.raises(BadInput, match=r"no weights as \*\.safetensors"):
-        made(empty, HUB)
-
-
-def test_a_dataset_of_another_layout_is_bad_input(server: fake_hub.FakeHub, empty: SharedRoot) -> None:
-    server.repos["datasets/openai/gsm8k"]["main/train-00000-of-00001.parquet"] = b"not parquet"
-    with pytest.raises(BadInput, match="train split is not parquet"):
-        made(empty, HUB)
-
-
-def test_a_hub_that_cannot_be_reached_blocks_with_a_way_out(empty: SharedRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", "http://user:secret@127.0.0.1:9")
-    with pytest.raises(Blocked) as caught:
-        made(empty, HUB)
-    assert "cannot fetch openai/gsm8k from http://127.0.0.1:9: " in caught.value.what and "generated" in caught.value.hint
-
-
-def test_a_hub_that_never_answers_is_given_up_in_time(empty: SharedRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "_TIMEOUT_S", 0.3)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        began = time.monotonic()
-        with pytest.raises(Blocked, match="timed out"):
-            made(empty, HUB)
-        assert time.monotonic() - began < 10
-
-
-def test_unknown_settings_are_refused() -> None:
-    with pytest.raises(msgspec.ValidationError, match="unknown field `sead`"):
-        msgspec.convert({"generated": {"sead": 1}}, DataSettings)

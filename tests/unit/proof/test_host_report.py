@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -202,6 +203,17 @@ def unpacked(archive: Path) -> dict[str, bytes]:
 
     with tarfile.open(archive, "r:zst") as tar:
         return {member.name: tar.extractfile(member).read() for member in tar.getmembers()}
+
+
+def test_the_archive_is_gzip_where_this_python_has_no_zstd(
+    cluster: Cluster, folder: JobFolder, node: NodePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(cluster, folder)
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
+    packed, _ = archive.pack(cluster, folder, folder.debug / "B")
+    assert packed == folder.debug / "B.tar.gz"
+    with tarfile.open(packed, "r:gz") as tar:
+        assert "job1/result.json" in tar.getnames()
 
 
 def test_the_archive_holds_the_evidence_and_names_what_is_missing(cluster: Cluster, folder: JobFolder, node: NodePaths) -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from mvp_helpers import cli, verbs
 from mvp_helpers.base.errors import Blocked, MvpError
+from mvp_helpers.cluster import packages
 from mvp_helpers.verbs import group
 
 LIB = str(Path(str(verbs.__file__)).parents[2])
@@ -219,6 +220,31 @@ def test_a_module_of_our_own_that_is_missing_is_our_mistake(monkeypatch: pytest.
     monkeypatch.setattr(group, "run", fail)
     with pytest.raises(ModuleNotFoundError):
         cli.main(["list"])
+
+
+def test_a_host_that_lacks_packages_is_named_with_all_of_them_and_the_command_that_adds_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(argv: list[str]) -> int:
+        raise ModuleNotFoundError("No module named 'click'", name="click")
+
+    monkeypatch.setattr(group, "run", fail)
+    monkeypatch.setattr(packages, "missing", lambda: ["click", "backports.zstd", "PyYAML"])
+    monkeypatch.setattr(packages, "requirements", lambda: {"click": "click==8.5.1", "PyYAML": "PyYAML==6.0.3"})
+    monkeypatch.setattr(sys, "prefix", "/usr")
+    monkeypatch.setenv("MVP_HOST", "worker-0")
+    assert cli.main(["list"]) == 3
+    assert capsys.readouterr().err == (
+        f"blocked: worker-0: {sys.executable} lacks click, PyYAML, which the helper needs\n"
+        f"  try: on worker-0, or in its image: {sys.executable} -m pip install click==8.5.1 PyYAML==6.0.3\n"
+    )
+
+
+def test_every_dependency_of_the_helper_is_pinned_as_in_the_lock_and_names_its_module() -> None:
+    pins = packages.requirements()
+    lock = (packages.PROJECT / "requirements.lock").read_text().splitlines()
+    assert pins.keys() == packages.MODULES.keys() and set(pins.values()) <= set(lock)
+    assert packages.missing() == []
 
 
 def test_without_click_it_is_blocked_and_names_the_script_that_installs_it() -> None:
