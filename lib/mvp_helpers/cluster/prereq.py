@@ -22,7 +22,7 @@ import msgspec
 from ..base import processes
 from ..base.errors import MvpError
 from ..base.verdict import Check
-from . import gpus, ray_node
+from . import gpus, network, ray_node
 from .all_reduce import Bandwidth, Outcome
 from .cluster_file import Cluster
 from .gpus import GpuFacts
@@ -53,6 +53,10 @@ class Facts(msgspec.Struct, kw_only=True):
     shm_free: int = 0
     gpus: GpuFacts | None = None
     """Of the workers of a cluster with GPUs."""
+    interfaces: dict[str, str] = {}
+    """Address of each network interface."""
+    collectives: dict[str, str] = {}
+    """``network.VARIABLES`` of this host's Ray node, or of the one that would be started."""
     clock: float = 0.0
     shared_root_problem: str = ""
     code_problem: str = ""
@@ -90,6 +94,7 @@ def host_facts(cluster: Cluster, name: str, token: str) -> Facts:
     memory = dict(re.findall(r"(\w+):\s+(\d+) kB", Path("/proc/meminfo").read_text()))
     problem = write_canary(cluster, name, token)
     has_gpus = cluster.device == "cuda" and host.role == "worker"
+    environment = _node_environment(cluster, host)
     return Facts(
         name=name,
         python=platform.python_version(),
@@ -99,7 +104,10 @@ def host_facts(cluster: Cluster, name: str, token: str) -> Facts:
         memory_total=int(memory["MemTotal"]) * 1024,
         memory_available=int(memory["MemAvailable"]) * 1024,
         shm_free=_free(Path("/dev/shm")),
-        gpus=gpus.look(_node_environment(cluster, host)) if has_gpus else None,
+        gpus=gpus.look(environment) if has_gpus else None,
+        interfaces=dict(network.addresses()),
+        collectives={name: environment.get(name, "") for name in network.VARIABLES}
+        | network.variables(cluster, host.ip, environment),
         clock=time.time(),
         shared_root_problem=problem,
         code_problem=_code_problem(cluster) if host.role == "head" else "",
@@ -174,6 +182,7 @@ def _host_checks(cluster: Cluster, host: Host, facts: Facts) -> list[Check]:
         check("free disk", facts.disk_free >= MIN_DISK, disk, "free some disk space"),
         check("memory", facts.memory_total >= MIN_MEMORY, available, "use a machine with more memory"),
         check("/dev/shm", facts.shm_free >= MIN_SHM, shm, "enlarge /dev/shm (docker: shm_size)"),
+        check("network", *_network(host, facts), f"unset {network.GLOO} where that host's node is started; {network.HINT}"),
         check("ports", not facts.port_problem, ports, PORTS),
     ]
     if host.role == "head":
@@ -181,6 +190,15 @@ def _host_checks(cluster: Cluster, host: Host, facts: Facts) -> list[Check]:
     elif facts.gpus:
         checks += _gpu_checks(host.name, facts.gpus, cluster.worker.num_gpus)
     return checks
+
+
+def _network(host: Host, facts: Facts) -> tuple[bool, str]:
+    """Return whether Gloo gets one interface that this host has, and which address and interface Ray and the jobs use."""
+    gloo, nccl = (facts.collectives.get(name, "") for name in network.VARIABLES)
+    holder = next((name for name, ip in facts.interfaces.items() if ip == host.ip), "")
+    others = sorted(f"{name} {ip}" for name, ip in facts.interfaces.items() if name not in ("lo", holder, gloo))
+    parts = [f"Ray at {host.ip}", f"Gloo on {gloo or 'the address of the host name'}", f"NCCL on {nccl or 'its own choice'}"]
+    return not gloo or gloo in facts.interfaces, ", ".join(parts) + (f"; not used: {', '.join(others)}" if others else "")
 
 
 def _gpu_checks(name: str, facts: GpuFacts, wanted: int) -> list[Check]:

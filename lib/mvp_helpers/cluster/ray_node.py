@@ -26,7 +26,7 @@ import msgspec
 
 from ..base import files, processes, times
 from ..base.errors import Blocked, Failed, MvpError, TimedOut
-from . import addresses, ray_api
+from . import addresses, network, ray_api
 from .cluster_file import Cluster
 from .host_kinds import Host
 from .node_record import NodePaths, Record
@@ -187,6 +187,8 @@ def lost(cluster: Cluster, name: str, *, ask_head: bool) -> str:
 
 def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Record, early: bool) -> None:
     began = time.monotonic()
+    environment = start_environment(cluster, record.instance, os.environ)
+    environment |= network.variables(cluster, host.ip, environment)
     argv = start_argv(cluster, host, record.instance, paths.temp_dir)
     with paths.log.open("a") as log:
         log.write(f"\n=== {record.started_at} {' '.join(argv)}\n")
@@ -198,7 +200,7 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=paths.folder,  # a folder without packages: Python's "-m" and Ray's drivers import from it first
-            env=start_environment(cluster, record.instance, os.environ),
+            env=environment,
             start_new_session=True,
         )
     paths.write(msgspec.structs.replace(record, pid=process.pid, pid_start_time=processes.start_time(process.pid) or 0))

@@ -38,6 +38,7 @@ echo "$ip"'
 
 check_host() { # <host>: check that it can be reached and has the interpreter, and record its address
   local answer ip=${FILE_IPS[NUMBERS[$1]]}
+  [[ -n $ip || $NETWORK_INTERFACE == auto ]] || ip=unknown # the host knows what address that interface has
   answer=$(reach "$1" env "MVP_HOST=$1" /bin/sh -c "$LOOK" look "$CLUSTER_PYTHON" "$TOOLS_DIR" "$ip" </dev/null) || exit
   [[ $answer == 'mvp-address '* ]] || die 3 "$1: its shell prints at every command: '${answer%%$'\n'*}'" \
     "at the top of ~/.bashrc on $1: [[ \$- == *i* ]] || return"
