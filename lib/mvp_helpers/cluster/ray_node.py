@@ -214,8 +214,7 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
                 f"{host.name}: not up after {cluster.ray.start_timeout_s} s (ray.start_timeout_s){paths.log_tail(offset)}"
             )
         time.sleep(0.1)
-    state = "can be joined" if joinable else "up"
-    _say(f"{host.name}: {state} after {time.monotonic() - began:.1f} s")
+    _say(f"{host.name}: up after {time.monotonic() - began:.1f} s")
 
 
 def stay(cluster: Cluster, name: str) -> None:
