@@ -105,7 +105,7 @@ raylet_of() { # <host>
 
 @test "Ray's files lie in the state directory, its sockets have short paths, ray start's words are kept" {
   compgen -G "$FOLDER/state/worker-1/ray/session_*/logs/raylet.out" >/dev/null || fail 'no Ray logs in the state directory'
-  [[ $(<"$FOLDER/state/head/ray_start.log") == *'ray.scripts.scripts start --block'*'Ray runtime started'* ]] || fail 'no words kept'
+  [[ $(<"$FOLDER/state/head/ray_start.log") == *'ray_command start --block'*'Ray runtime started'* ]] || fail 'no words kept'
 }
 
 @test "up after kill -9 of a raylet repairs that node and no other" {

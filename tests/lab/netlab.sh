@@ -11,6 +11,7 @@
 #   LAB_DIR      folder of this lab; $LAB_DIR/private is the hosts' /private, $LAB_DIR/<host>/{tmp,run} are theirs; ~ is /run/root
 #   LAB_PREFIX   begins the names of its network namespaces
 #   LAB_SUBNET   e.g. 10.77.1: hosts are .1, .2 … and "lab" is .254
+#   LAB_DATA     e.g. 10.78.1: hosts have a second network, on interface data0; "lab" is not on it
 #   LAB_HOSTS    names (default "head worker-0 worker-1"); also in /etc/hosts
 #   LAB_SETUP    a file that bash runs on each host, with its name, before the host counts as up
 set -Eeuo pipefail
@@ -35,6 +36,10 @@ up() {
   ip -n "$LAB_PREFIX" link add br0 type bridge
   ip -n "$LAB_PREFIX" addr add "$LAB_SUBNET.254/24" dev br0
   ip -n "$LAB_PREFIX" link set br0 up
+  if [[ -n ${LAB_DATA:-} ]]; then
+    ip -n "$LAB_PREFIX" link add br1 type bridge
+    ip -n "$LAB_PREFIX" link set br1 up
+  fi
   printf '127.0.0.1 localhost\n%s.254 lab\n' "$LAB_SUBNET" >"$LAB_DIR/hosts"
   for at in "${!HOSTS[@]}"; do echo "$LAB_SUBNET.$((at + 1)) ${HOSTS[at]}"; done >>"$LAB_DIR/hosts"
   sed 's|:/root:|:/run/root:|' /etc/passwd >"$LAB_DIR/passwd"
@@ -50,11 +55,9 @@ start_host() { # <host>
   at=$(number "$1")
   mkdir -p "$dir"/{tmp,run/root}
   ip netns add "$LAB_PREFIX-$1"
-  ip -n "$LAB_PREFIX" link add "v$at" type veth peer name eth0 netns "$LAB_PREFIX-$1"
-  ip -n "$LAB_PREFIX" link set "v$at" master br0 up
   ip -n "$LAB_PREFIX-$1" link set lo up
-  ip -n "$LAB_PREFIX-$1" addr add "$LAB_SUBNET.$at/24" dev eth0
-  ip -n "$LAB_PREFIX-$1" link set eth0 up
+  connect "$1" "v$at" br0 eth0 "$LAB_SUBNET.$at/24"
+  [[ -z ${LAB_DATA:-} ]] || connect "$1" "d$at" br1 data0 "$LAB_DATA.$at/24"
   # A process namespace too: Ray looks through all processes it sees for the node a driver belongs to.
   setsid nsenter --net="/run/netns/$LAB_PREFIX-$1" \
     unshare --mount --pid --uts --ipc --fork --mount-proc --kill-child=KILL \
@@ -62,6 +65,13 @@ start_host() { # <host>
   echo "$!" >"$dir/unshare.pid"
   for _ in {1..200}; do [[ ! -e $dir/ready ]] || break && sleep 0.05; done
   pgrep -P "$(<"$dir/unshare.pid")" >"$dir/init.pid"
+}
+
+connect() { # <host> <link here> <bridge> <interface there> <address>
+  ip -n "$LAB_PREFIX" link add "$2" type veth peer name "$4" netns "$LAB_PREFIX-$1"
+  ip -n "$LAB_PREFIX" link set "$2" master "$3" up
+  ip -n "$LAB_PREFIX-$1" addr add "$5" dev "$4"
+  ip -n "$LAB_PREFIX-$1" link set "$4" up
 }
 
 be_host() { # <host>: process 1 of its namespace

@@ -7,6 +7,7 @@ load ssh_hosts
 
 setup_file() {
   lab_needs namespaces sshd
+  export LAB_DATA=10.78.1
   make_ssh_lab ssht 10.77.1
   in_lab "$PROJECT/tests/lab/verbs.sh" hosts_up
 }
@@ -27,13 +28,14 @@ result() { # <id> <field>
 }
 
 ray_here() { # <host> <argument>...: Ray's own command there, as a person would type it
-  on_host "$1" env RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=/private/ray/ssht/ray_token RAY_ADDRESS=http://10.77.1.1:8265 \
+  on_host "$1" env RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=/private/ray/ssht/ray_token RAY_ADDRESS="http://${DASHBOARD_IP:-10.77.1.1}:8265" \
     "$PROJECT/.venv/bin/python" -m ray.scripts.scripts "${@:2}"
 }
 
 @test "00 is content, and up starts Ray on hosts that told their addresses and got this project" {
   run --separate-stderr in_lab 00_prereq_check.sh
   assert_status 0
+  assert_output '*worker-0: network  *Ray at 10.77.1.2, Gloo on eth0, NCCL on eth0; not used: data0 10.78.1.2*'
   [[ $output != *✗* && $output == *'worker-1: same shared root as the others'*"sees what all 3 hosts wrote"* ]] || fail '00 is not content'
   run --separate-stderr in_lab 01_up.sh
   assert_status 0
@@ -42,6 +44,17 @@ ray_here() { # <host> <argument>...: Ray's own command there, as a person would 
   assert_status 0
   assert_output 'head: already there'$'\n''/private/common/tools/mvp/*'
   [[ $(in_lab 13_deploy_tools.sh --list) == "* ${lines[1]##*/}" ]] || fail 'not listed'
+}
+
+interfaces_of_jobs() { # <host>: Gloo's and NCCL's, as every process that its Ray node starts has them
+  on_host "$1" bash -c 'tr "\0" "\n" </proc/$(pgrep -o raylet)/environ' | sed -n 's/_SOCKET_IFNAME//p' | sort | tr '\n' ' '
+}
+
+@test "every job's Gloo and NCCL use the interface of the host's address, although the host's name means another" {
+  for host in worker-0 worker-1; do
+    [[ $(on_host "$host" getent ahostsv4 "$host") == 127.0.1.1* ]] || fail "$host: its name is not a trap"
+    [[ $(interfaces_of_jobs "$host") == 'GLOO=eth0 NCCL=eth0 ' ]] || fail "$host: $(interfaces_of_jobs "$host")"
+  done
 }
 
 @test "a trivial job runs on a worker" {
@@ -135,4 +148,31 @@ PY
   assert_output ''
   run in_lab bash -c 'pgrep --ns $$ --nslist net -f "ssh: /tmp/mvp-ssh-.*[m]ux"'
   [[ $status == 1 ]] || fail 'connections are left'
+}
+
+named() { # <interface>: a cluster file that names it
+  sed '/^  - {name: worker-0/s/, ip: [^}]*//' "$MVP_CLUSTER" >"$LAB_DIR/named.yaml"
+  printf 'network: {interface: %s}\n' "$1" >>"$LAB_DIR/named.yaml"
+  printf '%s' "$LAB_DIR/named.yaml"
+}
+
+@test "an interface that one host lacks stops 00 and 01 with that host's name" {
+  on_host worker-1 bash -c 'ip link set data0 down && ip link set data0 name data1 && ip link set data1 up'
+  for script in 00_prereq_check.sh 01_up.sh; do
+    run --separate-stderr in_lab "$script" --cluster "$(named data0)"
+    assert_status 3
+    assert_output ''
+    assert_stderr_has "blocked: worker-1: no network interface 'data0' (network.interface); it has data1, eth0, lo"
+  done
+  on_host worker-1 bash -c 'ip link set data1 down && ip link set data1 name data0 && ip link set data0 up'
+}
+
+@test "a named interface gives Ray's nodes its addresses, and jobs its name" {
+  run --separate-stderr in_lab 01_up.sh --cluster "$(named data0)"
+  assert_status 0
+  assert_output 'http://10.78.1.1:8265 started'
+  DASHBOARD_IP=10.78.1.1 run --separate-stderr ray_here head job submit --entrypoint-resources='{"worker_node": 1}' -- env
+  assert_status 0
+  [[ $output == *GLOO_SOCKET_IFNAME=data0* && $output == *NCCL_SOCKET_IFNAME=data0* ]] || fail 'not in the environment of a job'
+  in_lab 02_down.sh --cluster "$(named data0)"
 }

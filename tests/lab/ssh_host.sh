@@ -8,6 +8,10 @@ mount -t tmpfs tmpfs "$project"
 mkdir "$project/.venv"
 mount --move /run/venv "$project/.venv" 2>/dev/null || mount --bind /run/venv "$project/.venv"
 
+# As Debian has it: the host's own name is a loopback address, where no other host reaches what listens at it.
+{ echo "127.0.1.1 $1" && cat /etc/hosts; } >/run/hosts
+mount --bind /run/hosts /etc/hosts
+
 cd ~ || exit
 mkdir -p bin .ssh
 printf '#!/bin/sh\necho "the wrong interpreter" >&2\nexit 66\n' >bin/python3

@@ -11,7 +11,8 @@ import msgspec
 from ..base import files
 from ..base.errors import Blocked
 from ..base.paths import SharedRoot
-from .cluster_file import Cluster
+from . import network
+from .cluster_file import AUTO, Cluster
 
 ANYWHERE = "192.0.2.1"
 """An address outside of every network (RFC 5737), reached through the default route. Nothing is sent there."""
@@ -33,11 +34,13 @@ def _file(cluster: Cluster) -> Path:
 
 
 def own(cluster: Cluster) -> str:
-    """Return this host's address on the route to the head, or else on its default route.
+    """Return this host's address on the interface of the cluster file, or else on the route to the head or its default route.
 
     Raises:
-        Blocked: it has neither route, and its host name has no address.
+        Blocked: it has no such interface; it has neither route, and its host name has no address.
     """
+    if cluster.network.interface != AUTO:
+        return network.address(cluster)
     for target in filter(None, (cluster.head.ip, ANYWHERE)):
         with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((target, 9))  # UDP: only chooses a route

@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import fcntl
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from ..base import processes
-from . import shape
+from . import network, shape
 from .cluster_file import Cluster
 
 MIB = 1 << 20
@@ -36,7 +35,6 @@ MOST_TIMES = 20
 SECONDS_EACH = 1.0
 JOIN_SHARE = 2 / 3
 """Share of the time-out for joining: importing torch and connecting takes longer than measuring."""
-SIOCGIFADDR = 0x8915
 
 
 class Bandwidth(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +55,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     address: str
     port: int
-    ip: str
     timeout_s: float
 
 
@@ -99,7 +96,6 @@ def tasks(cluster: Cluster, name: str, port: int, timeout_s: float) -> list[Task
             backend="nccl" if cluster.device == "cuda" else "gloo",
             address=cluster.host(names[0]).ip,
             port=port,
-            ip=cluster.host(name).ip,
             timeout_s=timeout_s,
         )
         for local_rank in range(each[name])
@@ -108,19 +104,21 @@ def tasks(cluster: Cluster, name: str, port: int, timeout_s: float) -> list[Task
 
 def measure(cluster: Cluster, name: str, port: int, timeout_s: float) -> Outcome:
     """Run this worker's processes for at most ``timeout_s`` seconds; return the first problem, or the figures."""
-    children = [(task, *_start(task)) for task in tasks(cluster, name, port, timeout_s)]
+    environment = os.environ | network.variables(cluster, cluster.host(name).ip, os.environ)
+    children = [(task, *_start(task, environment)) for task in tasks(cluster, name, port, timeout_s)]
     deadline = time.monotonic() + timeout_s
     answers = [_answer(task, child, errors, deadline) for task, child, errors in children]
     return next((answer for answer in answers if answer.problem), answers[0] if answers else Outcome(name=name))
 
 
-def _start(task: Task) -> tuple[subprocess.Popen[bytes], Any]:
+def _start(task: Task, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], Any]:
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - read and closed when the process has ended
     child = subprocess.Popen(
         [sys.executable, "-m", "mvp_helpers.cluster.all_reduce"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,
+        env=environment,
         preexec_fn=processes.die_with_parent,
     )
     assert child.stdin
@@ -208,9 +206,6 @@ def _timed(task: Task, store: Any) -> list[Bandwidth]:
     device = torch.device("cuda", task.local_rank) if task.backend == "nccl" else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    elif interface := interface_of(task.ip):
-        # By default gloo listens at the address of the host's name, often 127.0.1.1.
-        os.environ["GLOO_SOCKET_IFNAME"] = interface
     patience = dt.timedelta(seconds=task.timeout_s)
     dist.init_process_group(task.backend, store=store, rank=task.rank, world_size=world, timeout=patience)
 
@@ -250,19 +245,6 @@ def _timed(task: Task, store: Any) -> list[Bandwidth]:
     while task.rank == 0 and store.add("done", 0) < world:
         time.sleep(0.02)
     return figures if task.rank == 0 else []
-
-
-def interface_of(ip: str) -> str:
-    """Return the network interface with address ``ip``; "" without one. All of 127.0.0.0/8 belongs to lo."""
-    if ip.startswith("127."):
-        return "lo"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):
-                answer = fcntl.ioctl(probe, SIOCGIFADDR, struct.pack("256s", name.encode()))
-                if socket.inet_ntoa(answer[20:24]) == ip:
-                    return name
-    return ""
 
 
 if __name__ == "__main__":

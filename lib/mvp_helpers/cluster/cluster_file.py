@@ -21,6 +21,8 @@ TEMPLATES = PROJECT / "templates" / "ray"
 GPU_SELECTORS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 """Variables that choose GPUs for whole processes. Ray gives each process its GPUs by the first (on AMD by the second)."""
 
+AUTO = "auto"
+
 Count = Annotated[int, msgspec.Meta(ge=0)]
 AUTO: Literal["auto"] = "auto"
 
@@ -51,6 +53,13 @@ class RaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Environment of every Ray node: settings of Ray itself, e.g. ``RAY_health_check_period_ms``."""
     keep_job_records: bool = True
     """False: Ray's record of a job is removed when the job folder has all evidence (see ``retention``)."""
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The network between the hosts: what Ray's nodes announce and collectives use (see ``network``)."""
+
+    interface: Annotated[str, msgspec.Meta(pattern=r"^[^\s/^=,]{1,15}$")] = AUTO
+    """One name, the same on every host; ``auto``: on each host the interface with the address by which it is reached."""
 
 
 class Entrypoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,6 +94,7 @@ class Cluster(Kinds, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     hosts: list[Host]
     worker: Worker
     ray: RaySettings = RaySettings()
+    network: Network = Network()
     entrypoint: Entrypoint = Entrypoint()
     env_vars: dict[str, str] = {}
     """Environment of every job on this cluster; a JobSpec's ``env_vars`` win."""
@@ -157,6 +167,7 @@ class Cluster(Kinds, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "CLUSTER_STATE": str(self.state),
             "TOOLS_DIR": self.tools,
             "DASHBOARD": self.dashboard,
+            "NETWORK_INTERFACE": self.network.interface,
             "MVP_CLUSTER_JSON": self.to_json(),
         }
         arrays = {"HOSTS": [host.name for host in self.hosts], "HOST_IPS": [host.ip for host in self.hosts]}

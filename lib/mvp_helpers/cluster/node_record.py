@@ -85,15 +85,10 @@ class NodePaths:
             )
         for old in self.sessions()[KEPT_SESSIONS - 1 :]:
             shutil.rmtree(old, ignore_errors=True)
-        (self.temp_dir / "session_latest").unlink(missing_ok=True)
 
     def sessions(self) -> list[Path]:
         """Return Ray's own folders (logs and sockets), newest first; they remain after the node was stopped."""
         return sorted((self.temp_dir if self.on_shared_storage else self.ray_files).glob("session_2*"), reverse=True)
-
-    @property
-    def raylet_socket(self) -> Path:
-        return self.temp_dir / "session_latest" / "sockets" / "raylet"
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -23,7 +23,7 @@ import msgspec
 from ..base import processes
 from ..base.errors import MvpError
 from ..base.verdict import Check
-from . import gpus, packages, ray_node, shape
+from . import gpus, network, packages, ray_node, shape
 from .all_reduce import Bandwidth, Outcome
 from .cluster_file import AUTO, Cluster
 from .gpus import GpuFacts
@@ -58,6 +58,10 @@ class Facts(msgspec.Struct, kw_only=True):
     shm_free: int = 0
     gpus: GpuFacts | None = None
     """Of the workers of a cluster with GPUs."""
+    interfaces: dict[str, str] = {}
+    """Address of each network interface."""
+    collectives: dict[str, str] = {}
+    """``network.VARIABLES`` of this host's Ray node, or of the one that would be started."""
     clock: float = 0.0
     shared_root_problem: str = ""
     code_problem: str = ""
@@ -95,6 +99,7 @@ def host_facts(cluster: Cluster, name: str, token: str) -> Facts:
     memory = dict(re.findall(r"(\w+):\s+(\d+) kB", Path("/proc/meminfo").read_text()))
     problem = write_canary(cluster, name, token)
     has_gpus = cluster.device == "cuda" and host.role == "worker"
+    environment = _node_environment(cluster, host)
     return Facts(
         name=name,
         python=platform.python_version(),
@@ -107,6 +112,9 @@ def host_facts(cluster: Cluster, name: str, token: str) -> Facts:
         memory_available=int(memory["MemAvailable"]) * 1024,
         shm_free=_free(Path("/dev/shm")),
         gpus=_gpu_facts(cluster, host) if has_gpus else None,
+        interfaces=dict(network.addresses()),
+        collectives={name: environment.get(name, "") for name in network.VARIABLES}
+        | network.variables(cluster, host.ip, environment),
         clock=time.time(),
         shared_root_problem=problem,
         code_problem=_code_problem(cluster) if host.role == "head" else "",
@@ -201,6 +209,7 @@ def _host_checks(cluster: Cluster, host: Host, facts: Facts, some_gpu: bool) -> 
         check("free disk", facts.disk_free >= MIN_DISK, disk, "free some disk space"),
         check("memory", facts.memory_total >= MIN_MEMORY, available, "use a machine with more memory"),
         check("/dev/shm", facts.shm_free >= MIN_SHM, shm, "enlarge /dev/shm (docker: shm_size)"),
+        check("network", *_network(host, facts), f"unset {network.GLOO} where that host's node is started; {network.HINT}"),
         check("ports", not facts.port_problem, ports, PORTS),
     ]
     if host.role == "head":
@@ -211,6 +220,15 @@ def _host_checks(cluster: Cluster, host: Host, facts: Facts, some_gpu: bool) -> 
         else:
             checks += _gpu_checks(host.name, facts.gpus, cluster.worker.num_gpus)
     return checks
+
+
+def _network(host: Host, facts: Facts) -> tuple[bool, str]:
+    """Return whether Gloo gets one interface that this host has, and which address and interface Ray and the jobs use."""
+    gloo, nccl = (facts.collectives.get(name, "") for name in network.VARIABLES)
+    holder = next((name for name, ip in facts.interfaces.items() if ip == host.ip), "")
+    others = sorted(f"{name} {ip}" for name, ip in facts.interfaces.items() if name not in ("lo", holder, gloo))
+    parts = [f"Ray at {host.ip}", f"Gloo on {gloo or 'the address of the host name'}", f"NCCL on {nccl or 'its own choice'}"]
+    return not gloo or gloo in facts.interfaces, ", ".join(parts) + (f"; not used: {', '.join(others)}" if others else "")
 
 
 def _gpu_checks(name: str, facts: GpuFacts, declared: int | Literal["auto"]) -> list[Check]:

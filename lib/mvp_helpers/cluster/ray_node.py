@@ -26,7 +26,7 @@ import msgspec
 
 from ..base import files, processes, times
 from ..base.errors import Blocked, Failed, MvpError, TimedOut
-from . import addresses, gpus, ray_api, shape
+from . import addresses, gpus, network, ray_api, ray_command, shape
 from .cluster_file import Cluster
 from .host_kinds import Host
 from .node_record import NodePaths, Record
@@ -63,7 +63,7 @@ def start_argv(cluster: Cluster, host: Host, instance: str, temp_dir: Path, gpus
         ]
     memory = [f"--object-store-memory={ray.object_store_mb * 1_000_000}"] if ray.object_store_mb else []
     return [
-        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--log-color=false", "--disable-usage-stats"),
+        *ray_command.argv(["start", "--block", "--log-color=false", "--disable-usage-stats"]),
         *role,
         f"--node-name={instance}",
         f"--node-ip-address={host.ip}",
@@ -129,7 +129,8 @@ def _becomes_free(ip: str, port: int) -> bool:
 def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
     """Start host ``name``'s node; return ``started``, ``repaired`` (ended the rest of a dead node) or ``already running``.
 
-    ``early`` returns for the head as soon as workers can join, while its dashboard still comes up.
+    ``early`` returns for the head as soon as workers can join. Ray starts the head's raylet only after its dashboard: most of
+    the time that a node takes passes meanwhile on the workers. ``wait`` notices a head that dies then.
 
     Raises:
         Blocked: a port is taken, Ray is not installed, the head does not answer, or ``ray start`` failed (with its last lines).
@@ -191,10 +192,12 @@ def lost(cluster: Cluster, name: str, *, ask_head: bool) -> str:
 
 def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Record, early: bool) -> None:
     began = time.monotonic()
-    gpus = shape.find(cluster, host, os.environ)
-    if cluster.device == "cuda" and host.role == "worker" and not gpus.count:
-        _say(f"{host.name}: offers no GPU to Ray: {gpus.problem or 'none is visible'}")
-    argv = start_argv(cluster, host, record.instance, paths.temp_dir, gpus.count)
+    found = shape.find(cluster, host, os.environ)
+    if cluster.device == "cuda" and host.role == "worker" and not found.count:
+        _say(f"{host.name}: offers no GPU to Ray: {found.problem or 'none is visible'}")
+    argv = start_argv(cluster, host, record.instance, paths.temp_dir, found.count)
+    environment = start_environment(cluster, record.instance, os.environ)
+    environment |= network.variables(cluster, host.ip, environment)
     with paths.log.open("a") as log:
         log.write(f"\n=== {record.started_at} {' '.join(argv)}\n")
         log.flush()
@@ -205,12 +208,12 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=paths.folder,  # a folder without packages: Python's "-m" and Ray's drivers import from it first
-            env=start_environment(cluster, record.instance, os.environ),
+            env=environment,
             start_new_session=True,
         )
     paths.write(msgspec.structs.replace(record, pid=process.pid, pid_start_time=processes.start_time(process.pid) or 0))
     joinable = early and host.role == "head"
-    while not ((joinable and paths.raylet_socket.exists()) or _row(cluster, record)):
+    while not ((joinable and _answers(host.ip, cluster.ray.port)) or _row(cluster, record)):
         if process.poll() is not None:
             raise Blocked(f"{host.name}: ray start ended with code {process.returncode}{paths.log_tail(offset)}")
         if time.monotonic() - began > cluster.ray.start_timeout_s:
@@ -396,14 +399,17 @@ def wait(cluster: Cluster) -> None:
 
     Raises:
         TimedOut: after ``ray.start_timeout_s`` seconds, naming what is missing.
-        Blocked: see ``missing``.
+        Blocked: see ``missing``; or the head's node has ended.
     """
     began, printed = time.monotonic(), ""
+    paths = NodePaths(cluster, cluster.head.name)
     while True:
         nodes = _ask(cluster, ray_api.RayApi.nodes)
         problems = ["the head's dashboard does not answer yet"] if nodes is None else missing(cluster, nodes)
         if not problems:
             return
+        if (record := paths.read()) and not record.runs():
+            raise Blocked(f"{cluster.head.name}: ray start has ended{paths.log_tail()}", hint="./scripts/01_up.sh repairs it")
         what = "; ".join(problems)
         if time.monotonic() - began > cluster.ray.start_timeout_s:
             raise TimedOut(

@@ -6,6 +6,7 @@ both alike. The cluster's token comes from the environment (``ray_api.environmen
 
 from __future__ import annotations
 
+import gc
 import json
 import shlex
 import sys
@@ -31,6 +32,7 @@ def main(
     entrypoint: tuple[str, ...],
 ) -> None:
     """Submit; print the id. Exit code 1 and Ray's reason on stderr when Ray does not accept the job."""
+    gc.set_threshold(50_000)  # as in ray_command
     from ray.job_submission import JobSubmissionClient
 
     try:

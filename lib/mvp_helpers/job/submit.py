@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import threading
@@ -22,7 +21,7 @@ from ..base.errors import BadInput, Blocked, MvpError, TimedOut
 from ..base.paths import JobFolder, SharedRoot
 from ..base.project import PROJECT
 from ..base.times import now
-from ..cluster import ray_api
+from ..cluster import ray_api, ray_command
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import RayApi
 from ..plan import disk, feasibility, plan, planning, workloads
@@ -191,11 +190,9 @@ def _ask_ray_to_run(the_plan: Plan, argv: list[str], cluster: Cluster, api: RayA
 
     Raises Blocked when Ray refused, TimedOut without an answer, Accepted when interrupted after Ray took the job.
     """
-    if not shutil.which(argv[0]):
-        raise Blocked(f"the command '{argv[0]}' is not on the PATH of the head", hint="./scripts/12_install_py_deps.sh")
     name = " ".join(argv[:3])
     try:
-        run = _run(argv, cluster)
+        run = _run(ray_command.argv(argv[1:]) if argv[0] == "ray" else argv, cluster)
     except subprocess.TimeoutExpired:
         if not _ray_has_it(the_plan, api):
             raise TimedOut(f"'{name}' did not answer within {SUBMIT_TIMEOUT_S} s", hint="./scripts/50_status.sh") from None

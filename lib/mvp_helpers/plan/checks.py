@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from ..base.errors import BadInput
+from ..cluster import network
 from ..cluster.cluster_file import GPU_SELECTORS, Cluster
 from ..trainers import hydra, verl_config
 from ..trainers.checkpoint import Resume
@@ -74,12 +75,18 @@ def _check_batch(rule: BatchRule, config: dict[str, Any], world_size: int, sourc
 
 
 def _check_environment(cluster: Cluster, env_vars: dict[str, str], source: str) -> None:
-    """Ray alone chooses GPUs, and every entry of PYTHONPATH is the same place on every host."""
+    """Ray alone chooses GPUs, Gloo gets one interface, and every entry of PYTHONPATH is the same place on every host."""
     if cluster.device == "cuda" and (chosen := [name for name in GPU_SELECTORS if name in env_vars]):
         raise BadInput(
             f"{source}: env_vars.{chosen[0]} (the JobSpec's, the cluster file's or the workload's): Ray gives every process of a "
             "job its GPUs, and would count them wrongly",
             hint="leave it out; which GPUs a worker has is set where its Ray node is started",
+        )
+    interface = env_vars.get(network.GLOO, "")
+    if any(mark in interface for mark in network.NOT_ONE_NAME):
+        raise BadInput(
+            f"{source}: env_vars.{network.GLOO} {interface!r}: Gloo takes exactly one name of an interface",
+            hint="one name that every host has; or leave it out: each host has its own (network.interface in the cluster file)",
         )
     for part in env_vars["PYTHONPATH"].split(":"):
         if not part.startswith("/"):

@@ -12,6 +12,7 @@ from ..base.errors import BadInput
 from ..cluster.cluster_file import Cluster
 from ..trainers import hydra, verl_config
 from ..trainers.hydra import select
+from ..trainers.hydra_memory import Memory
 from ..trainers.verl_config import Settings
 from . import environment, parquet, workloads
 from .jobspec import JobSpec
@@ -98,7 +99,7 @@ def _config(
         workload.hydra.config_name,
         _merged(cluster, inputs, own, wiring, anywhere),
         origin=f"{source}: trainer_overrides",
-        memory=hydra.Memory(inputs.shared.override_cache, code.content, record=remember),
+        memory=Memory(inputs.shared.override_cache, code.content, record=remember),
     )
 
 

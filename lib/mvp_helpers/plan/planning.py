@@ -1,7 +1,7 @@
 """From the bytes of a JobSpec to its plan, in five stages: read, resolve, compose, check, plan.
 
 Each stage takes the results of the earlier ones and calls none of them. Nothing is written but, with ``remember``, the record of
-accepted overrides (``hydra.Memory``).
+accepted overrides (``hydra_memory``).
 """
 
 from __future__ import annotations

@@ -1,41 +1,31 @@
 """Hydra overrides: their syntax, how layers of them merge, and what config a set of them composes to.
 
-A config is composed by the Hydra files of the code that will use it, in a process of its own (``hydra_compose.py``). An accepted
-set of overrides can be recorded, so that the same question is answered from a file the next time.
+A config is composed by the Hydra files of the code that will use it, in a process of its own (``hydra_compose.py``). Accepted
+overrides can be recorded, so that such a question is answered from a file the next time (``hydra_memory.py``).
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..base import files
 from ..base.errors import BadInput, Blocked
 from ..base.project import PROJECT
+
+if TYPE_CHECKING:
+    from .hydra_memory import Memory
 
 COMPOSE_TIMEOUT_S = 60
 _LISTED = re.compile(r"~[^=]+|\+{0,2}[^=\s]+=")
 _KEY = re.compile(r"[^\s=\0]+")
 _UNQUOTED = re.compile(r"[A-Za-z_/][\w/.@+-]*")
 _SHOWN = 120
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Where accepted overrides are recorded. ``content`` identifies the config files; without ``record``, only read."""
-
-    folder: Path
-    content: str
-    record: bool
 
 
 def texts(overrides: Mapping[str, Any] | list[str], origin: str) -> list[str]:
@@ -145,14 +135,13 @@ def select(config: Mapping[str, Any], key: str) -> Any:
 def compose(
     config_dir: Path, config_name: str, overrides: list[str], *, origin: str = "", memory: Memory | None = None
 ) -> dict[str, Any]:
-    """Compose a config with overrides, or return the recorded answer from ``memory``.
+    """Compose a config with overrides, or return the answer that follows from ``memory``.
 
     Raises:
         BadInput: the config does not accept an override; names each one, with the nearest key, after ``origin``.
         Blocked: Hydra is not installed here, or the config cannot be composed at all.
     """
-    record = _record(memory, config_name, overrides) if memory else None
-    if record and (recorded := _recorded(record)) is not None:
+    if memory and (recorded := memory.find(config_name, overrides)) is not None:
         return recorded
     if not (config_dir / f"{config_name}.yaml").is_file():
         raise BadInput(f"the code has no config {config_dir / config_name}.yaml", hint="choose another code_path, or workload")
@@ -163,24 +152,9 @@ def compose(
             f"{origin}: {problems}" if origin else problems, hint="add a key that the config does not have yet with +key=value"
         )
     config: dict[str, Any] = answer["config"]
-    if record and memory and memory.record:
-        with contextlib.suppress(OSError):  # Only the next check gets slower.
-            record.parent.mkdir(parents=True, exist_ok=True)
-            files.write_json(record, config)
+    if memory:
+        memory.keep(config_name, overrides, config, answer["references"])
     return config
-
-
-def _record(memory: Memory, config_name: str, overrides: list[str]) -> Path:
-    question = json.dumps([memory.content, config_name, overrides])
-    return memory.folder / f"{hashlib.sha256(question.encode()).hexdigest()[:32]}.json"
-
-
-def _recorded(record: Path) -> dict[str, Any] | None:
-    try:
-        config = json.loads(record.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return config if isinstance(config, dict) else None
 
 
 def _ask(request: dict[str, Any]) -> dict[str, Any]:

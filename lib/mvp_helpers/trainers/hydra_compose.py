@@ -1,12 +1,14 @@
-"""Compose a Hydra config with overrides, in a process of its own (0.4 s; the trainer itself is not imported).
+"""Compose a Hydra config with overrides, in a process of its own (0.3 s; the trainer itself is not imported).
 
 stdin: ``{"config_dir", "config_name", "overrides"}``.
-stdout: ``{"config"}``, or ``{"errors": [{"override", "key", "why"}], "keys"}``.
+stdout: ``{"config", "references"}``, or ``{"errors": [{"override", "key", "why"}], "keys"}``.
 The messages it parses are those of hydra-core 1.3, ``hydra/_internal/config_loader_impl.py``.
 """
 
 from __future__ import annotations
 
+import functools
+import gc
 import json
 import re
 import sys
@@ -70,7 +72,7 @@ def main() -> None:
     if errors:
         print(json.dumps({"errors": errors, "keys": _keys(plain)}))
         return
-    print(json.dumps({"config": _resolved(config)}))
+    print(json.dumps({"config": _resolved(config), "references": sorted(_references(plain))}))
 
 
 def _one_by_one(good: dict[str, str], request: dict[str, Any]) -> list[str]:
@@ -104,5 +106,29 @@ def _resolved(config: Any) -> Any:
     return config
 
 
+def _references(config: Any) -> set[str]:
+    """Return the last names of all that the interpolations of an unresolved config refer to; "" for a parent (``${..}``)."""
+    if isinstance(config, dict):
+        return {name for value in config.values() for name in _references(value)}
+    if isinstance(config, list):
+        return {name for value in config for name in _references(value)}
+    if not isinstance(config, str) or "${" not in config:
+        return set()
+    return {word.rpartition(".")[2] for word in re.findall(r"[\w.]+", config)}
+
+
+def _quicken() -> None:
+    """Save Hydra a third of its time in this process: no garbage collection, libyaml's parser, one parse of each override."""
+    import yaml
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    gc.disable()
+    yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # type: ignore[misc]
+    parser = OverridesParser.create()
+    parser.parse_override = functools.cache(parser.parse_override)
+    OverridesParser.create = lambda *_: parser
+
+
 if __name__ == "__main__":
+    _quicken()
     main()

@@ -101,5 +101,5 @@ def ray(words: tuple[str, ...]) -> None:
 
     from ..cluster import cluster_file, ray_command
 
-    argv, environment = ray_command.prepare(cluster_file.from_environment(), words, os.environ)
+    argv, environment = ray_command.aimed(cluster_file.from_environment(), words, os.environ)
     os.execve(argv[0], argv, environment)

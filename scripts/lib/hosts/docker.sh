@@ -12,7 +12,7 @@ find_containers() { # set CONTAINERS, CONTAINER_IPS, IMAGES and IMAGE_IDS of the
   out=$(docker ps -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT" 2>&1) || { [[ -z $DRY_RUN ]] || return 0 && explain "docker ps" "$out"; }
   mapfile -t ids <<<"$out"
   [[ -n $out ]] || return 0
-  while read -r host id image image_id ip; do
+  while read -r host id image image_id ip _; do
     [[ -n $ip && " ${HOSTS[*]} " == *" $host "* ]] || continue # it has just ended, or is not one of the hosts
     CONTAINERS[$host]=$id CONTAINER_IPS[$host]=$ip IMAGES[$host]=$image IMAGE_IDS[$host]=$image_id
   done < <(docker inspect --format '{{index .Config.Labels "com.docker.compose.service"}} {{.Id}} {{.Config.Image}} {{.Image}}
@@ -152,6 +152,7 @@ hosts_up() {
   for host in "${HOSTS[@]}"; do
     [[ ${IMAGES[$host]} == "${MVP_IMAGE:-${IMAGES[$host]}}" ]] ||
       die 3 "$host runs image ${IMAGES[$host]}, not MVP_IMAGE=$MVP_IMAGE" "./scripts/02_down.sh --cluster $MVP_CLUSTER, then 01_up.sh"
+    [[ $NETWORK_INTERFACE == auto ]] || host_ip "$host" >/dev/null || exit 3
   done
 }
 
@@ -166,7 +167,11 @@ hosts_list() { printf '%s\n' "${HOSTS[@]}"; }
 
 host_ip() { # <host>
   [[ -n ${CONTAINER_IPS[$1]:-} ]] || return 3
-  printf '%s\n' "${CONTAINER_IPS[$1]}"
+  if [[ $NETWORK_INTERFACE == auto ]]; then
+    printf '%s\n' "${CONTAINER_IPS[$1]}"
+  else
+    helper_on "$1" own-address || return 1
+  fi
 }
 
 # In the container. $1: the quoted words, in ASCII because docker passes on only UTF-8.

@@ -30,15 +30,16 @@ hosts_up() {
 # On the host: print its address, after anything that its login shell prints; no address while this project is not deployed there.
 # The address that the ssh connection used is right, unless a forwarded port hides it.
 # shellcheck disable=SC2016
-LOOK='[ -x "$1" ] || { echo "blocked: $MVP_HOST: the interpreter $1 does not exist (python in the cluster file)" >&2; exit 3; }
-printf "mvp-address "; [ -d "$2" ] || exit 0
-ip=$3; [ -n "$ip" ] || ip=${SSH_CONNECTION% *} ip=${ip##* }
+LOOK='[ -x "$2" ] || { echo "blocked: $1: the interpreter $2 does not exist (python in the cluster file)" >&2; exit 3; }
+printf "mvp-address "; [ -d "$3" ] || exit 0
+ip=$4; [ -n "$ip" ] || ip=${SSH_CONNECTION% *} ip=${ip##* }
 case $ip in "" | 127.0.0.1 | *:*) ip=unknown ;; esac
 echo "$ip"'
 
 check_host() { # <host>: check that it can be reached and has the interpreter, and record its address
   local answer ip=${FILE_IPS[NUMBERS[$1]]}
-  answer=$(reach "$1" env "MVP_HOST=$1" /bin/sh -c "$LOOK" look "$CLUSTER_PYTHON" "$TOOLS_DIR" "$ip" </dev/null) || exit
+  [[ -n $ip || $NETWORK_INTERFACE == auto ]] || ip=unknown # the host knows what address that interface has
+  answer=$(reach "$1" /bin/sh -s "$1" "$CLUSTER_PYTHON" "$TOOLS_DIR" ${ip:+"$ip"} <<<"$LOOK") || exit
   [[ $answer == 'mvp-address '* ]] || die 3 "$1: its shell prints at every command: '${answer%%$'\n'*}'" \
     "at the top of ~/.bashrc on $1: [[ \$- == *i* ]] || return"
   answer=${answer#mvp-address }
@@ -143,7 +144,12 @@ reach() { # <host> <argv>...: run it on the host, byte for byte; return 3 when s
 }
 
 for_login_shell() { # <argv>...: print one word that any login shell passes on to sh, which runs ARGV byte for byte
-  local word words=exec LC_ALL=C
-  for word in "${@}"; do words+=" '${word//\'/\'\\\'\'}'"; done
+  local word words=exec plain=1 LC_ALL=C
+  for word in "${@}"; do
+    [[ -n $word && $word != *[!A-Za-z0-9_./:,@+-]* ]] || plain=''
+    words+=" '${word//\'/\'\\\'\'}'"
+  done
+  # Means the same to every shell, and costs the host three processes less.
+  [[ -z $plain ]] || { printf 'exec %s' "$*" && return; }
   printf "exec /bin/sh -c 'eval \"\$(echo %s | base64 -d)\"'" "$(printf '%s' "$words" | base64 -w0)"
 }

@@ -37,11 +37,6 @@ def test_there_is_one_process_a_gpu_and_without_gpus_one_a_worker(cluster: Clust
     assert (only.rank, only.backend, only.names) == (1, "gloo", ["worker-0", "worker-1"])
 
 
-def test_gloo_is_told_the_interface_that_has_the_hosts_address() -> None:
-    assert all_reduce.interface_of("127.0.71.12") == "lo"
-    assert all_reduce.interface_of("192.0.2.1") == ""
-
-
 def port_of(cluster: Cluster) -> int:
     port = all_reduce.free_port(cluster)
     with socket.socket() as probe:

@@ -57,6 +57,7 @@ def test_no_check_of_a_good_cluster_is_blocked(cluster: Cluster) -> None:
         ({"shm_free": 64 << 20}, ["worker-1: /dev/shm"]),
         ({"shared_root_problem": "/private: Read-only file system"}, ["worker-1: shared root can be written"]),
         ({"port_problem": "worker-1: port 8390 is taken"}, ["worker-1: ports"]),
+        ({"collectives": {"GLOO_SOCKET_IFNAME": "^lo"}}, ["worker-1: network"]),
         ({"clock": 2000.0}, ["clocks agree"]),
     ],
 )
@@ -112,6 +113,7 @@ def test_the_table_says_what_to_do_for_each_blocked_check(cluster: Cluster) -> N
 
 def test_a_real_host_reports_its_facts_and_sees_its_canary(cluster: Cluster) -> None:
     facts = prereq.host_facts(cluster, "head", "t")
+    assert facts.collectives["GLOO_SOCKET_IFNAME"] == "lo" and facts.interfaces["lo"] == "127.0.0.1"
     assert facts.shared_root_problem == "" and facts.memory_total > GIB and facts.python.startswith("3.")
     assert prereq.canaries(cluster, "head", "t").sees == ["head"]
     assert prereq.canaries(cluster, "head", "another").sees == []
@@ -123,6 +125,7 @@ WRONG: dict[str, object] = {
     "shm_free": 0,
     "shared_root_problem": "/private: Read-only file system",
     "port_problem": "port 8390 is taken",
+    "collectives": {"GLOO_SOCKET_IFNAME": "nope0"},
     "code_problem": "the package verl is not installed",
     "lacks": ["backports.zstd"],
 }

@@ -239,3 +239,12 @@ def test_a_process_that_only_waits_to_be_reaped_does_not_count_as_running() -> N
 )
 def test_addresses_of_proc_net_tcp_are_read(text: str, address: str) -> None:
     assert processes._address(text) == address
+
+
+def test_a_head_that_dies_while_its_dashboard_starts_ends_the_wait_with_its_last_words(cluster: Cluster) -> None:
+    paths = NodePaths(cluster, cluster.head.name)
+    paths.folder.mkdir(parents=True)
+    paths.log.write_text("=== ray start\nFailed to start the dashboard\n")
+    paths.write(record(pid_start_time=1))
+    with pytest.raises(Blocked, match=r"head: ray start has ended\n.*\n    Failed to start the dashboard"):
+        ray_node.wait(cluster)

@@ -214,6 +214,14 @@ def test_only_ray_chooses_gpus_on_a_gpu_cluster(cluster: Cluster, workloads: Pat
     assert make(cluster, env_vars={"CUDA_VISIBLE_DEVICES": ""}).env_vars["CUDA_VISIBLE_DEVICES"] == ""
 
 
+def test_gloo_gets_the_name_of_one_interface_or_none(cluster: Cluster) -> None:
+    for value in ("^lo", "eth0,eth1", "=eth0"):
+        assert f"env_vars.GLOO_SOCKET_IFNAME '{value}'" in refused(cluster, env_vars={"GLOO_SOCKET_IFNAME": value})
+        assert "exactly one" in refused(msgspec.structs.replace(cluster, env_vars={"GLOO_SOCKET_IFNAME": value}))
+    own = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "^lo,docker0"}
+    assert own.items() <= make(cluster, env_vars=own).env_vars.items()
+
+
 @pytest.mark.parametrize("name", ["ppo", "grpo", "sft"])
 def test_no_shipped_workload_chooses_gpus_on_a_gpu_cluster(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MVP_WORKLOADS")

@@ -1,0 +1,92 @@
+"""Recorded answers about Hydra configs: for overrides that were accepted before, and for others that differ only in plain values.
+
+A plain override gives an existing key a number, true or false. Where no interpolation of the config refers to that key or a part
+of its path, it changes that one value and nothing else: the answer follows from a recorded one without Hydra.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..base import files
+from .hydra import key_of, select
+
+_PLAIN = re.compile(r"([a-z_]\w*(?:\.[a-z_]\w*)+)=(true|false|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e-?\d+)?)", re.ASCII | re.IGNORECASE)
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a set of overrides composed to; ``plain`` are its plain ones, ``references`` as ``hydra_compose`` reports them."""
+
+    plain: dict[str, str]
+    references: list[str]
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Where accepted overrides are recorded. ``content`` identifies the config files; without ``record``, only read."""
+
+    folder: Path
+    content: str
+    record: bool
+
+    def find(self, config_name: str, overrides: list[str]) -> dict[str, Any] | None:
+        """Return what the overrides compose to, or None when only Hydra can tell."""
+        plain, others = _split(overrides)
+        for path in self._paths(config_name, overrides, others):
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
+                answer = msgspec.json.decode(path.read_bytes(), type=Answer)
+                if (config := _varied(answer, plain, others)) is not None:
+                    return config
+        return None
+
+    def keep(self, config_name: str, overrides: list[str], config: dict[str, Any], references: list[str]) -> None:
+        """Record Hydra's answer: under all overrides, and as the newest with these overrides that are not plain."""
+        if not self.record:
+            return
+        plain, others = _split(overrides)
+        answer = msgspec.to_builtins(Answer(plain=plain, references=references, config=config))
+        with contextlib.suppress(OSError):  # Only the next check gets slower.
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for path in self._paths(config_name, overrides, others):
+                files.write_json(path, answer)
+
+    def _paths(self, config_name: str, overrides: list[str], others: list[str]) -> list[Path]:
+        questions = ([self.content, config_name, overrides], [self.content, config_name, others, "any plain values"])
+        digests = [hashlib.sha256(json.dumps(question).encode()).hexdigest()[:32] for question in questions]
+        return [self.folder / f"{digest}.json" for digest in digests]
+
+
+def _split(overrides: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the plain overrides, as key and value, and the others."""
+    matches = {text: _PLAIN.fullmatch(text) for text in overrides}
+    return {match[1]: match[2] for match in matches.values() if match}, [text for text, match in matches.items() if not match]
+
+
+def _varied(answer: Answer, plain: dict[str, str], others: list[str]) -> dict[str, Any] | None:
+    """Return the answer with these plain values instead of its own; None when they could change more than themselves."""
+    if not answer.plain.keys() <= plain.keys():
+        return None  # what was there before the missing ones is not known
+    for key, text in plain.items():
+        if answer.plain.get(key) == text:
+            continue
+        parent, _, last = key.rpartition(".")
+        mapping = select(answer.config, parent)
+        if not isinstance(mapping, dict) or last not in mapping or isinstance(mapping[last], dict | list):
+            return None
+        if {*key.split("."), ""}.intersection(answer.references) or any(_overlap(key, key_of(other)) for other in others):
+            return None
+        mapping[last] = json.loads(text.lower())
+    return answer.config
+
+
+def _overlap(key: str, other: str) -> bool:
+    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")

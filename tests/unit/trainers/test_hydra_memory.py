@@ -1,0 +1,105 @@
+"""Which answers follow from a recorded one without Hydra, and that they are the ones that Hydra gives."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mvp_helpers.base.errors import BadInput
+from mvp_helpers.trainers import hydra
+from mvp_helpers.trainers.hydra_memory import Memory
+
+CONFIG = """
+a: {number: 1, text: x, none: null, list: [1], twice: "${b.base}", nested: {leaf: 1, other: 2}}
+b: {base: 2, copy: "${a.nested}", choice: "${oc.select:a.far,7}"}
+"""
+SEEN = ["a.number=5", "a.text=word", "+c=1"]
+"""The overrides of the recorded answer: a plain one and two others."""
+
+
+@pytest.fixture
+def config_dir(tmp_path: Path) -> Path:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "toy.yaml").write_text(CONFIG)
+    return tmp_path / "config"
+
+
+@pytest.fixture
+def memory(config_dir: Path) -> Memory:
+    """A memory with the answer for ``SEEN``."""
+    found = Memory(config_dir.parent / "cache", "content", record=True)
+    hydra.compose(config_dir, "toy", SEEN, memory=found)
+    return found
+
+
+FOLLOWS = {
+    "the same": [],
+    "another value": ["a.number=6"],
+    "a negative float": ["a.number=-1.5e-3"],
+    "a boolean": ["a.number=True"],
+    "a further key": ["a.none=0"],
+    "a key whose value was an interpolation": ["a.twice=9"],
+}
+
+
+@pytest.mark.parametrize("changes", FOLLOWS.values(), ids=FOLLOWS)
+def test_plain_values_that_nothing_refers_to_need_no_hydra(changes: list[str], memory: Memory, config_dir: Path) -> None:
+    overrides = hydra.merge(SEEN, changes)
+    found = memory.find("toy", overrides)
+    assert found == hydra.compose(config_dir, "toy", overrides)
+
+
+ONLY_HYDRA = {
+    "a key that another value refers to": ["b.base=3"],
+    "a part of a mapping that another value copies": ["a.nested.leaf=3"],
+    "a text": ["a.text=other"],
+    "a key of another kind": ["a.none=text"],
+    "a list": ["a.list=1"],
+    "a mapping": ["a.nested=1"],
+    "a key that the config lacks": ["a.numbr=1"],
+    "below a value": ["a.number.x=1"],
+    "a key on the top": ["c=2"],
+    "an addition": ["+a.new=1"],
+    "not a number of Hydra's": ["a.number=007"],
+}
+
+
+@pytest.mark.parametrize("changes", ONLY_HYDRA.values(), ids=ONLY_HYDRA)
+def test_anything_else_is_left_to_hydra(changes: list[str], memory: Memory) -> None:
+    assert memory.find("toy", hydra.merge(SEEN, changes)) is None
+
+
+def test_without_an_override_that_was_recorded_its_default_is_not_known(memory: Memory) -> None:
+    assert memory.find("toy", SEEN[1:]) is None
+
+
+def test_an_override_of_a_whole_mapping_is_not_taken_apart(memory: Memory, config_dir: Path) -> None:
+    whole = [*SEEN, "a.nested={leaf:5}"]
+    hydra.compose(config_dir, "toy", whole, memory=memory)
+    assert memory.find("toy", [*SEEN, "a.nested.other=1", "a.nested={leaf:5}"]) is None
+
+
+def test_a_recorded_answer_is_only_for_its_own_config(memory: Memory, config_dir: Path) -> None:
+    assert memory.find("other", SEEN) is None
+    assert Memory(memory.folder, "other content", record=True).find("toy", SEEN) is None
+    with pytest.raises(BadInput, match=r"a\.numbr"):
+        hydra.compose(config_dir, "toy", [*SEEN, "a.numbr=1"], memory=memory)
+
+
+CHANGES = ["trainer.save_freq=7", "actor_rollout_ref.actor.optim.lr=3e-6", "data.train_batch_size=64", "trainer.critic_warmup=2"]
+
+
+def test_verls_own_config_varies_as_hydra_says(tmp_path: Path) -> None:
+    spec = importlib.util.find_spec("verl")
+    assert spec and spec.submodule_search_locations
+    folder = Path(spec.submodule_search_locations[0]) / "trainer" / "config"
+    memory = Memory(tmp_path, "verl", record=True)
+    seen = ["trainer.logger=[console,file]", "trainer.save_freq=10", "+critic.model.override_config.attn_implementation=sdpa"]
+    hydra.compose(folder, "ppo_trainer", seen, memory=memory)
+    asked = hydra.merge(seen, CHANGES)
+    varied: dict[str, Any] | None = memory.find("ppo_trainer", asked)
+    assert varied == hydra.compose(folder, "ppo_trainer", asked)
+    assert memory.find("ppo_trainer", [*seen, "actor_rollout_ref.actor.ppo_mini_batch_size=4"]) is None, "critic refers to it"
