@@ -6,8 +6,9 @@ Each process of the job does so for itself: the driver, and every Ray worker tha
 
 from __future__ import annotations
 
-import importlib
+import importlib.metadata
 import os
+import platform
 import re
 import socket
 import sys
@@ -42,6 +43,7 @@ def look(module: str) -> dict[str, Any]:
     """Return the file of ``module``, the snapshot's marker, and where this process runs."""
     seen: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid(), "modules": {}, "errors": {}} | _ray_node()
     seen["modules"][module] = os.path.realpath(str(sys.modules[module].__file__))
+    seen["versions"] = {"python": platform.python_version(), "ray": importlib.metadata.version("ray")}
     try:
         seen["marker"] = importlib.import_module("mvp_marker").MARKER
     except Exception as error:
