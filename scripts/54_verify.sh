@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Prove from the evidence in the job folders that jobs ran as they should: a verdict with its evidence for each check.
 #
-# usage: ./scripts/54_verify.sh ID... [--definition-of-done] [--json] [--cluster NAME|FILE] [--dry-run]
+# usage: ./scripts/54_verify.sh ID... [--seal] [--definition-of-done] [--json] [--cluster NAME|FILE] [--dry-run]
 #
-# Checks: succeeded; seen running by Ray; submitted from the head; driver on a worker (by node id and address); trained on this cluster
+# Checks: sealed: no file changed, is missing or was added since the job's end (docs/evidence.md); as planned: plan, JobSpec, command line and
+# Hydra's record agree; one account: Ray, provenance and the job's processes agree; times in order; succeeded; seen running by Ray; submitted from the head; driver on a worker (by node id and address); trained on this cluster
 # and no other (its processes are on the node list); own folder, nothing older in it and nothing resumed except what resume_from names;
 # data and model reused (from the second ID on); checkpoints exactly at the save_freq steps, and whole; Ray snapshots at submission,
-# start and end; code from code_path in the driver and in Ray workers; metrics of every step, none NaN or infinite; of a job with
-# "retry" also: why this attempt was started, from the newest whole checkpoint, and that the attempts together trained every step.
+# start and end; code from code_path in the driver and in Ray workers; metrics of every step, none NaN or infinite; the log's steps
+# and values are those of the metrics, and no traceback comes after them; of a job with "retry" also: why this attempt was started, from the newest whole checkpoint, and that the attempts together trained every step.
 # A check is Pass, Fail or Skipped (with the reason). The cluster need not be up.
 #
+#   --seal                 first seal what is in the folders of ended jobs and not sealed yet, such as those of a killed job runner
 #   --definition-of-done   also print the Definition of Done (templates/definition_of_done.yaml), each line with its evidence
 #   --json                 print the checks with the lines they rest on, as one JSON object (docs/checks.md)
 #
@@ -18,7 +20,8 @@
 # examples:
 #   ./scripts/54_verify.sh ppo-20260131-101500-1a2b
 #   ./scripts/54_verify.sh "$first" "$second" --json
+#   ./scripts/54_verify.sh ppo-20260131-101500-1a2b --seal
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-parse_options '--json --definition-of-done ID...' "$@"
+parse_options '--json --definition-of-done --seal ID...' "$@"
 load_cluster
 run helper_on "$HEAD" verify "${OPTS[@]}" "${ARGS[@]}"

@@ -6,8 +6,9 @@ Each process of the job does so for itself: the driver, and every Ray worker tha
 
 from __future__ import annotations
 
-import importlib
+import importlib.metadata
 import os
+import platform
 import re
 import socket
 import sys
@@ -43,6 +44,7 @@ def look(module: str) -> dict[str, Any]:
     seen: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid(), "modules": {}, "errors": {}} | _ray_node()
     seen["gpus_seen"] = os.environ.get("CUDA_VISIBLE_DEVICES")  # None: all of the host
     seen["modules"][module] = os.path.realpath(str(sys.modules[module].__file__))
+    seen["versions"] = {"python": platform.python_version(), "ray": importlib.metadata.version("ray")}
     try:
         seen["marker"] = importlib.import_module("mvp_marker").MARKER
     except Exception as error:

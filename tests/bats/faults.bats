@@ -119,6 +119,10 @@ submitted_or_not() { # <id>: one or the other, and to its end
   wait_until_gone "$trainer"
   noticed 30 FAILED settled_as runner-killed FAILED
   explained runner-killed '*'
+  run --separate-stderr 54_verify.sh runner-killed
+  assert_output '*– Skipped  sealed *its job runner was gone*'
+  run --separate-stderr 54_verify.sh runner-killed --seal
+  assert_output '*✓ Pass     sealed *as sealed on request*what changed before is unknown*'
   next_job_works
 }
 

@@ -36,6 +36,14 @@ wait_for() { # <seconds> <what> <command>...: the seconds are those of a quiet m
   fail "waited $(($1 * 3)) s in vain for $2${JOBS:+: $(grep -hE '"(submission_id|state|reason)"' "$JOBS"/*/result.json)}"
 }
 
+wait_until_sealed() { # of every job that has ended, or a folder would change when nothing else changes it
+  wait_for 60 'the seals' no_seal_requested
+}
+
+no_seal_requested() {
+  [[ -z $(find "$JOBS/.unsealed" -type f 2>/dev/null) ]]
+}
+
 wait_until_gone() { # <pid>...: the last of them may still wait to be reaped
   local _
   for _ in {1..300}; do

@@ -158,6 +158,7 @@ ask_ray_status() { # <id>
 }
 
 @test "a job that has ended is left as it is" {
+  wait_until_sealed
   before=$(find "$JOBS/saver" -type f -exec sha256sum {} + | sort)
   run --separate-stderr 52_stop.sh saver spoken
   assert_status 0
@@ -183,6 +184,7 @@ sft() { # <id> <last step> [<more JSON> [<more overrides>]]: a real SFT job, sav
 
 @test "a job goes on from the last whole checkpoint of another, in a folder of its own" {
   sft before 3
+  wait_until_sealed
   find "$JOBS/before" -type f -exec sha256sum {} + | sort >"$FOLDER/before.sums"
   run --separate-stderr sft mismatched 5 ', "resume_from": "before"' ', "trainer.nnodes": 1'
   assert_status 2
@@ -199,6 +201,7 @@ sft() { # <id> <last step> [<more JSON> [<more overrides>]]: a real SFT job, sav
   assert_stderr_has 'after resumes from step 2 of before'
   run --separate-stderr 54_verify.sh before
   assert_status 1
+  assert_output '*✗ Fail     sealed *changed since it was sealed: checkpoints/global_step_3/optim_world_size_2_rank_1.pt*'
   assert_output '*✗ Fail     checkpoints *checkpoints/global_step_3 is not whole: optim_world_size_2_rank_1.pt is cut short or damaged*'
   run --separate-stderr 54_verify.sh after
   assert_status 0

@@ -36,6 +36,7 @@ wait_for_state() { # <id> <state>
   run --separate-stderr 54_verify.sh small-ppo
   assert_status 0
   assert_output '*checkpoints/: steps 2-3 (save_freq 2, last step 3)*metrics.jsonl: steps 1-3, as expected*1 job: * 0 Fail*'
+  assert_output '*✓ Pass     sealed *after the job'"'"'s end*✓ Pass     as planned *✓ Pass     one account *✓ Pass     times in order *✓ Pass     log *'
   grep -q '^MVP_PRECHECK_MARKER=verl-' "$JOBS/small-ppo/logs/driver.log" || fail 'the driver log lacks the marker'
   cmp "$ppo" "$JOBS/small-ppo/config/job_spec.json"
 }
@@ -56,6 +57,7 @@ PY
 }
 
 @test "an id is used once: the second submission is refused and nothing changes" {
+  wait_until_sealed
   before=$(find "$JOBS/tell" -type f -exec sha256sum {} + | sort)
   run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "tell", "submission_id": "tell"}')"
   assert_status 2
@@ -158,6 +160,7 @@ CASES
 }
 
 @test "a dry run prints the whole plan and touches nothing" {
+  wait_until_sealed
   before=$(find "$FOLDER/private" -printf '%p %T@\n' | sort)
   run --separate-stderr 43_submit_jobspec.sh --dry-run "$(spec '{"workload": "tell", "submission_id": "dry", "env_vars": {"A": "b"}}')"
   assert_status 0

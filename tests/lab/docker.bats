@@ -261,7 +261,7 @@ JSON
   printf '%s\n' "$output" >"$LAB_DIR/sft"
   run --separate-stderr 54_verify.sh "$(<"$LAB_DIR/sft")"
   assert_status 0
-  assert_output '*driver_info.node_ip_address 10.79.*1 job: 12 Pass, 0 Fail, 1 Skipped*'
+  assert_output '*driver_info.node_ip_address 10.79.*1 job: 17 Pass, 0 Fail, 1 Skipped*'
   folder=$(folder "$(<"$LAB_DIR/sft")")
   head=$(docker inspect --format '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' mvp11-ray-head)
   driver=$(field "$folder/result.json" 'it["driver_node_ip"]')

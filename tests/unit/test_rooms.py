@@ -16,6 +16,7 @@ ROOMS = (
     "cluster",
     "prepare",
     "record",
+    "seal",
     "plan",
     "diagnosis",
     "job",

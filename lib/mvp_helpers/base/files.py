@@ -61,8 +61,9 @@ def tail(path: Path, size: int) -> bytes:
 
 def sha256(path: Path) -> str:
     """Return the hex digest of a file's content, read in 1 MiB pieces."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while piece := stream.read(1 << 20):
-            digest.update(piece)
+    digest, buffer = hashlib.sha256(), bytearray(1 << 20)
+    view = memoryview(buffer)
+    with path.open("rb", buffering=0) as stream:
+        while size := stream.readinto(buffer):  # into the same memory: new pages for each piece cost a third of the time
+            digest.update(view[:size])
     return digest.hexdigest()

@@ -29,6 +29,10 @@ class SharedRoot:
         """Folder of empty files ``<id>``, one for each job that has not ended."""
         return self.jobs / ".active"
 
+    def unsealed(self, cluster: str) -> Path:
+        """Return the folder of empty files ``<id>``, one for each job of that cluster that has ended and is to be sealed."""
+        return self.jobs / ".unsealed" / cluster
+
     @property
     def datasets(self) -> Path:
         return self.root / "datasets"
@@ -163,6 +167,11 @@ class JobFolder:
     @property
     def result(self) -> Path:
         return self.path / "result.json"
+
+    @property
+    def seal(self) -> Path:
+        """The signed digests of every other file, one statement a line (see ``seal/``)."""
+        return self.path / "seal.intoto.jsonl"
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,6 @@ TEMPLATES = PROJECT / "templates" / "ray"
 GPU_SELECTORS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 """Variables that choose GPUs for whole processes. Ray gives each process its GPUs by the first (on AMD by the second)."""
 
-AUTO = "auto"
-
 Count = Annotated[int, msgspec.Meta(ge=0)]
 AUTO: Literal["auto"] = "auto"
 
@@ -86,6 +84,8 @@ class Cluster(Kinds, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     shared_root: str
     state_dir: str | None = None
     """The folder where each host keeps the record of its Ray node; default ``${shared_root}/ray/<cluster>``."""
+    seal_dir: str | None = None
+    """The folder of the head with the key that seals jobs; default ``state_dir``. One that only the head sees is safer."""
     python: str = "python3"
     """The interpreter on the hosts: a name on their PATH, or a path. By ssh always a path, because rc files change the PATH."""
     tools_dir: str | None = None
@@ -144,6 +144,10 @@ class Cluster(Kinds, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def tools(self) -> str:
         """The folder of this project as the hosts see it."""
         return self.tools_dir or self.kind.tools_dir(self.shared_root)
+
+    @property
+    def seals(self) -> Path:
+        return Path(self.seal_dir) if self.seal_dir else self.state
 
     @property
     def token_file(self) -> Path:
@@ -234,8 +238,9 @@ def load(name_or_file: str, addresses: Mapping[str, str] | None = None, here: st
     cluster = convert(_expand(parse(path.read_bytes(), source), source), Cluster, source)
     _check(cluster, source)
     absolute: dict[str, Any] = {"shared_root": str(PROJECT / cluster.shared_root)}
-    if cluster.state_dir:
-        absolute["state_dir"] = str(PROJECT / cluster.state_dir)
+    for field in ("state_dir", "seal_dir"):
+        if folder := getattr(cluster, field):
+            absolute[field] = str(PROJECT / folder)
     absolute["hosts"] = [_located(host, addresses or {}, here) for host in cluster.hosts]
     located = msgspec.structs.replace(cluster, **absolute)
     return msgspec.structs.replace(located, tools_dir=located.tools)

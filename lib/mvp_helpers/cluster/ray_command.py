@@ -1,6 +1,6 @@
 """Ray's own command line: in two thirds of its CPU time, and aimed at this cluster whatever else runs on the head.
 
-``python3 -m mvp_helpers.cluster.ray_command ARGV...`` does what ``ray ARGV...`` does. What only ``aimed`` needs is imported there.
+``python3 -m mvp_helpers.cluster.ray_command ARGV...`` does what ``ray ARGV...`` does. What ``aimed`` needs is imported there.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from ..base.times import now
 from ..cluster import ray_api
 from ..plan import deadline, plan
 from ..plan.plan import Plan
-from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics
+from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics, seal_request
 from ..record.job_folder import Result
 from . import import_proof, job_secrets, stall_watch, stopping
 
@@ -100,6 +100,8 @@ class Runner:
         self._bundle(self.result.state.lower())
         self.result.exit_code, self.result.ended_at = code, now()
         self._save()
+        with contextlib.suppress(OSError):  # The head seals the folder: neither the end nor Ray's job waits for that.
+            seal_request.make(self.folder, self.plan.cluster)
         return code
 
     def _precheck_and_train(self) -> int:

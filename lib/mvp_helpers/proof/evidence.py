@@ -19,6 +19,7 @@ from ..plan import plan
 from ..plan.plan import Plan
 from ..record import metrics
 from ..record.job_folder import Result
+from ..seal.seals import Seals
 
 HEAD_BYTES = 4 << 20
 """How much of a file is searched for a line; the precheck's lines are among the first of the driver log."""
@@ -37,8 +38,8 @@ class Skip(Exception):
 class Job:
     """One job's evidence, each file read once; reading a missing or damaged one raises ``Fail``."""
 
-    def __init__(self, folder: JobFolder, result: Result) -> None:
-        self.folder, self.result = folder, result
+    def __init__(self, folder: JobFolder, result: Result, seals: Seals) -> None:
+        self.folder, self.result, self.seals = folder, result, seals
         self.cited: list[Evidence] = []
         """What the running check rests on (see ``judge``)."""
 

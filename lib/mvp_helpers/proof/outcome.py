@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -32,18 +33,18 @@ def checkpoints(job: Job, _: Sequence[Job]) -> str:
     """Every checkpoint that ``save_freq`` asks for is there, and every one that is kept is whole."""
     if not job.trains:
         raise Skip(f"workload '{job.plan.workload}' is not a trainer")
-    if not isinstance(save_freq := job.plan.save_freq, int):
-        raise Skip(f"resolved.yaml: save_freq is {save_freq}")
+    save_freq = job.plan.save_freq
     folder, last = job.folder.checkpoints, job.metrics.last
     job.cite(job.folder.resolved, "save_freq:")
     need(inside(folder, job.folder.path), f"checkpoints/ leads out of the job folder, to {folder.resolve()}")
     saved = {checkpoint.step: checkpoint for checkpoint in verl_checkpoints.every(folder, _layout(job))}
-    # verl saves the last step too; SFT even when save_freq is off.
-    wanted = (
-        {step for step in range(job.plan.first_step, last + 1) if step == last or step % save_freq == 0}
-        if save_freq > 0
-        else {last} & saved.keys()
-    )
+    # verl saves the last step too; SFT even when save_freq is off. Without a number the steps that it chose are taken as given.
+    if save_freq is None:
+        wanted = {*saved, last}
+    elif save_freq > 0:
+        wanted = {step for step in range(job.plan.first_step, last + 1) if step == last or step % save_freq == 0}
+    else:
+        wanted = {last} & saved.keys()
     limit = verl_checkpoints.kept(job.given)
     # A chain keeps the newest of all its attempts: later ones take the place of this one's.
     later = checkpoints_of_chain.saved_later(job.folder) if limit and job.provenance.get("attempt") else set()
@@ -56,6 +57,11 @@ def checkpoints(job: Job, _: Sequence[Job]) -> str:
         job.cite_whole(path, problem or "whole")
         need(inside(path, job.folder.path), f"checkpoints/{path.name} leads out of the job folder, to {path.resolve()}")
         need(not problem, f"checkpoints/{path.name} is not whole: {problem}")
+    tracked = verl_checkpoints.tracked_step(folder)
+    need(
+        not saved or tracked == max(saved),
+        f"checkpoints/{verl_checkpoints.TRACKER} names step {tracked}, not {max(saved, default=0)}",
+    )
     return shown
 
 
@@ -74,7 +80,10 @@ def metrics_whole(job: Job, _: Sequence[Job]) -> str:
     for line in metrics.damaged[:1]:
         job.cite_line(file, line)
         need(False, f"metrics.jsonl: line {line} is not a step")
-    expected = job.result.steps_total or (job.precheck["steps_total"] if job.trains else None)
+    for line in metrics.repeated[:1]:
+        job.cite_line(file, line)
+        need(False, f"metrics.jsonl: line {line} repeats values of a step that an earlier line has")
+    expected = _steps_total(job)
     total, first = expected or metrics.last, job.plan.first_step
     for step in dict.fromkeys((min(metrics.trained), metrics.last)) if metrics.trained else ():
         job.cite_line(file, metrics.lines[step])
@@ -88,8 +97,24 @@ def metrics_whole(job: Job, _: Sequence[Job]) -> str:
             job.cited = []
             job.cite_line(file, metrics.lines[step])
             need(False, f"metrics.jsonl: step {step}: {bad[0]} is {data[bad[0]]} ({len(bad)} values not finite)")
+    need(
+        not job.result.last_metrics or job.result.last_metrics == metrics.steps[metrics.last],
+        f"result.json: last_metrics are not those of step {metrics.last} in metrics.jsonl",
+    )
     known = "as expected" if expected else "how many to expect was not known"
     return f"metrics.jsonl: steps {first}-{total}, {known}; {sum(map(len, metrics.steps.values()))} values, all finite"
+
+
+def _steps_total(job: Job) -> int | None:
+    """Return how many steps the job was to train: by the plan's own arithmetic, the precheck and the runner, who must agree."""
+    said = {"result.json: steps_total": job.result.steps_total}
+    if job.trains:
+        said["precheck.json: steps_total"] = job.precheck["steps_total"]
+    with contextlib.suppress(OSError, ValueError):  # the training data is gone
+        said["resolved.yaml: its schedule gives"] = job.plan.steps_total()
+    known = {source: steps for source, steps in said.items() if steps is not None}
+    need(len(set(known.values())) < 2, "; ".join(f"{source} {steps}" for source, steps in known.items()))
+    return next(iter(known.values()), None)
 
 
 def snapshots(job: Job, _: Sequence[Job]) -> str:

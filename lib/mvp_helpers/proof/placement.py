@@ -34,9 +34,11 @@ def submitted_from_head(job: Job, _: Sequence[Job]) -> str:
     _cite_node(job, head["node_id"])
     row = job.nodes.get(head["node_id"]) or fail(f"debug/*/nodes.json: no node {short(head['node_id'])}")
     need(row["is_head_node"], f"debug/*/nodes.json: node {short(head['node_id'])} is not Ray's head")
-    command = job.text(job.folder.submit_cmd)
-    ways = [shlex.join(job.plan.submit_argv(via)[:7]) for via in VIAS]
-    way = next((way for way in ways if f"{way} " in command), "") or fail(f"config/submit_cmd.txt has no '{ways[0]}'")
+    commands = job.text(job.folder.submit_cmd).splitlines()
+    ways = [shlex.join(job.plan.submit_argv(via)) for via in VIAS]
+    begins = shlex.join(job.plan.submit_argv()[:7])
+    need(any(way in commands for way in ways), f"config/submit_cmd.txt has not the command of resolved.yaml, '{begins} …'")
+    way = next(shlex.join(job.plan.submit_argv(via)[:7]) for via in VIAS if shlex.join(job.plan.submit_argv(via)) in commands)
     job.cite(job.folder.submit_cmd, way)
     place = f"provenance.json: submitted_from {source['host']} ({source['ip']}, node {short(source['node_id'])})"
     return f"{place}; nodes.json: is_head_node; submit_cmd.txt: {way.partition(' --')[0]}"

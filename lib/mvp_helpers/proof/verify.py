@@ -11,11 +11,14 @@ import msgspec
 from ..base import verdict
 from ..base.paths import JobFolder
 from ..base.verdict import Check
-from ..record.job_folder import Result
-from . import outcome, ownership, placement
+from . import accounts, outcome, ownership, placement, planned, sealed, training_log
 from .evidence import Fail, Job, Judge, judge
 
 CHECKS: dict[str, Judge] = {
+    "sealed": sealed.sealed,
+    "as planned": planned.as_planned,
+    "one account": accounts.agree,
+    "times in order": accounts.times_in_order,
     "succeeded": outcome.ended_well,
     "running": placement.running,
     "submitted from the head": placement.submitted_from_head,
@@ -29,6 +32,7 @@ CHECKS: dict[str, Judge] = {
     "Ray snapshots": outcome.snapshots,
     "code from code_path": placement.code_from_code_path,
     "metrics": outcome.metrics_whole,
+    "log": training_log.log_agrees,
 }
 
 
@@ -49,19 +53,18 @@ class Report:
         return {"id": self.folder.submission_id, "folder": str(self.folder.path), "passed": self.passed, "checks": checks}
 
 
-def verify(jobs: Sequence[tuple[JobFolder, Result]]) -> list[Report]:
+def verify(jobs: Sequence[Job]) -> list[Report]:
     """Return a report for each job, in the order given; ``data and model reused`` compares them in the order of their claims."""
-    evidence = [Job(folder, result) for folder, result in jobs]
-    in_time = sorted(evidence, key=lambda job: job.result.claimed_at)
-    return [Report(job.folder, job.result.workload, _checks(job, in_time[: in_time.index(job)])) for job in evidence]
+    in_time = sorted(jobs, key=lambda job: job.result.claimed_at)
+    return [Report(job.folder, job.result.workload, _checks(job, in_time[: in_time.index(job)])) for job in jobs]
 
 
 def _checks(job: Job, before: Sequence[Job]) -> list[Check]:
     if not job.result.ended:
         job.cite(job.folder.result, '"state"')
         reason = f"the job has not ended: result.json says {job.result.state}"
-        first, *rest = CHECKS
-        return [Check(first, "Fail", reason, job.cited), *(Check(name, "Skipped", "the job has not ended") for name in rest)]
+        unjudged = [Check(name, "Skipped", "the job has not ended") for name in CHECKS]
+        return [Check("succeeded", "Fail", reason, job.cited) if check.name == "succeeded" else check for check in unjudged]
     checks = CHECKS
     if _is_attempt(job):
         from . import lineage  # needs the diagnosis, which no other check does

@@ -37,6 +37,8 @@ class Metrics:
         """The line (from 1) where each step is first."""
         self.damaged: list[int] = []
         """Lines (from 1) that are not a step."""
+        self.repeated: list[int] = []
+        """Lines (from 1) with a value that an earlier line of the same step has already."""
         self._path, self._offset, self._lines = path, 0, 0
 
     def refresh(self) -> bool:
@@ -57,7 +59,9 @@ class Metrics:
                 self.damaged.append(self._lines)
             else:
                 self.lines.setdefault(step, self._lines)
-                self.steps.setdefault(step, {}).update(data)
+                if self.steps.setdefault(step, {}).keys() & data.keys():
+                    self.repeated.append(self._lines)
+                self.steps[step].update(data)
         return bool(whole)
 
     @property

@@ -92,6 +92,29 @@ def key_of(override: str) -> str:
     return override.split("=", 1)[0].lstrip("+~").strip()
 
 
+def is_for_hydra(override: str) -> bool:
+    """Return whether an override changes Hydra's own settings, not the trainer's config."""
+    return key_of(override).startswith(("hydra.", "hydra/"))
+
+
+def overrides_record(run_dir: Path) -> Path:
+    """Return the file in which Hydra itself, in the trainer's process, records the overrides that it was given."""
+    return run_dir / ".hydra" / "overrides.yaml"
+
+
+def recorded(record: Path) -> list[str]:
+    """Return the overrides in ``overrides_record``, without those of Hydra's own settings. Raises BadInput, OSError."""
+    import yaml
+
+    try:
+        document = yaml.load(record.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise BadInput(f"{record} is not YAML: {error}") from None
+    if not isinstance(document, list):
+        raise BadInput(f"{record} is not a list of overrides")
+    return [str(text) for text in document]
+
+
 def merge(*layers: list[str]) -> list[str]:
     """Merge layers to one override per key; later layers win. A key that an earlier layer added (``+key``) stays added."""
     merged: dict[str, str] = {}

@@ -116,6 +116,11 @@ def kept(overrides: Mapping[str, str]) -> int | None:
     return min((limit for limit in limits if limit), default=None)
 
 
+def tracked_step(folder: Path) -> int | None:
+    """Return the step that verl recorded last as saved in ``folder``; None without a tracker that names one."""
+    return _tracker_step(folder / TRACKER)
+
+
 def _is_sft(checkpoint: Path) -> bool:
     return any(_shard(path) or path.name in SFT.files for path in _entries(checkpoint))
 

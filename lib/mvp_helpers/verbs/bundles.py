@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from ..base.errors import Blocked
+from ..base.errors import Blocked, MvpError
 from . import job, say
+
+if TYPE_CHECKING:
+    from ..base.paths import JobFolder
+    from ..cluster.cluster_file import Cluster
 
 
 @click.command("debug-bundle")
@@ -18,6 +25,7 @@ def debug_bundle(submission_id: str, event: str) -> None:
 
     loaded, folder = job(submission_id)
     bundle = debug_bundle.take(folder, ray_api.of(loaded), event)
+    _seal_added(loaded, folder, bundle)
     print(bundle)
     failed, collected = debug_bundle.outcome(bundle)
     for item, error in failed.items():
@@ -33,8 +41,6 @@ def debug_bundle(submission_id: str, event: str) -> None:
 @click.option("--py-spy", is_flag=True, help="Also add the stacks of the job's Python processes.")
 def host_report(host: str, submission_id: str, bundle: str, py_spy: bool) -> None:
     """Add to a debug bundle what HOST, which is this host, knows about the job."""
-    from pathlib import Path
-
     from ..proof import host_report
 
     loaded, folder = job(submission_id)
@@ -47,12 +53,21 @@ def host_report(host: str, submission_id: str, bundle: str, py_spy: bool) -> Non
 @click.argument("bundle")
 def pack_bundle(submission_id: str, bundle: str) -> None:
     """Make one archive of a debug bundle and the job's evidence; print its path."""
-    from pathlib import Path
-
     from ..proof import archive
 
     loaded, folder = job(submission_id)
     packed, missing = archive.pack(loaded, folder, Path(bundle))
+    _seal_added(loaded, folder, Path(bundle), packed)
     print(packed)
     size = packed.stat().st_size
     say(f"{size / 1e6:.1f} MB" + (f"; {len(missing)} items are missing: missing.txt in it names them" if missing else ""))
+
+
+def _seal_added(loaded: Cluster, folder: JobFolder, *places: Path) -> None:
+    """Add what a command has just written to the seal of a job that is sealed."""
+    from ..seal.seals import Seals
+
+    try:
+        Seals.of(loaded).add(folder, *places)
+    except (MvpError, OSError) as error:
+        say(f"not added to the job's seal: {error.what if isinstance(error, MvpError) else error}")

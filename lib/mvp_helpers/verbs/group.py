@@ -11,7 +11,7 @@ from ..base.errors import BadInput, did_you_mean
 
 MODULES = {
     "hosts": ("cluster", "own-address", "share-gpus", "tool-files"),
-    "nodes": ("start-node", "stop-node", "wait-nodes", "watchdog", "watch-chains", "end-chains", "ray"),
+    "nodes": ("start-node", "stop-node", "wait-nodes", "watchdog", "watch-chains", "end-chains", "seal-jobs", "ray"),
     "prereq": ("host-facts", "all-reduce", "prereq"),
     "materials": ("prepare", "snapshot"),
     "submission": ("submit", "pack-spec", "run-job"),

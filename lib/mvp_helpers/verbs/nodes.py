@@ -35,8 +35,10 @@ def start_node(host: str, early: bool, stay: bool, watched: bool) -> None:
         watchdog.of(loaded, host).start("watchdog", host)
     if host == loaded.head.name:
         from ..retry import watcher
+        from ..seal import sealer
 
         watcher.start(loaded)
+        sealer.start(loaded)
     if stay and did != "already running":
         ray_node.stay(loaded, host)
 
@@ -50,6 +52,10 @@ def stop_node(host: str) -> None:
     loaded = cluster_file.from_environment()
     watchdog.of(loaded, host).stop()
     print(ray_node.stop(loaded, host))
+    if host == loaded.head.name:
+        from ..seal import sealer
+
+        sealer.stop(loaded, say)
 
 
 @click.command("wait-nodes")
@@ -91,6 +97,15 @@ def end_chains() -> None:
 
     for chain_id in watcher.stop(cluster_file.from_environment()):
         say(f"{chain_id}: no further attempt follows")
+
+
+@click.command("seal-jobs")
+def seal_jobs() -> None:
+    """Seal the folders of jobs that have ended (start-node starts this on the head)."""
+    from ..cluster import cluster_file
+    from ..seal import sealer
+
+    sealer.watch(cluster_file.from_environment())
 
 
 @click.command("ray", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

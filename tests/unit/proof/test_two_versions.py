@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from toys import plan_of
+from truthful_job import seals_of
 
 from mvp_helpers.base import files
 from mvp_helpers.base.errors import BadInput
@@ -64,7 +65,7 @@ def pair(shared: SharedRoot) -> tuple[JobFolder, JobFolder]:
 
 def failed(pair: tuple[JobFolder, JobFolder]) -> dict[str, str]:
     """What does not pass in the first job's report, with the reason."""
-    reports = two_versions.verdict([Job(folder, job_folder.read(folder)) for folder in pair])
+    reports = two_versions.verdict([Job(folder, job_folder.read(folder), seals_of(folder)) for folder in pair])
     return {check.name: check.reason for check in reports[0].checks if check.verdict != "Pass"}
 
 

@@ -1,0 +1,218 @@
+"""Seal the folder of a job that has ended, add to its seal what is added to the folder, and read a seal back.
+
+``seal.intoto.jsonl`` in the job folder has one signed statement a line; each names the digest of the one before. Beside the key
+is a journal, ``seals/<id>``, with the digest of each line: a seal that was removed, or cut, shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..base import files
+from ..base.errors import Failed
+from ..base.paths import JobFolder
+from ..base.times import now
+from ..cluster.cluster_file import Cluster
+from ..record import job_folder, seal_request
+from . import contents
+from .contents import Contents, Difference
+from .key import TRUSTED, Key, Trust
+from .statement import Kind, Malformed, Statement, parse, read, write
+
+
+class NotSealed(Exception):
+    """The job has no seal; the text says why."""
+
+
+class Forged(Failed):
+    """The seal is not one that the cluster's key made for this job; the text says what is wrong with it."""
+
+
+class Seal:
+    """A seal whose signatures were checked: its statements, oldest first."""
+
+    def __init__(self, statements: list[Statement]) -> None:
+        self.statements = statements
+
+    @property
+    def first(self) -> dict[str, Any]:
+        """The first statement's predicate."""
+        return self.statements[0].predicate
+
+    @property
+    def contents(self) -> Contents:
+        """Everything that is sealed. A later statement cannot replace what an earlier one says about a name."""
+        whole = Contents()
+        for statement in self.statements:
+            fresh = statement.contents.without(whole)
+            whole = Contents({**whole.files, **fresh.files}, {**whole.links, **fresh.links})
+        return whole
+
+
+class Seals:
+    """The seals of one cluster's jobs; ``folder`` has the key and the journal."""
+
+    def __init__(self, folder: Path, cluster: str) -> None:
+        self.folder, self.cluster = folder, cluster
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Seals:
+        return cls(cluster.seals, cluster.name)
+
+    def seal_requested(self, job: JobFolder) -> bool:
+        """Seal the job if it has ended and its runner asked for that; return whether this call did.
+
+        Raises:
+            BadInput: the job folder's ``result.json`` cannot be read.
+            Blocked: the key cannot be read, or this Python cannot sign.
+            OSError: the job folder, or the key's folder, cannot be read or written.
+        """
+        if not seal_request.is_there(job, self.cluster):
+            return False
+        with self._locked():
+            if not seal_request.is_there(job, self.cluster) or not job_folder.read(job).ended:
+                return False
+            sealed = not job.seal.exists()
+            if sealed:
+                self._append(job, "end", contents.of(job.path, _OWN))
+            seal_request.remove(job, self.cluster)
+            return sealed
+
+    def seal_now(self, job: JobFolder) -> list[str]:
+        """Seal on request what is in the folder of an ended job and in no statement yet; return these names.
+
+        What was sealed before stays as it was sealed. Raises as ``seal_requested`` does, and Forged.
+        """
+        return self._add(job, "later", None)
+
+    def add(self, job: JobFolder, *places: Path) -> list[str]:
+        """Seal new files at ``places``, made by a command of the toolkit; return their names.
+
+        A job without a seal stays without: these files will be in its seal. Raises as ``seal_now`` does.
+        """
+        return self._add(job, "added", places) if job.seal.exists() else []
+
+    def _add(self, job: JobFolder, kind: Kind, places: tuple[Path, ...] | None) -> list[str]:
+        with self._locked():
+            known = self._read(job).contents if job.seal.exists() else Contents()
+            fresh = contents.of(job.path, _OWN | known.files.keys() | known.links.keys())
+            if places is not None:
+                inside = tuple(str(place.relative_to(job.path)) for place in places)
+                fresh = Contents(
+                    {name: digest for name, digest in fresh.files.items() if _is_in(name, inside)},
+                    {name: target for name, target in fresh.links.items() if _is_in(name, inside)},
+                )
+            if fresh.files or fresh.links:
+                self._append(job, kind, fresh)
+            return sorted([*fresh.files, *fresh.links])
+
+    def read(self, job: JobFolder) -> Seal:
+        """Return the job's seal, its signatures checked.
+
+        Raises:
+            NotSealed: there is none.
+            Forged: it was not made by this cluster, was made for another job, or a part of it is missing.
+            Blocked: a public key cannot be read, or this Python cannot check signatures.
+            OSError: the seal cannot be read.
+        """
+        if job.seal.exists():
+            return self._read(job)
+        if recorded := self._journal(job):
+            raise Forged(f"{job.seal.name} is missing, but the journal has {len(recorded)} of its lines: {self._journal_of(job)}")
+        raise NotSealed("never sealed")
+
+    def _read(self, job: JobFolder) -> Seal:
+        lines, trust, recorded = job.seal.read_bytes().splitlines(keepends=True), Trust(self.folder), self._journal(job)
+        statements: list[Statement] = []
+        for number, line in enumerate(lines, 1):
+            place = f"{job.seal.name}:{number}"
+            try:
+                envelope = read(line)
+                if envelope.keyid not in trust:
+                    raise Malformed(f"its key {envelope.keyid[:12]}… is not among {self.folder}/{TRUSTED}")
+                if not trust.verifies(envelope.keyid, envelope.signature, envelope.signed):
+                    raise Malformed(f"its signature is not that of key {envelope.keyid[:12]}…")
+                statement = parse(envelope.payload)
+            except Malformed as why:
+                raise Forged(f"{place}: {why}") from None
+            predicate, before = statement.predicate, _digest(lines[number - 2]) if number > 1 else None
+            if predicate.get("submission_id") != job.submission_id:
+                raise Forged(f"{place}: it is the seal of job '{predicate.get('submission_id')}'")
+            if predicate.get("previous") != before:
+                raise Forged(f"{place}: it does not follow the line before it")
+            statements.append(statement)
+        if not statements:
+            raise Forged(f"{job.seal.name} is empty")
+        if [_digest(line) for line in lines][: len(recorded)] != recorded:
+            raise Forged(f"{job.seal.name} is not the seal that was recorded when it was made: {self._journal_of(job)}")
+        return Seal(statements)
+
+    def compare(self, seal: Seal, job: JobFolder) -> Difference:
+        """Return how the job folder differs from its seal. Reads every file. Raises OSError."""
+        return contents.compare(seal.contents, contents.of(job.path, _OWN))
+
+    def _append(self, job: JobFolder, kind: Kind, fresh: Contents) -> None:
+        """Add a statement about ``fresh`` to the job's seal, then to the journal; the caller holds the lock."""
+        key, result = Key(self.folder), job_folder.read(job)
+        earlier = job.seal.read_bytes() if job.seal.exists() else b""
+        lines = earlier.splitlines(keepends=True)
+        predicate = {
+            "submission_id": job.submission_id,
+            "cluster": self.cluster,
+            "kind": kind,
+            "sealed_at": now(),
+            "toolkit": __version__,
+            "job": {
+                name: getattr(result, name) for name in ("state", "reason", "exit_code", "claimed_at", "started_at", "ended_at")
+            },
+            "provenance": _provenance(job),
+            "previous": _digest(lines[-1]) if lines else None,
+        }
+        lines.append(write(fresh, predicate, key.keyid, key.sign))
+        files.write_bytes(job.seal, b"".join(lines))
+        journal = self._journal_of(job)
+        journal.parent.mkdir(exist_ok=True)
+        files.write_text(journal, "".join(f"{_digest(line)}\n" for line in lines))
+
+    def _journal_of(self, job: JobFolder) -> Path:
+        return self.folder / "seals" / job.submission_id
+
+    def _journal(self, job: JobFolder) -> list[str]:
+        try:
+            return self._journal_of(job).read_text().split()
+        except FileNotFoundError:
+            return []
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Let one process of the head seal at a time; the lock ends with its process."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "seals.lock").open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+
+_OWN = frozenset({JobFolder(Path()).seal.name})
+
+
+def _is_in(name: str, places: tuple[str, ...]) -> bool:
+    return any(name == place or name.startswith(f"{place}/") for place in places)
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
+
+
+def _provenance(job: JobFolder) -> Any:
+    """Return the job's provenance; None where that is missing or damaged, which other checks report."""
+    try:
+        return json.loads(job.provenance.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
