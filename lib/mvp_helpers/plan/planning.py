@@ -37,10 +37,12 @@ def make(data: bytes, source: str, cluster: Cluster, *, remember: bool = False, 
 def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, source: str) -> Plan:
     settings, asked = composed.settings, spec.resources
     cpus = asked.entrypoint_num_cpus
-    free = disk.free(cluster.shared_root)
-    saved = _checkpoints(inputs, composed, free)
     warnings = [change.note for change in inputs.device.without.values()]
-    warnings.append(disk.warning(saved, free, cluster.shared_root))
+    saved = None
+    if inputs.shared.root.is_dir():  # a plan can be read where the shared root is not
+        free = disk.free(cluster.shared_root)
+        saved = _checkpoints(inputs, composed, free)
+        warnings.append(disk.warning(saved, free, cluster.shared_root))
     return Plan(
         submission_id=inputs.folder.submission_id,
         workload=inputs.workload.name,

@@ -22,7 +22,7 @@ from mvp_helpers.base.project import PROJECT
 from mvp_helpers.cluster import cluster_file, shape
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.cluster.gpus import Gpu, GpuFacts
-from mvp_helpers.plan import compose, planning
+from mvp_helpers.plan import compose, planning, resolve
 from mvp_helpers.plan.compose import Composed
 from mvp_helpers.plan.plan import Plan
 from mvp_helpers.prepare import snapshot
@@ -51,8 +51,9 @@ CASES = pytest.mark.parametrize(("workload", "gpus"), [(workload, gpus) for work
 
 
 @pytest.fixture
-def dev(shared: SharedRoot) -> Cluster:
-    """The cluster ``dev`` over a shared root with verl's real config, data that fill a batch, and a model."""
+def dev(shared: SharedRoot, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """The cluster ``dev`` over a shared root with verl's real config, data that fill a batch, and a model; with vLLM."""
+    monkeypatch.setattr(resolve, "installed", lambda package: True)
     verl = Path(find_spec("verl").submodule_search_locations[0])  # type: ignore[union-attr,index]
     source = shared.root.parent / "verl-config"
     shutil.copytree(verl / "trainer" / "config", source / "verl" / "trainer" / "config", ignore=shutil.ignore_patterns("*.py*"))
