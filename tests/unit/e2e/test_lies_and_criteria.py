@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -302,7 +302,7 @@ def doctored(run: str, doctor: Doctor) -> Case:
     case = healthy(run)
     doctor(case)
     if case.steps:
-        case.one = levels.replace(case.one, steps=case.steps)
+        case.one = replace(case.one, steps=case.steps)
         case.log = healthy_log(case.one)
         case.baseline = {step: metrics_of(step) for step in range(case.steps[0], case.steps[1] + 1)}
     return case
