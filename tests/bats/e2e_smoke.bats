@@ -15,8 +15,13 @@ teardown_file() {
 }
 
 @test "levels 0, 1 and 5 pass with the real trainer on CPUs" {
+  export HOME=$FOLDER/home
+  mkdir "$HOME"
   run --separate-stderr e2e_smoke.sh --runs-dir "$SMOKE_RUNS"
   assert_status 0
+  [[ ! -e $HOME/.ray ]] || fail "the run's Ray left something in HOME: $(find "$HOME/.ray")"
+  left=$(git -C "$BATS_TEST_DIRNAME/../../.mvp/e2e/checkouts/verl" status --porcelain)
+  [[ -z $left ]] || fail "the run left something in the checkout: $left"
   assert_output 'Result: Pass - *'
   for step in level-0-smoke level-1-save level-1-resume level-5-train; do
     [[ $stderr == *"$step: Pass"* ]] || fail "$step did not pass"

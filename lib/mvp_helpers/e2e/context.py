@@ -16,7 +16,7 @@ from ..base.project import PROJECT
 from ..trainers import launch_preview
 from ..trainers.launch_preview import Launch
 from ..trainers.trainer import ABSENT, Outputs, at_key
-from . import environment
+from . import environment, variables
 from .requests import checkouts, description, levels
 from .requests.checkouts import State
 from .requests.description import Expect
@@ -25,14 +25,6 @@ from .requests.request import Request, planned_of
 
 INHERITED = "MVP_E2E_PYTHONPATH"
 """The PYTHONPATH of whoever started the script; PYTHONPATH itself is this project's own, and is not handed on."""
-MACHINE = re.compile(
-    r"HOME|PATH|USER|LOGNAME|SHELL|LANG|LC_\w+|TERM|TMPDIR|PWD|HOSTNAME|LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_\w+|PYTHON\w*|XDG_\w+"
-    r"|(?i:https?|no|all)_(?i:proxy)|(CUDA|HIP|ROCR|NVIDIA|HF|TRANSFORMERS|TOKENIZERS|NCCL|GLOO|UCX|NVTE|VLLM|SGLANG|RAY|TORCH"
-    r"|PYTORCH|TRITON|UV|VERL|OMP|MKL|TQ|SSL)_\w+"
-)
-"""Variables that describe the machine and its software, not what a run trains: they reach the script as they are."""
-SESSION = {"USER", "LOGNAME", "SHELL", "LANG", "TERM", "PWD", "HOSTNAME"}
-"""Those of them that only the user's terminal needs."""
 
 
 @dataclass(frozen=True)
@@ -103,31 +95,17 @@ class Context:
     def environment(self, one: Planned) -> dict[str, str]:
         """Return the environment of a run; ``{run}`` in its variables is the run's folder."""
         own = {name: value.replace("{run}", str(self.folder.path)) for name, value in one.env.items()}
-        kept = {name: value for name, value in self.base.items() if name not in self.unused(one)}
+        unused = variables.unused(one, self.read_by(one), self.base)
+        kept = {name: value for name, value in self.base.items() if name not in unused}
         return {**kept, **self.uv(self.checkout(one)), **own, "PYTHONPATH": self.pythonpath(one.baseline)}
 
-    def unused(self, one: Planned) -> dict[str, str]:
-        """Return the variables of the user's shell that the script would read although the procedure decides them: unset."""
-        read = self.read_by(one)
-        return {
-            name: value
-            for name, value in self.base.items()
-            if name in read and not MACHINE.fullmatch(name) and one.env.get(name) != value
-        }
-
     def unused_words(self) -> list[str]:
-        """Return a sentence for each of those variables of any run."""
-        unused = {name: value for one in self.planned for name, value in self.unused(one).items()}
-        return [f"{name}={value} of your shell is not used: the procedure decides it" for name, value in sorted(unused.items())]
+        """Return a sentence for each variable of the user's shell that is unset for some run."""
+        return variables.words([variables.unused(one, self.read_by(one), self.base) for one in self.planned])
 
     def shown_environment(self, one: Planned) -> dict[str, str]:
-        """Return what a run's command needs in an empty shell: what its script reads, and what describes the machine."""
-        env, read = self.environment(one), self.read_by(one)
-        return {
-            name: value
-            for name, value in env.items()
-            if name in read or name in one.env or (MACHINE.fullmatch(name) and name not in SESSION)
-        }
+        """Return what a run's command needs in an empty shell."""
+        return variables.shown(one, self.read_by(one), self.environment(one))
 
     def uv(self, checkout: Path) -> dict[str, str]:
         """Return what keeps uv from making its environment inside a checkout that has none."""
@@ -144,17 +122,11 @@ class Context:
 
     def settings(self, one: Planned) -> list[str]:
         """Return overrides in place of variables that the script does not read."""
-        read, description = self.read_by(one), self.description
+        description = self.description
         values = {data.variable: str(environment.home(data.default, self.base)) for data in description.data}
         if folder := environment.model_folder(description, {**self.base, **one.env}, one.overrides):
             values[description.model.path_variable] = str(folder)
-        unread = {name: value for name, value in {**values, **one.env}.items() if name not in read}
-        return [
-            f"{key}={value}"
-            for name, value in unread.items()
-            if description.harmless.get(name) != value
-            for key in description.equivalents.get(name, ())
-        ]
+        return variables.overrides(description, {**values, **one.env}, self.read_by(one))
 
     def expect(self, one: Planned) -> Expect:
         """Return what the run must show; a script shows only variables that it reads, and the config proves the others."""
@@ -245,7 +217,8 @@ class Context:
 
     def _check(self, one: Planned) -> Checked:
         script = self.script(one)
-        problems, notes, ignored = self._unread_variables(script, one)
+        read, users = self.read_by(one), self.request.env
+        problems, notes, ignored = variables.unread(self.description, one, read, users, script.name)
         try:
             launches = self.launches(one)
         except Blocked as error:
@@ -261,23 +234,6 @@ class Context:
         problems += dict.fromkeys(problem for config in configs for problem in config_problems(config, wanted))
         problems += environment.feature_problems(self.description, one, self.environment(one), configs[0])
         return Checked(launches, configs, problems, notes, ignored)
-
-    def _unread_variables(self, script: Path, one: Planned) -> tuple[list[str], list[str], list[str]]:
-        """Return problems and notes about the level's variables that the script does not read, and the user's own of them."""
-        read, description = launch_preview.variables(script), self.description
-        problems, notes, ignored = [], [], []
-        for name, value in one.env.items():
-            if name in read or name == description.model.id_variable:
-                continue
-            if description.harmless.get(name) == value:
-                notes.append(f"{name} is not read by this revision, which always behaves like {name}={value}")
-            elif keys := description.equivalents.get(name):
-                notes.append(f"{name} is not read by {script.name}: {', '.join(keys)} is set instead")
-            elif name in self.request.env and name not in {*one.run.env, description.step_count.variable}:
-                ignored.append(f"{name}={value} has no effect: {script.name} of this revision does not read it")
-            else:
-                problems.append(f"{script.name} of this revision does not read {name}: it would ignore {name}={value} silently")
-        return problems, notes, ignored
 
 
 def config_problems(config: Mapping[str, Any], wanted: Expect) -> list[str]:

@@ -11,9 +11,10 @@ import e2e_checkouts as fixtures
 import pytest
 
 from mvp_helpers.base.errors import BadInput
-from mvp_helpers.e2e.requests import checkouts
+from mvp_helpers.e2e.requests import checkouts, description
 from mvp_helpers.e2e.step import Step
-from mvp_helpers.e2e.steps import imports, probe
+from mvp_helpers.e2e.steps import environment, imports, probe
+from mvp_helpers.e2e.steps import tests as focused_tests
 
 if TYPE_CHECKING:
     from conftest import World
@@ -104,7 +105,7 @@ def test_a_reward_model_that_is_missing_is_switched_off_with_the_revisions_own_k
     context = world.context(world.request())
     step = world.step("environment", context=context)
     assert step.verdict == "Pass", step.reason
-    assert context.extra == ["reward.reward_model.enable=False"] and context.limits[0].startswith("reward model disabled")
+    assert context.extra == ["reward.reward_model.enable=False"] and context.limits[0].startswith("no reward model at")
 
 
 def test_missing_data_are_prepared_with_the_checkouts_own_script(world: World, quick: None) -> None:
@@ -117,6 +118,14 @@ def test_missing_data_are_prepared_with_the_checkouts_own_script(world: World, q
     step = world.step("environment", world.request(env=env), **env)
     assert step.verdict == "Pass", step.reason
     assert any("examples/data_preprocess/gsm8k.py --local_save_dir" in text for text in step.texts)
+
+
+def test_raw_data_that_are_here_are_given_to_the_script(world: World) -> None:
+    for folder, words in (("", []), ("/no/such", []), (str(world.home), ["--local_dataset_path", str(world.home)])):
+        context = world.context(world.request(env={"GSM8K_SOURCE_DIR": folder}))
+        env = context.environment(context.planned[0])
+        argv = environment.preparation(context, ["python3"], env)
+        assert argv == ["python3", "examples/data_preprocess/gsm8k.py", "--local_save_dir", f"{world.home}/data/gsm8k", *words]
 
 
 def test_data_of_the_wrong_kind_are_named(world: World, quick: None) -> None:
@@ -244,6 +253,53 @@ def test_focused_tests_pass_only_if_one_ran(
 ) -> None:
     step = focused(text, **options)
     assert step.verdict == verdict and words in step.reason, step.reason
+
+
+def test_a_missing_pytest_blocks_with_how_to_get_it_and_is_never_a_failure(world: World) -> None:
+    python = world.root / "bin/python3"
+    python.write_text('#!/bin/sh\necho "/usr/bin/python3: No module named pytest"\nexit 1\n')
+    step = world.step("bridge-checks", world.request())
+    assert step.verdict == "Blocked" and "No module named pytest" in step.reason, step.reason
+    assert "pip install pytest" in step.fixes[0] and "--bridge-evidence LOG" in step.fixes[0]
+    python.unlink()
+    assert world.step("bridge-checks", world.request(), PATH="/nowhere").verdict == "Blocked"
+
+
+NAMES = "tests/unit_tests/models/test_model_provider_mixin.py tests/unit_tests/models/test_param_mapping.py"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict", "words"),
+    [
+        (f"{NAMES} ..\n=== 2 passed in 0.10s ===", "Pass", "2 passed in 0.10s; drift: tests/unit_tests/training"),
+        (f"{NAMES} .F\nFAILED {NAMES}::test_x\n=== 1 failed, 1 passed in 0.10s ===", "Fail", "FAILED tests/"),
+        (f"{NAMES}\n=== 1 error in 0.10s ===", "Fail", "1 error"),
+        (f"{NAMES}\n=== 2 skipped, 0 passed in 0.10s ===", "Skipped", "no test passed"),
+        (f"{NAMES} ..", "Blocked", "no summary line of pytest"),
+        ("tests/other.py ..\n2 passed in 0.10s", "Blocked", "does not name tests/unit_tests/models/test_model"),
+    ],
+)
+def test_the_tests_log_of_another_environment_is_judged_in_their_place(world: World, log: str, verdict: str, words: str) -> None:
+    given = world.root / "pytest.log"
+    given.write_text(log + "\n")
+    context = world.context(world.request(bridge_evidence=str(given)))
+    world.step("checkouts", context=context)
+    step = world.step("bridge-checks", context=context)
+    assert step.verdict == verdict and words in step.reason, step.reason
+    assert any("does not name commit" in text for text in step.limitations) and step.outcome is None
+    if verdict == "Pass":
+        missing = [text for text in step.limitations if "the minimum evidence for a new model" in text]
+        assert len(missing) == 2, "round trip and logits"
+        given.write_text(f"{log}\n{context.states[0].commit}\n")
+        again = world.context(context.request, run="other")
+        world.step("checkouts", context=again)
+        assert not any("does not name commit" in text for text in world.step("bridge-checks", context=again).limitations)
+
+
+def test_round_trip_and_logits_tests_complete_the_minimum_evidence() -> None:
+    tests_of_bridge = description.load("verl").tests[0]
+    assert focused_tests.missing_minimum(tests_of_bridge, ["tests/test_roundtrip.py", "tests/test_logits.py"]) == []
+    assert "logits or generation" in focused_tests.missing_minimum(tests_of_bridge, ["tests/test_hf_import.py"])[0]
 
 
 # drift

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ def resolved(one: Planned) -> dict[str, Any]:
         "critic.model.lora.rank": 4,
         "algorithm.adv_estimator": "gae",
         "data.max_response_length": 512,
+        "actor_rollout_ref.model.path": "/models/Qwen2.5-0.5B",
+        "trainer.default_local_dir": f"/runs/run-1/checkpoints/{one.group}",
     }
     config: dict[str, Any] = {}
     for key, value in settings.items():
@@ -130,7 +132,7 @@ def healthy(run: str) -> Case:
     case = Case(one, healthy_log(one), resolved(one))
     if one.level.learning:
         case.baseline = {step: metrics_of(step) for step in range(one.steps[0], one.steps[1] + 1)}
-        case.baseline_config = resolved(one)
+        case.baseline_config = resolved(replace(one, baseline=True))
     return case
 
 
@@ -293,6 +295,7 @@ LIES: list[tuple[str, str, Doctor, str]] = [
     ("a flat baseline", "train", baseline(lambda step, data: {**data, "critic/score/mean": 0.1}), COMPARABLE),
     ("a baseline of other steps", "train", baseline(lambda step, data: data, last=15), COMPARABLE),
     ("a baseline with another config", "train", setting("data.max_response_length", 64, "baseline_config"), COMPARABLE),
+    ("a baseline of another model", "train", setting("actor_rollout_ref.model.path", "/models/x", "baseline_config"), COMPARABLE),
     ("worse than the baseline", "train", baseline(lambda step, data: {**data, "critic/score/mean": 0.9 + step / 100}),
      "not below the baseline"),
 ]  # fmt: skip
@@ -302,7 +305,7 @@ def doctored(run: str, doctor: Doctor) -> Case:
     case = healthy(run)
     doctor(case)
     if case.steps:
-        case.one = levels.replace(case.one, steps=case.steps)
+        case.one = replace(case.one, steps=case.steps)
         case.log = healthy_log(case.one)
         case.baseline = {step: metrics_of(step) for step in range(case.steps[0], case.steps[1] + 1)}
     return case

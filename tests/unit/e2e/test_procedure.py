@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mvp_helpers.base.errors import BadInput, Blocked
-from mvp_helpers.e2e import run_folders, summary
+from mvp_helpers.e2e import report, run_folders, summary
 from mvp_helpers.e2e.context import Context
 from mvp_helpers.e2e.procedure import Procedure
 from mvp_helpers.e2e.steps import training
@@ -71,6 +71,52 @@ def test_a_blocked_run_is_not_evidence_and_names_the_fix(world: World) -> None:
     assert "environment fix: git submodule update --init --recursive" in found.follow_ups
     assert [step.verdict for step in procedure.steps[1:]] == ["Skipped"] * 5, "no later result counts"
     assert "nothing was trained: no claim about any level" in found.limitations
+
+
+def test_the_key_lines_keep_those_that_decide(world: World) -> None:
+    found = world.procedure(world.request("0,1")).run()
+    assert found.result == "Pass", summary.text(found)
+    lines = dict(found.evidence)["Key lines"]
+    assert "Resuming from" in lines and "step:2 … training/global_step:2" in lines and "step:1 … training/global_step:1" in lines
+    command = dict(found.evidence)["Command (level-1-resume)"]
+    assert command.startswith("E2E_RUN=${E2E_RUN:-$(mktemp -d)}; cd ") and "PYTHONPATH=" in command and "HOME=" in command
+    assert '"$E2E_RUN"/checkpoints/' in command and command.endswith("command.sh]")
+    assert any("switched off here" in text and "level-1-save, level-1-resume" in text for text in found.limitations)
+
+
+@pytest.mark.parametrize(
+    ("image", "moves"),
+    [
+        ("", False),
+        ("verlai/verl:vllm-0.12", False),
+        ("verlai/verl@sha256:0123", False),
+        ("/images/verl.sqsh", False),
+        ("verlai/verl", True),
+        ("registry:5000/verlai/verl", True),
+        ("verlai/verl:latest", True),
+        ("verlai/verl:vllm-latest", True),
+    ],
+)
+def test_an_image_whose_name_can_mean_another_one_tomorrow_is_a_limitation(image: str, moves: bool) -> None:
+    assert report.moving_image(image) is moves
+
+
+def test_levels_of_different_environments_are_named(world: World) -> None:
+    first = world.procedure(world.toy_request("0,1"), TOY_FAULT="half")
+    first.run()
+    place = first.folder.tries("level-0-smoke")[0] / "step.json"
+    step = json.loads(place.read_text())
+    place.write_text(json.dumps({**step, "where": "gpu-7, Python 3.9"}))
+    folder, request = run_folders.find(first.folder.path.parent, first.folder.path.name)
+    found = Procedure(Context(folder, request, world.env, world.said.append)).run()
+    [limit] = [text for text in found.limitations if text.startswith("levels ran in different environments")]
+    assert "gpu-7, Python 3.9" in limit and "gpu-1, Python 3.11.0" in limit
+
+
+def test_a_failed_save_is_followed_by_the_run_that_separates_it_from_construction(world: World) -> None:
+    found = world.procedure(world.request("1"), FAKE_FAULT="no-critic-saved").run()
+    assert found.result == "Fail" and "critic/ is missing or empty" in found.sentence, found.sentence
+    assert any("SAVE_FREQ=-1" in text for text in found.follow_ups)
 
 
 def test_a_resume_takes_passed_steps_and_a_changed_checkout_stops_it(world: World) -> None:

@@ -20,6 +20,10 @@ MOST_ZEROS = 0.1
 """The share of steps whose gradient may be zero, when no two of them follow each other."""
 
 
+CHECKPOINTS = re.compile(r"(?<=/checkpoints)/level-[\w-]+")
+"""Where a run of this procedure saves: its own folder."""
+
+
 @dataclass(frozen=True)
 class Baseline:
     """What a run is compared with. ``config`` is None where only a file of metrics is known."""
@@ -74,13 +78,13 @@ def zero_gradients(steps: Metrics, names: MetricNames) -> str:
 
 
 def differing(own: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:
-    """Return the first setting in which the baseline's config differs, beside paths and environments; "" when none does."""
+    """Return the first setting in which the baseline's config differs, beside its code and its output; "" when none does."""
     if other is None:
         return ""
     ours, theirs = dict(_leaves(own)), dict(_leaves(other))
     for key in sorted({*ours, *theirs}):
-        left, right = ours.get(key), theirs.get(key)
-        if left != right and not any("/" in str(value) for value in (left, right)):
+        left, right = (CHECKPOINTS.sub("", str(side.get(key))) for side in (ours, theirs))
+        if left != right and not key.endswith("PYTHONPATH"):
             return f"its config has {key}={right}, this run's {left}"
     return ""
 

@@ -1,0 +1,72 @@
+"""Which variables a run's script gets: the procedure's, the user's that it passes on, and the machine's; any other is unset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from .requests.description import Description
+from .requests.levels import Planned
+
+MACHINE = re.compile(
+    r"HOME|PATH|USER|LOGNAME|SHELL|LANG|LC_\w+|TERM|TMPDIR|PWD|HOSTNAME|LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_\w+|PYTHON\w*|XDG_\w+"
+    r"|(?i:https?|no|all)_(?i:proxy)|(CUDA|HIP|ROCR|NVIDIA|HF|TRANSFORMERS|TOKENIZERS|NCCL|GLOO|UCX|NVTE|VLLM|SGLANG|RAY|TORCH"
+    r"|PYTORCH|TRITON|UV|VERL|OMP|MKL|TQ|SSL)_\w+"
+)
+"""Variables that describe the machine and its software, not what a run trains: they reach the script as they are."""
+SESSION = {"USER", "LOGNAME", "SHELL", "LANG", "TERM", "PWD", "HOSTNAME"}
+"""Those of them that only the user's terminal needs."""
+
+
+def unused(one: Planned, read: Collection[str], shell: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the user's shell that the script would ``read`` although the procedure decides them."""
+    return {
+        name: value
+        for name, value in shell.items()
+        if name in read and not MACHINE.fullmatch(name) and one.env.get(name) != value
+    }
+
+
+def shown(one: Planned, read: Collection[str], env: Mapping[str, str]) -> dict[str, str]:
+    """Return what the run's command needs in an empty shell: what its script reads, and what describes the machine."""
+    return {
+        name: value
+        for name, value in env.items()
+        if name in read or name in one.env or (MACHINE.fullmatch(name) and name not in SESSION)
+    }
+
+
+def overrides(description: Description, values: Mapping[str, str], read: Collection[str]) -> list[str]:
+    """Return overrides in place of variables that the script does not read; ``values``: all that the run would set."""
+    return [
+        f"{key}={value}"
+        for name, value in values.items()
+        if name not in read and description.harmless.get(name) != value
+        for key in description.equivalents.get(name, ())
+    ]
+
+
+def unread(
+    description: Description, one: Planned, read: Collection[str], users: Collection[str], script: str
+) -> tuple[list[str], list[str], list[str]]:
+    """Return problems, notes, and which of the ``users`` variables have no effect, of those that ``script`` does not read."""
+    problems, notes, ignored = [], [], []
+    decided = {*one.run.env, description.step_count.variable}
+    for name, value in one.env.items():
+        if name in read or name == description.model.id_variable:
+            continue
+        if description.harmless.get(name) == value:
+            notes.append(f"{name} is not read by this revision, which always behaves like {name}={value}")
+        elif keys := description.equivalents.get(name):
+            notes.append(f"{name} is not read by {script}: {', '.join(keys)} is set instead")
+        elif name in users and name not in decided:
+            ignored.append(f"{name}={value} has no effect: {script} of this revision does not read it")
+        else:
+            problems.append(f"{script} of this revision does not read {name}: it would ignore {name}={value} silently")
+    return problems, notes, ignored
+
+
+def words(unused: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return a sentence for each variable of the shell that is unset for some run."""
+    every = {name: value for of_run in unused for name, value in of_run.items()}
+    return [f"{name}={value} of your shell is not used: the procedure decides it" for name, value in sorted(every.items())]
