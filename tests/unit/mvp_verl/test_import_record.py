@@ -87,7 +87,7 @@ def test_a_ray_worker_records_its_node_and_prints_nothing(
     folder: JobFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     worker = SimpleNamespace(global_worker=SimpleNamespace(connected=True, mode=1), WORKER_MODE=1)
-    context = SimpleNamespace(get_node_id=lambda: "node1")
+    context = SimpleNamespace(get_node_id=lambda: "node1", get_accelerator_ids=lambda: {"GPU": ["3"]})
     ray = module("ray", get_runtime_context=lambda: context, util=SimpleNamespace(get_node_ip_address=lambda: "10.0.0.1"))
     monkeypatch.setitem(sys.modules, "ray._private.worker", worker)  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "ray", ray)
@@ -96,6 +96,7 @@ def test_a_ray_worker_records_its_node_and_prints_nothing(
     assert capsys.readouterr().out == ""
     (row,) = import_proof.records(folder)
     assert (row["role"], row["node_id"], row["ip"]) == ("ray worker", "node1", "10.0.0.1")
+    assert row["gpus_given"] == ["3"]
 
 
 def plan_with_hook(root: Path, **fields: object) -> Plan:

@@ -436,6 +436,55 @@ def test_the_server_answers_every_call_verl_makes_on_one() -> None:
     assert not [name for name in called if not hasattr(RolloutServer, name)]
 
 
+# -- what verl starts on a cluster (mvp_helpers/trainers/verl_actors.py)
+
+
+def test_verls_actors_hold_the_cpus_that_the_feasibility_check_counts() -> None:
+    from transfer_queue.controller import TransferQueueController
+    from transfer_queue.storage.simple_storage import SimpleStorageUnit
+    from verl.experimental.reward_loop.reward_manager.remote import RewardComputeWorker
+    from verl.single_controller.ray.base import RayResourcePool, ResourcePoolManager
+    from verl.trainer.main_ppo import TaskRunnerV1
+    from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
+
+    held = {
+        actor.__ray_metadata__.class_name: actor._default_options.get("num_cpus")
+        for actor in (TransferQueueController, SimpleStorageUnit, RewardComputeWorker, TaskRunnerV1, AgentLoopWorkerTQ)
+    }
+    assert held == {
+        "TransferQueueController": 1,
+        "SimpleStorageUnit": 1,
+        "RewardComputeWorker": 1,
+        "TaskRunnerV1": None,
+        "AgentLoopWorkerTQ": None,
+    }
+    per_gpu = [inspect.signature(RayResourcePool).parameters["max_colocate_count"].default]
+    per_gpu.append(ResourcePoolManager.__dataclass_fields__["max_colocate_count"].default)
+    assert per_gpu == [10, 3], "cpus_per_process of the workloads for SFT and for PPO"
+
+
+def test_the_composed_config_of_this_verl_has_the_keys_that_are_counted() -> None:
+    import verl
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    from mvp_helpers.trainers import verl_actors
+
+    folder = Path(verl.__file__).parent / "trainer" / "config"
+    with initialize_config_dir(str(folder), version_base=None):
+        config = compose("ppo_trainer", ["actor_rollout_ref.rollout.name=vllm", "reward.num_workers=2", "trainer.nnodes=2"])
+    resolved: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
+    found = {actors.what: (actors.count, actors.cpus) for actors in verl_actors.starts(resolved, 3).actors}
+    assert found == {
+        "task runner": (1, 0),
+        "TransferQueue controller": (1, 1),
+        "TransferQueue storage units": (8, 1),
+        "vllm servers": (8, 0),  # 16 processes, two for each server
+        "reward workers": (2, 0),
+        "agent-loop workers": (8, 0),
+    }
+
+
 # -- the platform
 
 
