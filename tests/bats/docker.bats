@@ -9,7 +9,7 @@ setup() {
   mkdir bin shared
   export MVP_CLUSTER=dev MVP_SHARED_DIR=$PWD/shared
   # All commands of this machine, but no docker.
-  find /usr/bin /bin "$PROJECT/.venv/bin" -maxdepth 1 ! -type d ! -name 'docker*' -exec ln -sf -t bin {} +
+  find /usr/bin /bin "$PROJECT/.venv/bin" -maxdepth 1 ! -type d ! -name 'docker*' ! -name nvidia-smi -exec ln -sf -t bin {} +
   PATH=$PROJECT/scripts:$PWD/bin
 }
 
@@ -74,6 +74,14 @@ starts_with() { # <exit code of compose up> <what it prints>
   MVP_GPUS_1=6,7 up_says
   assert_stderr_has 'MVP_GPUS_0=0,1,2,3 MVP_GPUS_1=6,7'
   assert_stderr_has 'nvidia-smi -L'
+}
+
+@test "the workers share the GPUs of the machine, however many there are" {
+  export NVIDIA_SMI=$BATS_TEST_DIRNAME/../doubles/recorded/nvidia-smi-h200 NVIDIA_SMI_UNEXPECTED=$PWD/unexpected
+  ln -s "$BATS_TEST_DIRNAME/../doubles/bin/nvidia-smi" bin
+  starts_with 1 'Error response from daemon: could not select device: unknown device'
+  up_says
+  assert_stderr_has 'MVP_GPUS_0=0,1 MVP_GPUS_1=2,3'
 }
 
 @test "the same from a docker that knows GPUs by CDI" {

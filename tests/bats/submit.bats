@@ -42,12 +42,13 @@ wait_for_state() { # <id> <state>
 
 @test "values arrive in the trainer byte for byte" {
   run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "tell", "submission_id": "tell",
-    "trainer_overrides": ["+a=it'\''s \"$(id)\"\n`id` ü漢 \\"], "env_vars": {"NASTY": "it'\''s \"$(id)\"\n`id` ü漢 \\ *"}}')" --wait
+    "trainer_overrides": ["+a=it'\''s \"$(id)\"\n`id` ü漢 \\"], "env_vars": {"NASTY": "it'\''s \"$(id)\"\n`id` ü漢 \\ *"}}')" --set "+b=it's \"\$(id)\" ü" --wait
   assert_status 0
+  grep -qF 'it'\''s \"$(id)\" ü' "$JOBS/tell/config/job_spec.json" || fail 'the job does not record its override'
   python - "$JOBS/tell/logs/driver.log" <<'PY'
 import json, sys
 argv, env = json.load(open(sys.argv[1]))
-assert argv == ["+a=it's \"$(id)\"\n`id` ü漢 \\"], argv
+assert argv == ["+a=it's \"$(id)\"\n`id` ü漢 \\", "+b=it's \"$(id)\" ü"], argv
 assert env["NASTY"] == "it's \"$(id)\"\n`id` ü漢 \\ *", env["NASTY"]
 assert "" not in env["PYTHONPATH"].split(":"), env["PYTHONPATH"]
 assert env["PYTHONSAFEPATH"] == "1"

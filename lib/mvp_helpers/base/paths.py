@@ -50,6 +50,10 @@ class SharedRoot:
         """Return the file with the address of the cluster's head since its last start."""
         return self.root / "ray" / cluster / "head.json"
 
+    def gpus(self, cluster: str, host: str) -> Path:
+        """Return the file with the GPUs that a worker was found with; it remains after the cluster was stopped."""
+        return self.root / "ray" / cluster / host / "gpus.json"
+
     @property
     def hf_cache(self) -> Path:
         return self.root / "hf"

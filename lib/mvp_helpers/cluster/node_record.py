@@ -50,8 +50,6 @@ class NodePaths:
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.folder = cluster.state / name
         self.record = self.folder / "node.json"
-        self.gpus = self.folder / "gpus.json"
-        """The GPUs that the host was found with (see ``shape``); it remains after the node was stopped."""
         self.log = self.folder / "ray_start.log"
         self.lock = self.folder / "lock"
         self.ray_files = self.folder / "ray"

@@ -1,23 +1,24 @@
 """How many GPUs each worker has, and the shape of a training on them: how many nodes, with how many processes each.
 
-With ``num_gpus: auto`` a worker's GPUs are counted on its own host (by 00 and 01) and recorded under the state directory, where
-the head reads them.
+With ``num_gpus: auto`` a worker's GPUs are counted on its own host (by 00 and 01) and recorded under the shared root, where the
+head reads them.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
 from ..base import files
+from ..base.paths import SharedRoot
 from ..base.times import now
 from . import gpus
 from .cluster_file import AUTO, Cluster
 from .gpus import GpuFacts
 from .host_kinds import Host
-from .node_record import NodePaths
 
 ASSUMED_GPUS = 4
 """Of each worker, for the plan of a cluster whose GPUs nobody has counted yet: eight GPUs on two workers."""
@@ -56,7 +57,7 @@ def find(cluster: Cluster, host: Host, environment: Mapping[str, str]) -> Found:
 
 def record(cluster: Cluster, name: str, facts: GpuFacts) -> Found:
     """Record the GPUs that worker ``name`` was found with. Raises OSError."""
-    path, visible = NodePaths(cluster, name).gpus, facts.visible
+    path, visible = _file(cluster, name), facts.visible
     path.parent.mkdir(parents=True, exist_ok=True)
     found = Found(count=len(visible), models=gpus.models(visible), problem=facts.problem, found_at=now())
     files.write_json(path, msgspec.to_builtins(found))
@@ -79,8 +80,12 @@ def _declared(cluster: Cluster) -> int | None:
 
 def _recorded(cluster: Cluster, name: str) -> int | None:
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(NodePaths(cluster, name).gpus.read_bytes(), type=Found).count
+        return msgspec.json.decode(_file(cluster, name).read_bytes(), type=Found).count
     return None
+
+
+def _file(cluster: Cluster, name: str) -> Path:
+    return SharedRoot(Path(cluster.shared_root)).gpus(cluster.name, name)
 
 
 def choose(cluster: Cluster, counted: Counts) -> Shape:

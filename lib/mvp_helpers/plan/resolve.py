@@ -56,7 +56,7 @@ def resolve(spec: JobSpec, cluster: Cluster, source: str, missing: list[Missing]
     snapshot that does not exist has no ``content``. Without a shared root on this machine nothing on it is looked for.
 
     Raises:
-        Blocked: no worker has a GPU for a training on GPUs.
+        Blocked: no worker has a GPU for a training on GPUs, or (without a list) nobody has counted them.
         BadInput: an unknown workload, one without settings for this device, another shared root, a missing or truncated input, a
             folder that is not a code snapshot, or a job that cannot be resumed.
     """
@@ -65,7 +65,7 @@ def resolve(spec: JobSpec, cluster: Cluster, source: str, missing: list[Missing]
     device = _device(workload, cluster)
     shared = SharedRoot(Path(cluster.shared_root))
     folder = shared.job(spec.submission_id or stamped(workload.name))
-    chosen = _shape(workload, cluster)
+    chosen = _shape(workload, cluster, assume=missing is not None)
     code = _code(spec, workload, shared, source, missing)
     model, dataset = _folders(spec, workload, shared, source, missing)
     data_files = _data_files(workload, dataset, source, missing)
@@ -112,13 +112,15 @@ def _device(workload: Workload, cluster: Cluster) -> DeviceSettings:
     return workload.devices.get(cluster.device, DeviceSettings())
 
 
-def _shape(workload: Workload, cluster: Cluster) -> Shape:
-    chosen = shape.choose(cluster, shape.counts(cluster))
+def _shape(workload: Workload, cluster: Cluster, assume: bool) -> Shape:
+    counts = shape.counts(cluster)
+    chosen = shape.choose(cluster, counts)
+    uncounted = [name for name, count in counts.items() if count is None and cluster.device == "cuda"]
+    if workload.hydra and uncounted and not assume:
+        raise Blocked(f"cluster '{cluster.name}': the GPUs of {uncounted[0]} were not counted yet", hint="./scripts/01_up.sh")
     if workload.hydra and not chosen.nnodes:
-        raise Blocked(
-            f"cluster '{cluster.name}': {chosen.reason}",
-            hint=f"./scripts/00_prereq_check.sh --cluster {cluster.name} says why; ./scripts/01_up.sh counts them again",
-        )
+        hint = "./scripts/00_prereq_check.sh says why; ./scripts/01_up.sh counts them again"
+        raise Blocked(f"cluster '{cluster.name}': {chosen.reason}", hint=hint)
     return chosen
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.cluster import all_reduce, prereq, ray_node, shape
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.cluster.gpus import Gpu, GpuFacts
-from mvp_helpers.cluster.node_record import NodePaths
 from mvp_helpers.cluster.prereq import Facts
 from mvp_helpers.cluster.ray_api import Node
 
@@ -52,7 +52,7 @@ def test_a_number_in_the_cluster_file_is_taken_as_it_is(auto: Cluster, replace: 
     declared = replace(auto, worker=replace(auto.worker, num_gpus=2))
     assert shape.find(declared, declared.workers[0], {}).count == 2
     assert shape.counts(declared) == {"worker-0": 2, "worker-1": 2}
-    assert not NodePaths(declared, "worker-0").gpus.exists()
+    assert not SharedRoot(Path(declared.shared_root)).gpus("local", "worker-0").exists()
     assert shape.counts(replace(auto, device="cpu")) == {"worker-0": 0, "worker-1": 0}
 
 

@@ -11,6 +11,7 @@ import pytest
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.project import PROJECT
 from mvp_helpers.plan import jobspec
+from mvp_helpers.trainers import hydra
 
 
 def load(**fields: Any) -> jobspec.JobSpec:
@@ -114,3 +115,21 @@ def test_the_schema_in_the_tree_is_up_to_date() -> None:
 def test_the_template_users_start_from_is_valid() -> None:
     data = Path(PROJECT, "templates", "ppo.json").read_bytes()
     assert jobspec.load(data, "ppo.json").workload == "ppo"
+
+
+@pytest.mark.parametrize("name", ["job.json", "job.yaml"])
+@pytest.mark.parametrize("own", [{}, {"trainer": {"total_epochs": 1}, "x.y": "it's"}, ["trainer.total_epochs=1", "x.y='it\\'s'"]])
+def test_overrides_are_added_to_those_of_the_jobspec(name: str, own: Any) -> None:
+    data = json.dumps({"workload": "ppo", "env_vars": {"A": "ü"}, "trainer_overrides": own}).encode()
+    changed = jobspec.with_overrides(data, name, ["trainer.total_epochs=2", "+new=[a, b]"])
+    spec = jobspec.load(changed, name)
+    texts = hydra.texts(own, "")
+    assert spec.trainer_overrides == [*texts, "trainer.total_epochs=2", "+new=[a, b]"]
+    assert (spec.workload, spec.env_vars) == ("ppo", {"A": "ü"})
+    assert hydra.merge(texts, spec.trainer_overrides)[-2:] == ["trainer.total_epochs=2", "+new=[a, b]"]
+
+
+def test_without_overrides_a_jobspec_keeps_its_bytes_and_a_wrong_one_is_refused() -> None:
+    assert jobspec.with_overrides(b"workload:   ppo  # mine\n", "job.yaml", []) == b"workload:   ppo  # mine\n"
+    with pytest.raises(BadInput, match="unknown field 'modle'"):
+        jobspec.with_overrides(b'{"workload": "ppo", "modle": "x"}', "job.json", ["a=1"])

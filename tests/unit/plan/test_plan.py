@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from toys import write_parquet
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
@@ -142,11 +143,24 @@ def test_the_plan_is_read_back_as_it_was_written(cluster: Cluster, shared: Share
             {"trainer_overrides": {"data.train_batch_size": 9}},
             "data.train_batch_size * rollout.n must be divisible by world_size",
         ),
+        ({"trainer_overrides": {"data.train_batch_size": 32}}, "the training data have 20 rows, fewer than one batch"),
         ({"trainer_overrides": {"data.train_batch_size": 4}}, "data.train_batch_size must be at least actor.mini_batch_size"),
     ],
 )
 def test_a_spec_that_cannot_work_is_refused_with_the_reason(cluster: Cluster, fields: dict[str, Any], message: str) -> None:
     assert message in refused(cluster, **fields)
+
+
+def test_the_rows_are_those_of_the_files_that_the_overrides_name(cluster: Cluster, shared: SharedRoot) -> None:
+    assert (make(cluster).training_rows, make(cluster).steps_total()) == (20, 2)
+    write_parquet(shared.root / "more.parquet", rows=30)
+    both = [str(shared.root / "datasets" / "gsm8k" / "train.parquet"), str(shared.root / "more.parquet")]
+    large = {"data.train_files": both, "data.train_batch_size": 40}
+    assert make(cluster, trainer_overrides=large).training_rows == 50
+    assert "have 16 rows, fewer than one batch" in refused(cluster, trainer_overrides=large | {"+data.train_max_samples": 16})
+    # What cannot be counted is left to the trainer.
+    for unknown in ({"data.train_files": "/elsewhere/rows.json"}, {"+data.custom_cls.path": "mine.py"}):
+        assert make(cluster, trainer_overrides={"data.train_batch_size": 64} | unknown).training_rows is None
 
 
 def test_a_batch_rule_can_be_lifted_by_its_switch(cluster: Cluster) -> None:

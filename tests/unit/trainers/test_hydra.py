@@ -194,3 +194,10 @@ def test_a_value_of_a_mapping_arrives_in_hydra_byte_for_byte(value: Any) -> None
 )
 def test_a_value_is_selected_by_its_dotted_key(key: str, value: Any) -> None:
     assert hydra.select({"a": {"b": 1, "c": None}}, key) == value
+
+
+def test_a_sketch_holds_what_the_overrides_themselves_say() -> None:
+    texts = ["a.b=1", "+a.c=[x,y]", "++a.d='it\\'s'", "e=", "~f", "a.b.g=2", "h={", "i=1e-6", "j=true"]
+    sketch = hydra.sketch(texts)
+    assert (sketch["a"]["b"], sketch["a"]["c"], sketch["e"], sketch["h"], sketch["j"]) == (1, ["x", "y"], None, "{", True)
+    assert "f" not in sketch
