@@ -82,7 +82,7 @@ PY
 }
 
 @test "on a worker with GPUs: its driver, what it sees, its links; two variables that verl refuses are named with host and values" {
-  sed -i 's/^device: cpu/device: cuda/; s/num_cpus: 2/num_cpus: 2, num_gpus: 2/' "$MVP_CLUSTER"
+  sed -i 's/^device: cpu/device: cuda/; s/num_cpus: 2/num_cpus: 2, num_gpus: auto/' "$MVP_CLUSTER"
   export NVIDIA_SMI=$BATS_TEST_DIRNAME/../doubles/recorded/nvidia-smi-h200 NVIDIA_SMI_UNEXPECTED=$FOLDER/unexpected
   PATH=$BATS_TEST_DIRNAME/../doubles/bin:$PATH CUDA_VISIBLE_DEVICES=1,2 ROCR_VISIBLE_DEVICES=0 run --separate-stderr 00_prereq_check.sh
   [[ ! -e $FOLDER/unexpected ]] || fail "unexpected: $(<"$FOLDER/unexpected")"
@@ -90,7 +90,7 @@ PY
   local host
   for host in worker-0 worker-1; do
     assert_output "*✓ Pass     $host: NVIDIA driver  *570.124.06
-✓ Pass     $host: GPUs (2 wanted)  *4 × NVIDIA H200, 143771 MiB
+✓ Pass     $host: GPUs (all that are visible wanted)  *4 × NVIDIA H200, 143771 MiB
 ✗ Blocked  $host: one variable chooses GPUs *CUDA_VISIBLE_DEVICES=1,2 and ROCR_VISIBLE_DEVICES=0: verl refuses both
 *→ unset ROCR_VISIBLE_DEVICES where $host is started*
 ✓ Pass     $host: visible GPUs *2 of 4 by CUDA_VISIBLE_DEVICES=1,2
@@ -99,5 +99,10 @@ PY
   done
   # Two workers of one machine with the same choice: Ray would give both the same GPUs.
   assert_output '*✗ Blocked  no GPU belongs to two workers *worker-0 and worker-1 share GPU-7be4402d*'
+  assert_output '*– Skipped  a training uses *2 nodes with 2 processes each (worker-0, worker-1: 2 GPUs)*'
   [[ $output != *'head: GPU'* && $output != *'head: NV'* ]] || fail 'the head needs no GPU'
+  # What was counted is what a plan uses, although no Ray runs.
+  run --separate-stderr 43_submit_jobspec.sh "$PROJECT/templates/grpo.json" --dry-run
+  assert_status 3
+  assert_output '*processes_per_node: 2*shape: ?2 nodes with 2 processes each (worker-0, worker-1: 2 GPUs)?*- trainer.n_gpus_per_node=2*'
 }

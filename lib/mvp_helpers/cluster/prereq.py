@@ -301,7 +301,8 @@ def _own_gpus(cluster: Cluster, answered: list[Facts]) -> list[Check]:
 
 def _shape(cluster: Cluster, known: Mapping[str, Facts]) -> list[Check]:
     """Say which shape a training gets where the GPUs were counted. Nothing can be said before every worker has answered."""
-    counted = {name: len(facts.gpus.visible) for name, facts in known.items() if facts.gpus}
+    facts = [(worker.name, known[worker.name].gpus) for worker in cluster.workers if worker.name in known]
+    counted = {name: len(gpus.visible) for name, gpus in facts if gpus}
     if cluster.worker.num_gpus != AUTO or len(counted) < len(cluster.workers):
         return []
     chosen = shape.choose(cluster, counted)

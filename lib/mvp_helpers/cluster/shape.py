@@ -107,6 +107,13 @@ def choose(cluster: Cluster, counted: Counts) -> Shape:
     return Shape(nnodes=nodes, processes=processes, reason=_reason(nodes, processes, fixed, each_has, unknown))
 
 
+def in_use(chosen: Shape, nodes: int, processes: int) -> str:
+    """Return the reason for so many nodes and processes, which the user's overrides may have changed."""
+    if (nodes, processes) == (chosen.nnodes, chosen.processes):
+        return chosen.reason
+    return f"{_size(nodes, processes)}, by trainer_overrides; without them: {chosen.reason}"
+
+
 def _having(each_has: Mapping[str, int], least: int) -> int:
     return sum(count >= least for count in each_has.values())
 

@@ -139,6 +139,8 @@ def _report(the_plan: Plan, say: Say) -> None:
         for skipped in resume.skipped:
             say(f"{resume.submission_id}: skipped: {skipped}")
         say(f"{the_plan.submission_id} resumes from step {resume.step} of {resume.submission_id}")
+    if the_plan.device == "cuda" and the_plan.shape:
+        say(f"{the_plan.submission_id} trains on {the_plan.shape}")
     say(f"submitted {the_plan.submission_id}: {the_plan.folder.path}")
 
 

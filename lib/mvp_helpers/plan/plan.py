@@ -49,7 +49,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     nnodes: int
     processes_per_node: int
     shape: str = ""
-    """Why so many nodes and processes, unless the overrides say otherwise: the GPUs of each worker."""
+    """Why so many nodes and processes: the GPUs of each worker, or the overrides."""
     defaults_suit: str = ""
     """Which models and cards the workload's defaults are made for, and why."""
     cpus_per_process: int = 1

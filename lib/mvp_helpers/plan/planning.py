@@ -6,6 +6,7 @@ accepted overrides (``hydra_memory``).
 
 from __future__ import annotations
 
+from ..cluster import shape
 from ..cluster.cluster_file import Cluster
 from ..trainers import verl_actors, verl_config
 from . import checks, compose, deadline, disk, jobspec, resolve, workloads
@@ -64,7 +65,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         entrypoint=[cluster.python, "-m", "mvp_helpers", "run-job", str(inputs.folder.path)],
         nnodes=composed.nnodes,
         processes_per_node=composed.processes_per_node,
-        shape=inputs.shape.reason if inputs.workload.hydra else "",
+        shape=shape.in_use(inputs.shape, composed.nnodes, composed.processes_per_node) if inputs.workload.hydra else "",
         defaults_suit=inputs.device.suit,
         cpus_per_process=inputs.device.cpus_per_process,
         starts=verl_actors.starts(composed.config, inputs.device.cpus_per_process),

@@ -158,6 +158,12 @@ def test_00_says_what_each_worker_has_and_what_a_training_uses(auto: Cluster) ->
     assert uneven[0] == "Skipped" and "2 GPUs are left over" in uneven[1]
 
 
+def test_the_order_in_which_hosts_answer_changes_nothing(auto: Cluster) -> None:
+    facts = [Facts(name=f"worker-{at}", python="3.11.7", gpus=cards(2, host=at)) for at in (1, 0)]
+    said = {check.name: check.reason for check in prereq.decide(auto, facts, [], {})}
+    assert said[prereq.SHAPE] == "2 nodes with 2 processes each (worker-0, worker-1: 2 GPUs)"
+
+
 def test_a_worker_without_a_gpu_blocks_only_where_no_other_has_one(auto: Cluster) -> None:
     alone = rows(auto, cards(1), cards(0))
     assert alone["worker-1: GPUs"] == ("Skipped", "none: nothing is trained here (nvidia-smi not found on this host)")

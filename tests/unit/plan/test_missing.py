@@ -16,7 +16,7 @@ from mvp_helpers.base.project import PROJECT
 from mvp_helpers.cluster import cluster_file
 from mvp_helpers.cluster.cluster_file import TEMPLATES, Cluster
 from mvp_helpers.job import submit
-from mvp_helpers.plan import plan
+from mvp_helpers.plan import jobspec, plan
 from mvp_helpers.plan.plan import Plan
 
 SPEC = {
@@ -130,8 +130,13 @@ PPO = (PROJECT / "templates" / "ppo.json").read_bytes()
 
 def test_a_submission_assumes_nothing_about_gpus(shared: SharedRoot, replace: Callable[..., Any]) -> None:
     dev = replace(cluster_file.load("dev"), shared_root=str(shared.root))
-    shutil.rmtree(shared.root / "common" / "code")  # a toy's, where ppo needs verl's
+    for folder in ("common/code", "datasets"):  # a toy's, where ppo needs verl's
+        shutil.rmtree(shared.root / folder)
     assert "assumed" in submit.preview(PPO, "ppo.json", dev, {})[0].shape
+    one = jobspec.with_overrides(PPO, "ppo.json", ["trainer.nnodes=1"])
+    assert submit.preview(one, "ppo.json", dev, {})[0].shape.startswith(
+        "1 node with 4 processes, by trainer_overrides; without them: 2 nodes with 4 processes each ("
+    )
     with pytest.raises(Blocked, match="the GPUs of mvp-ray-worker-0 were not counted yet"):
         submit.prepare(PPO, "ppo.json", dev, {})
 
