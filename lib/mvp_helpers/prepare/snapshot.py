@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -337,9 +338,8 @@ def _locate(source: Source, dry_run: bool, say: Say) -> Path | None:
 
         spec = find_spec("verl")
         if spec is None or not spec.origin:
-            raise BadInput(
-                "verl is not installed in this Python", hint="./scripts/12_install_py_deps.sh, or name a checkout as the source"
-            )
+            hint = "./scripts/00_prereq_check.sh shows how to add it; or name a checkout with --source"
+            raise Blocked(f"verl is not installed for {sys.executable}", hint=hint)
         return Path(os.path.realpath(spec.origin)).parent.parent
     root = Path(os.path.realpath(source.path))
     if source.clone_from and not root.exists():
