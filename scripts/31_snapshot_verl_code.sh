@@ -3,6 +3,9 @@
 #
 # usage: [CODE_ID=name] ./scripts/31_snapshot_verl_code.sh [--source DIR | --list | --prune] [--cluster NAME|FILE] [--dry-run]
 #
+# With "code: {source: git}" in the cluster file, verl is first cloned from its repository at its revision (a tag, a branch or a commit),
+# when its path is missing; HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY of this machine apply. A checkout that exists is used as it is.
+#
 # Without CODE_ID the name is made from version and content. A snapshot is read-only, contains mvp_marker.py and a manifest (the origin of
 # the code, the hash of every file), and is never overwritten by other content. Unchanged content is not copied again.
 # common/code/verl/current points to the latest requested snapshot. Prints the path of the snapshot.
@@ -19,4 +22,11 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 parse_options '--source= --list --prune' "$@"
 load_cluster
-helper_on "$HEAD" snapshot "${OPTS[@]}" ${CODE_ID:+--code-id "$CODE_ID"} ${DRY_RUN:+--dry-run}
+options=("${OPTS[@]}" ${CODE_ID:+--code-id "$CODE_ID"})
+if given --list || given --prune; then
+  helper_on "$HEAD" snapshot "${options[@]}" ${DRY_RUN:+--dry-run}
+elif [[ -n $DRY_RUN ]]; then
+  plan_on "$HEAD" snapshot "${options[@]}"
+else
+  helper_online "$HEAD" snapshot "${options[@]}"
+fi

@@ -57,6 +57,19 @@ helper_on() { # <host> [-i] <argument>...: run the Python helper on a host
   host_exec "$host" "${stdin[@]}" -- "$CLUSTER_PYTHON" -m mvp_helpers "$@"
 }
 
+helper_online() { # <host> <argument>...: as helper_on, with this machine's proxies and hub; some are secret, so they go through stdin
+  "$PYTHON" -m mvp_helpers pack-network | helper_on "$1" -i "${@:2}" --network
+}
+
+plan_on() { # <host> <argument>...: a dry run of the helper on a host; here when the host cannot be asked, as if nothing were there
+  if (helper_on "$1" --help) &>/dev/null; then
+    helper_online "$@" --dry-run
+  else
+    say "$1 cannot be asked now: this is the plan for an empty shared root"
+    "$PYTHON" -m mvp_helpers "${@:2}" --dry-run --away
+  fi
+}
+
 deploy_tools() { # copy this project to TOOLS_DIR, on one host when all share it; print the result for each host
   local targets=("${NEEDED[@]}")
   [[ $TOOLS_DIR != "$SHARED_ROOT"/* ]] || targets=("${NEEDED[0]}")

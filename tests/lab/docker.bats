@@ -191,6 +191,8 @@ conforms mvp-ray-head mvp-ray-worker-0
   run --separate-stderr 01_up.sh
   assert_one_message 'mvp-ray-head: Ray is not installed for /usr/bin/python3'
   assert_stderr_has 'MVP_IMAGE=<an image'
+  run --separate-stderr 31_snapshot_verl_code.sh
+  assert_one_message 'verl is not installed for /usr/bin/python3'
   run --separate-stderr 00_prereq_check.sh
   assert_status 3
   assert_output '*– Skipped  mvp-ray-head: packages of the helper *without backports.zstd 53 makes .tar.gz archives*/usr/bin/python3 -m pip install backports.zstd==*'

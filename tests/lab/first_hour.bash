@@ -15,9 +15,9 @@ make_clone() {
     skip "no package index answers: $(tail -n 1 "$LAB_DIR/why")"
 }
 
-shrink() { # <cluster> <shared root> <sed program>: its file in the clone, for a machine without GPUs, with a few cores and verl from VERL_URL
-  sed -i -e 's/^data: .*/data: {source: generated, generated: {train_rows: 32}}/' -e 's/^device: .*/device: cpu/' -e 's/^worker: .*/worker: {num_cpus: 8, resources: {worker_node: 100}}/' \
-    -e "s|^code: .*|code: {source: git, repository: $VERL_URL, path: $2/user/code/verl}|" -e "$3" "$CLONE/templates/ray/$1.yaml"
+shrink() { # <cluster> <sed program>: its file in the clone, for a machine without GPUs and with a few cores
+  sed -i -e 's/^device: .*/device: cpu/' -e 's/^worker: .*/worker: {num_cpus: 8, resources: {worker_node: 100}}/' -e "$2" \
+    "$CLONE/templates/ray/$1.yaml"
   echo 'ray: {object_store_mb: 100}' >>"$CLONE/templates/ray/$1.yaml"
 }
 
@@ -45,13 +45,13 @@ page = next(page for page in doc_pages.pages() if page.name == sys.argv[1])
 print("\n".join(page.blocks[0].commands))' "$1"
 }
 
-type_first_commands() { # <page> [<argv> to put before]...: in the clone, by a user without any setting of ours
+type_first_commands() { # <page> [<argv> to put before]...: in the clone, by a user whose settings name the hub and a mirror of verl
   local commands
   commands=$(first_commands "$1")
   [[ $(wc -l <<<"$commands") == 3 ]] || fail "not three commands: $commands"
   shift
   # shellcheck disable=SC2031
-  run --separate-stderr env -u MVP_CLUSTER -u PYTHONPATH PATH="${PATH//$PROJECT\/scripts:$PROJECT\/.venv\/bin:/}" \
+  run --separate-stderr env -u MVP_CLUSTER -u PYTHONPATH "MVP_VERL_REPOSITORY=$VERL_URL" PATH="${PATH//$PROJECT\/scripts:$PROJECT\/.venv\/bin:/}" \
     "$@" bash -c "cd $CLONE && set -e
 $commands"
 }

@@ -12,7 +12,7 @@ setup_file() {
   # Where containers reach the daemon's own network.
   serve 10.79.255.1 nsenter --net="/run/netns/mvp-dk-docker"
   # shellcheck disable=SC2016
-  shrink dev /private "s|docker-compose.yaml\]|docker-compose.yaml, docker-compose.cpu.yaml, $LAB_DIR/site.yaml]|"
+  shrink dev "s|docker-compose.yaml\]|docker-compose.yaml, docker-compose.cpu.yaml, $LAB_DIR/site.yaml]|"
   chown -R 12345:12345 "$CLONE"
 }
 

@@ -10,7 +10,8 @@ setup_file() {
   make_slurm_lab slurmh 10.78.5
   make_clone
   serve 10.78.5.254 "$NETLAB" lab
-  shrink slurm "$CLONE/.mvp/private" "s|^shared_root: .*|&\npython: $PROJECT/.venv/bin/python|"
+  shrink slurm "s|^shared_root: .*|&\npython: $PROJECT/.venv/bin/python|
+    s|^code: .*|code: {source: git, repository: $VERL_URL, path: $CLONE/.mvp/private/user/code/verl}|"
 }
 
 teardown_file() {

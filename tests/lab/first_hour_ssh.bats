@@ -10,7 +10,7 @@ setup_file() {
   make_ssh_lab sshh 10.77.5
   make_clone
   serve 10.77.5.254 "$NETLAB" lab
-  shrink prod /private "s|^python: .*|python: $PROJECT/.venv/bin/python|; s|^ssh: {|ssh: {config: $LAB_DIR/ssh_config, |"
+  shrink prod "s|^python: .*|python: $PROJECT/.venv/bin/python|; s|^ssh: {|ssh: {config: $LAB_DIR/ssh_config, |"
   printf 'Host train-%s\n  HostName 10.77.5.%s\n' head 1 0 2 1 3 | cat - "$LAB_DIR/ssh_config" >"$LAB_DIR/config"
   mv "$LAB_DIR/config" "$LAB_DIR/ssh_config"
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import Blocked
+from .errors import BadInput, Blocked, did_you_mean
 
 _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -74,25 +74,74 @@ def changed_since(checkout: Path, base: str) -> list[str]:
     return sorted({*tracked, *_git([*_at(checkout), "ls-files", "--others", "--exclude-standard"], 60).splitlines()})
 
 
-def clone(url: str, target: Path, timeout_s: float, say: Callable[[str], None]) -> None:
-    """Clone ``url`` to a temporary folder and rename it to ``target``. Raises Blocked, after at most ``timeout_s`` seconds."""
-    from .shared_storage import remove_tree, writing
+def clone(url: str, revision: str, target: Path, timeout_s: float, say: Callable[[str], None]) -> None:
+    """Clone ``revision`` (a tag, a branch or a commit) of ``url`` into ``target``, which appears complete or not at all.
 
-    say(f"cloning {without_user(url)} into {target}")
-    work = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    Of several processes one clones, and the others wait. The remains of an interrupted one are removed.
+
+    Raises:
+        BadInput: the repository has no such revision.
+        Blocked: git fails or takes longer than ``timeout_s`` seconds, or ``target`` cannot be written.
+        TimedOut: another process has been cloning for hours.
+    """
+    from .shared_storage import locked, remove_tree, writing
+
+    hidden = f".{target.name}.clone-"
+    with locked(target.with_name(f".{target.name}.lock"), f"cloning {without_user(url)}", say):
+        if target.exists() and any(target.iterdir()):
+            return  # another process was faster
+        for leftover in target.parent.glob(f"{hidden}*"):
+            remove_tree(leftover)
+        # Another name each time: the git of a killed process may still write to the old one.
+        work = target.with_name(f"{hidden}{uuid.uuid4().hex}")
+        try:
+            names = _names(url, min(30, timeout_s))  # fails within 30 s where the network drops packets
+            say(f"cloning {without_user(url)} at {revision} into {target}")
+            with writing(target):
+                _clone(url, revision, names, work, timeout_s)
+                work.rename(target)
+        except Blocked as error:
+            raise Blocked(
+                f"cannot clone {without_user(url)} into {target}: {error.what}",
+                hint=f"check the network; or a mirror or a folder as code.repository; or put a checkout at {target} by hand",
+            ) from None
+        finally:
+            remove_tree(work)
+
+
+def _names(url: str, timeout_s: float) -> list[str]:
+    """Return the names of all branches and tags of a repository. Raises Blocked."""
+    lines = _git(["ls-remote", "--heads", "--tags", "--refs", "--", url], timeout_s).splitlines()
+    return [line.partition("\t")[2].split("/", 2)[2] for line in lines]
+
+
+def _clone(url: str, revision: str, names: list[str], work: Path, timeout_s: float) -> None:
+    """Clone with as little history as possible: a server need not send a single commit by its hash."""
+    if revision in names:
+        _git(["clone", "--quiet", "--depth=1", f"--branch={revision}", "--", url, str(work)], timeout_s)
+        return
+    if not re.fullmatch(r"[0-9a-f]{7,40}", revision):
+        raise _no_revision(url, revision, did_you_mean(revision, names))
+    _git(["clone", "--quiet", "--no-checkout", "--", url, str(work)], timeout_s)
     try:
-        _git(["ls-remote", url, "HEAD"], min(30, timeout_s))  # fails within 30 s where the network drops packets
-        with writing(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _git(["clone", "--quiet", url, str(work)], timeout_s)
-            work.rename(target)
+        _git([*_at(work), "checkout", "--quiet", "--detach", revision], timeout_s)
     except Blocked as error:
-        raise Blocked(
-            f"cannot clone {without_user(url)} into {target}: {error.what}",
-            hint=f"put a checkout there by hand: git clone … {target}; or use another source",
-        ) from None
-    finally:
-        remove_tree(work)
+        raise _no_revision(url, revision, f": {error.what}") from None
+
+
+def _no_revision(url: str, revision: str, more: str) -> BadInput:
+    return BadInput(
+        f"{without_user(url)} has no tag, branch or commit '{revision}'{more}", hint="correct code.revision in the cluster file"
+    )
+
+
+def is_at(checkout: Path, revision: str) -> bool | None:
+    """Return whether a checkout is at ``revision``; None when it does not know that revision, or is not a checkout."""
+    try:
+        wanted = _git([*_at(checkout), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"], 30)
+        return wanted == _git([*_at(checkout), "rev-parse", "HEAD"], 30)
+    except Blocked:
+        return None
 
 
 def _git(arguments: list[str], timeout_s: float) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import files
-from .errors import Blocked, TimedOut
+from .errors import BadInput, Blocked, TimedOut
 
 
 @contextlib.contextmanager
@@ -49,6 +49,24 @@ def point_to(link: Path, target: str) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def read_secret(path: Path) -> str | None:
+    """Return the text in a secret's file without its line end; None when there is no such file.
+
+    Raises BadInput when others may read the file, or it is not text. No message contains the value.
+    """
+    try:
+        mode = path.stat().st_mode & 0o777
+        if mode & 0o077:
+            raise BadInput(f"{path} is open to others (mode {mode:04o}): a secret needs mode 0600", hint=f"chmod 600 {path}")
+        return path.read_text().removesuffix("\n").removesuffix("\r")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadInput(f"cannot read the secret {path}: {error.strerror}", hint=f"ls -l {path}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"the secret {path} is not UTF-8 text", hint="write it again: one line") from None
 
 
 def remove_tree(path: Path) -> None:

@@ -72,7 +72,16 @@ class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     source: Literal["package", "git", "directory"] = "package"
     path: str | None = None
-    repository: str | None = None
+    """git and directory: the folder that contains ``verl/``, as the head sees it."""
+    repository: str = "https://github.com/verl-project/verl"
+    """git: a URL or a folder of the head; cloned into ``path`` when that is missing."""
+    revision: Annotated[str, msgspec.Meta(pattern=r"^\w[\w./-]*$")] = "v0.9.1"
+    """git: the tag, branch or commit to clone; by default the release that the toolkit is tested with."""
+
+    @property
+    def folder(self) -> str:
+        """The folder that contains ``verl/``; empty for the installed package."""
+        return "" if self.source == "package" else self.path or ""
 
 
 class Cluster(Kinds, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -262,6 +271,11 @@ def _check(cluster: Cluster, source: str) -> None:
         raise BadInput(
             f"{source}: shared_root {str(PROJECT / cluster.shared_root)!r} has a character that a shell or Hydra would split",
             hint="MVP_SHARED_ROOT=/a/plain/path",
+        )
+    if cluster.code.source != "package" and not cluster.code.path:
+        raise BadInput(
+            f"{source}: code.source is '{cluster.code.source}' but code.path is not set",
+            hint="code: {path: /private/user/code/verl}",
         )
     cluster.kind.check(source, cluster.hosts, cluster.python)
 

@@ -20,12 +20,12 @@ from typing import Literal
 
 import msgspec
 
-from ..base import processes
+from ..base import git, processes
 from ..base.errors import MvpError
 from ..base.verdict import Check
 from . import gpus, network, packages, ray_node, shape
 from .all_reduce import Bandwidth, Outcome
-from .cluster_file import AUTO, Cluster
+from .cluster_file import AUTO, Cluster, Code
 from .gpus import GpuFacts
 from .host_kinds import Host
 from .node_record import NodePaths, Record
@@ -64,6 +64,8 @@ class Facts(msgspec.Struct, kw_only=True):
     """``network.VARIABLES`` of this host's Ray node, or of the one that would be started."""
     clock: float = 0.0
     shared_root_problem: str = ""
+    code: str = ""
+    """Where the head takes verl's code from."""
     code_problem: str = ""
     port_problem: str = ""
     node_runs: bool = False
@@ -117,7 +119,8 @@ def host_facts(cluster: Cluster, name: str, token: str) -> Facts:
         | network.variables(cluster, host.ip, environment),
         clock=time.time(),
         shared_root_problem=problem,
-        code_problem=_code_problem(cluster) if host.role == "head" else "",
+        code=_code(cluster.code),
+        code_problem=_code_problem(cluster.code) if host.role == "head" else "",
         port_problem=_port_problem(cluster, host),
         node_runs=_running(cluster, host) is not None,
     )
@@ -213,7 +216,9 @@ def _host_checks(cluster: Cluster, host: Host, facts: Facts, some_gpu: bool) -> 
         check("ports", not facts.port_problem, ports, PORTS),
     ]
     if host.role == "head":
-        checks.append(check("verl code", not facts.code_problem, facts.code_problem or f"verl {facts.verl}", install))
+        checks.append(
+            check("verl code", not facts.code_problem, facts.code_problem or facts.code, _code_hint(cluster.code, install))
+        )
     elif facts.gpus:
         if cluster.worker.num_gpus == AUTO and facts.gpus.absent and some_gpu:
             checks.append(_fact(f"{host.name}: GPUs", f"none: nothing is trained here ({facts.gpus.problem})"))
@@ -380,13 +385,38 @@ def _node_environment(cluster: Cluster, host: Host) -> Mapping[str, str]:
     return processes.environment(record.pid) if record else os.environ
 
 
-def _code_problem(cluster: Cluster) -> str:
-    code = cluster.code
-    if code.source == "package":
+def _code(code: Code) -> str:
+    if not code.folder:
+        return f"verl {_version('verl')}"
+    return (
+        code.folder
+        if _is_there(code.folder)
+        else f"31 clones {git.without_user(code.repository)} at {code.revision} into {code.folder}"
+    )
+
+
+def _code_problem(code: Code) -> str:
+    if not code.folder:
         return "" if _version("verl") else "the package verl is not installed"
-    if code.path and (Path(code.path) / "verl" / "__init__.py").is_file():
-        return ""
-    return "" if code.source == "git" and code.repository else f"{code.path} contains no verl/"
+    if not _is_there(code.folder):
+        if code.source == "directory":
+            return f"{code.folder} does not exist"
+        return "" if shutil.which("git") else f"{code.folder} does not exist, and git, which would clone it, is not installed"
+    return "" if (Path(code.folder) / "verl" / "__init__.py").is_file() else f"{code.folder} contains no verl/"
+
+
+def _code_hint(code: Code, install: str) -> str:
+    """Return what to do about any ``_code_problem`` with these settings."""
+    if not code.folder:
+        return f"{install}; or code: {{source: git, path: …}} in the cluster file, and 31 clones verl"
+    if code.source == "directory":
+        return "put a checkout of verl there, or code: {source: git, …} in the cluster file, and 31 clones it"
+    return "put a checkout of verl there; a missing or empty folder is cloned by 31, which needs git on the head"
+
+
+def _is_there(path: str) -> bool:
+    """Return whether 31 finds something to copy; it clones into a missing or empty folder."""
+    return os.path.exists(path) and (not os.path.isdir(path) or bool(os.listdir(path)))
 
 
 def _running(cluster: Cluster, host: Host) -> Record | None:

@@ -20,6 +20,7 @@ from ..base import files
 from ..base.errors import BadInput
 from ..base.mask import SHORTEST, Mask, forms
 from ..base.paths import JobFolder, SharedRoot
+from ..base.shared_storage import read_secret
 from ..plan import jobspec, plan
 from ..plan.environment import SECRETS_FILE
 from ..plan.plan import Plan
@@ -42,7 +43,12 @@ def _value(name: str, the_plan: Plan, offered: Mapping[str, str]) -> str:
     value, place = offered.get(name), "the submitter's environment"
     if value is None:
         path = SharedRoot(Path(the_plan.shared_root)).user_secrets / name
-        value, place = _read_own(name, path, the_plan.source), str(path)
+        value, place = read_secret(path), str(path)
+    if value is None:
+        raise BadInput(
+            f"{the_plan.source}: secret {name} is neither in the environment nor in {place}",
+            hint=f"export {name}=…, or write it to {place} (chmod 600)",
+        )
     origin = f"{the_plan.source}: secrets: the value of {name} in {place}"
     if "\0" in value:
         raise BadInput(f"{origin} contains a NUL byte, which an environment variable cannot contain")
@@ -60,22 +66,6 @@ def _refuse_exposed(values: Mapping[str, str], the_plan: Plan, spec: bytes) -> N
                 f"{the_plan.source}: the value of secret {name} is in the JobSpec, the cluster file or the workload",
                 hint="remove it there: the trainer finds it in its environment (${oc.env:NAME} in a Hydra override)",
             )
-
-
-def _read_own(name: str, path: Path, source: str) -> str:
-    hint = f"export {name}=…, or write it to {path} (chmod 600)"
-    try:
-        mode = path.stat().st_mode & 0o777
-        if mode & 0o077:
-            raise BadInput(f"{path} is open to others (mode {mode:04o}): a secret needs mode 0600", hint=f"chmod 600 {path}")
-        text = path.read_text()
-    except FileNotFoundError:
-        raise BadInput(f"{source}: secret {name} is neither in the environment nor in {path}", hint=hint) from None
-    except OSError as error:
-        raise BadInput(f"{source}: secret {name}: cannot read {path}: {error.strerror}", hint=hint) from None
-    except UnicodeDecodeError:
-        raise BadInput(f"{source}: secret {name}: {path} is not UTF-8 text", hint=hint) from None
-    return text.removesuffix("\n").removesuffix("\r")
 
 
 def keep(path: Path, values: Mapping[str, str]) -> None:

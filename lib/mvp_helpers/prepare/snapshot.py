@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -39,11 +40,12 @@ Signature = list[int]
 class Source:
     """Where verl's code comes from: the installed package (``path`` is None) or a folder with ``verl/__init__.py``.
 
-    A missing folder is cloned from ``clone_from``, when that is set.
+    A missing or empty folder is cloned from ``clone_from`` at ``revision`` (a tag, a branch or a commit), when that is set.
     """
 
     path: Path | None = None
     clone_from: str = ""
+    revision: str = ""
     clone_timeout_s: float = 900
 
 
@@ -67,7 +69,8 @@ def snapshot(
     means "would be", and ``content`` is empty for a checkout that would have to be cloned first.
 
     Raises:
-        BadInput: no verl in ``source``, an invalid id, a symlink out of the tree, or the id exists with other or edited code.
+        BadInput: no verl in ``source``, no such revision, an invalid id, a symlink out of the tree, or the id exists with other
+            or edited code.
         Blocked: the shared root cannot be written, or upstream cannot be cloned.
     """
     if code_id is not None and (not _CODE_ID.fullmatch(code_id) or code_id == CURRENT):
@@ -97,6 +100,19 @@ def snapshot(
         index.write()
         point_to(shared.verl_code / CURRENT, code_id)
     return existing or load(target, created=True)
+
+
+def plan(source: Source, shared: SharedRoot, code_id: str | None, say: Say) -> Path:
+    """Say what ``snapshot`` would do on a head of which nothing is known; return the snapshot's path. Reads nothing."""
+    if source.path is None:
+        say("would take the verl that is installed on the head")
+    elif source.clone_from:
+        from ..base.git import without_user
+
+        say(f"would take {source.path}; if it is missing: cloned from {without_user(source.clone_from)} at {source.revision}")
+    else:
+        say(f"would take {source.path}")
+    return shared.verl_code / (code_id or "<code_id>")
 
 
 def load(path: Path, *, created: bool = False) -> Snapshot:
@@ -337,18 +353,20 @@ def _locate(source: Source, dry_run: bool, say: Say) -> Path | None:
 
         spec = find_spec("verl")
         if spec is None or not spec.origin:
-            raise BadInput(
-                "verl is not installed in this Python", hint="./scripts/12_install_py_deps.sh, or name a checkout as the source"
-            )
+            hint = "./scripts/00_prereq_check.sh shows how to add it; or name a checkout with --source"
+            raise Blocked(f"verl is not installed for {sys.executable}", hint=hint)
         return Path(os.path.realpath(spec.origin)).parent.parent
     root = Path(os.path.realpath(source.path))
-    if source.clone_from and not root.exists():
-        if dry_run:
-            say(f"would clone {source.clone_from} into {root}")
-            return None
-        from ..base.git import clone
+    if source.clone_from:
+        from ..base import git
 
-        clone(source.clone_from, root, source.clone_timeout_s, say)
+        if not root.exists() or (root.is_dir() and not any(root.iterdir())):
+            if dry_run:
+                say(f"would clone {git.without_user(source.clone_from)} at {source.revision} into {root}")
+                return None
+            git.clone(source.clone_from, source.revision, root, source.clone_timeout_s, say)
+        elif git.is_at(root, source.revision) is False:
+            say(f"{root} is not at {source.revision} (code.revision in the cluster file): used as it is")
     if not (root / "verl" / "__init__.py").is_file():
         raise BadInput(
             f"{source.path} does not contain verl: it has no verl/__init__.py",

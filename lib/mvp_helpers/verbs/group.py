@@ -13,7 +13,7 @@ MODULES = {
     "hosts": ("cluster", "own-address", "share-gpus", "tool-files"),
     "nodes": ("start-node", "stop-node", "wait-nodes", "watchdog", "watch-chains", "end-chains", "seal-jobs", "ray"),
     "prereq": ("host-facts", "all-reduce", "prereq"),
-    "materials": ("prepare", "snapshot"),
+    "materials": ("prepare", "snapshot", "pack-network"),
     "submission": ("submit", "pack-spec", "run-job"),
     "jobs": ("list", "status", "logs"),
     "stopping": ("stop", "stop-here", "end-leftovers"),

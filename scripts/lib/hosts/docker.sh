@@ -210,4 +210,8 @@ pass_on() { # <signal> <exit code>: trap of exec_in_container; exits when no pro
   exit "$2"
 }
 
-find_containers
+if [[ -z $DRY_RUN ]] || (find_containers) &>/dev/null; then
+  find_containers
+else # a dry run needs no docker
+  declare -gA CONTAINERS=() CONTAINER_IPS=() IMAGES=() IMAGE_IDS=()
+fi

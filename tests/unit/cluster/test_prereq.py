@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from mvp_helpers.base import verdict
+from mvp_helpers.base.verdict import Check
 from mvp_helpers.cluster import prereq
-from mvp_helpers.cluster.cluster_file import Cluster
+from mvp_helpers.cluster.cluster_file import Cluster, Code
 from mvp_helpers.cluster.gpus import Gpu, GpuFacts
 from mvp_helpers.cluster.prereq import GIB, Facts
 
@@ -86,6 +89,32 @@ def test_what_a_host_lacks_is_not_for_script_12_where_hosts_have_their_own_pytho
 ) -> None:
     checks = prereq.decide(replace(cluster, host_driver=driver), [host("head", ray="")], [], TOOLS)
     assert hint in next(check.hint for check in checks if check.name == "head: Ray >= 2.41")
+
+
+def code_check(cluster: Cluster, code: Code) -> Check:
+    """The row of verl's code, with the facts of a head that is this machine."""
+    on_this = msgspec.structs.replace(cluster, code=code)
+    facts = [prereq.host_facts(on_this, "head", "t"), *all_hosts()[1:]]
+    return next(check for check in prereq.decide(on_this, facts, [], TOOLS) if check.name == "head: verl code")
+
+
+def test_the_advice_about_missing_code_fits_its_source(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = str(tmp_path / "verl")
+    clones = code_check(
+        cluster, Code(source="git", path=place, repository="https://me:secret@example.org/verl", revision="v0.9.1")
+    )
+    assert clones.verdict == "Pass" and clones.reason == f"31 clones https://example.org/verl at v0.9.1 into {place}"
+    (tmp_path / "verl").mkdir()
+    assert code_check(cluster, Code(source="git", path=place)).verdict == "Pass", "an empty folder is cloned into"
+    missing = code_check(cluster, Code(source="directory", path=f"{place}/none"))
+    assert missing.verdict == "Blocked" and missing.reason.endswith("does not exist") and "source: git" in missing.hint
+    (tmp_path / "verl" / "README").write_text("")
+    for source in ("git", "directory"):
+        other = code_check(cluster, Code(source=source, path=place))  # type: ignore[arg-type]
+        assert other.verdict == "Blocked" and other.reason == f"{place} contains no verl/" and "put a checkout" in other.hint
+    monkeypatch.setenv("PATH", str(tmp_path))
+    without_git = code_check(cluster, Code(source="git", path=f"{place}/none"))
+    assert without_git.verdict == "Blocked" and "git, which would clone it, is not installed" in without_git.reason
 
 
 def test_a_host_with_another_file_system_is_named(cluster: Cluster) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from mvp_helpers.base import git
 from mvp_helpers.base.errors import BadInput, Blocked
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.prepare import snapshot
@@ -405,32 +404,6 @@ def test_the_commit_of_another_users_checkout_is_recorded(checkout: Path, shared
 def test_provenance_without_git_is_unknown(checkout: Path, shared: SharedRoot) -> None:
     (checkout / ".git").mkdir()
     assert "not a git repository" in take(checkout, shared).source["git"]["unknown"]
-
-
-def test_a_missing_checkout_is_cloned(checkout: Path, shared: SharedRoot, tmp_path: Path) -> None:
-    head = commit(checkout)
-    source = Source(tmp_path / "work" / "verl", clone_from=str(checkout))
-    said: list[str] = []
-    would = snapshot.snapshot(source, shared, dry_run=True, say=said.append)
-    assert would.created and not (tmp_path / "work").exists() and said[0].startswith("would clone")
-    assert snapshot.snapshot(source, shared).source["git"]["commit"] == head
-
-
-def test_a_clone_that_fails_blocks_with_one_message_and_leaves_nothing(tmp_path: Path, shared: SharedRoot) -> None:
-    source = Source(tmp_path / "work" / "verl", clone_from=f"file://me:secret@{tmp_path}/nowhere")
-    with pytest.raises(Blocked, match="cannot clone") as caught:
-        snapshot.snapshot(source, shared)
-    assert "secret" not in caught.value.show() and not (tmp_path / "work" / "verl").exists()
-
-
-def test_a_network_that_drops_packets_is_noticed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "git").write_text("#!/bin/sh\nsleep 60 & wait\n")
-    (tmp_path / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    began = time.monotonic()
-    with pytest.raises(Blocked, match="git ls-remote took longer than 0 s"):
-        git.clone("https://example.org/x.git", tmp_path / "verl", 0.2, lambda _: None)
-    assert time.monotonic() - began < 5
 
 
 def test_a_lost_index_only_costs_a_second_reading(checkout: Path, shared: SharedRoot) -> None:
