@@ -39,7 +39,7 @@ for ((round = 0; round < ROUNDS; round++)); do
   measure '43 --no-wait' "$SCRIPTS/43_submit_jobspec.sh" "$BENCH_TMP/planned.json" --no-wait
   measure 'ray job submit --no-wait' bare --no-wait
   measure '43 --dry-run, new overrides' new_overrides
-  # Validation's temperature is an interpolation of it.
+  # Other values of verl's config are interpolations of it.
   measure '43 --dry-run, new overrides, referred to' new_overrides actor_rollout_ref.rollout.temperature
   measure '43 --dry-run, known overrides' "$SCRIPTS/43_submit_jobspec.sh" "$BENCH_TMP/planned.json" --dry-run
   sleep 3 # the jobs just accepted have ended
