@@ -23,9 +23,15 @@ bare() { # [--no-wait]: what a person types without this toolkit
   ray job submit --address "$DASHBOARD" --entrypoint-resources '{"worker_node": 1}' --entrypoint-num-cpus 1 "$@" -- true
 }
 
-new_overrides() { # a set nobody asked for yet
-  sed "s/\"trainer.save_freq\": 10/\"trainer.save_freq\": $((RANDOM + 11))/" "$BENCH_TMP/planned.json" >"$BENCH_TMP/new.json"
+new_overrides() { # [<key>]: a set nobody asked for yet; with a key, one more value
+  sed "s/\"trainer.save_freq\": 10/\"trainer.save_freq\": $((RANDOM + 11))${1:+, \"$1\": 0.$((RANDOM + 1))}/" \
+    "$BENCH_TMP/planned.json" >"$BENCH_TMP/new.json"
   "$SCRIPTS/43_submit_jobspec.sh" "$BENCH_TMP/new.json" --dry-run
+}
+
+extra() { # <label>: what a set of overrides costs beside a known one
+  local ms=$(($(median "$1") - $(median '43 --dry-run, known overrides')))
+  printf '%-44s %6s ms (limit 300): %s\n' "of it, with ${1#*, }" "$ms" "$( ((ms <= 300)) && echo within || echo OVER)"
 }
 
 "$SCRIPTS/43_submit_jobspec.sh" "$BENCH_TMP/planned.json" &>/dev/null # its overrides are known from here on
@@ -33,11 +39,14 @@ for ((round = 0; round < ROUNDS; round++)); do
   measure '43 --no-wait' "$SCRIPTS/43_submit_jobspec.sh" "$BENCH_TMP/planned.json" --no-wait
   measure 'ray job submit --no-wait' bare --no-wait
   measure '43 --dry-run, new overrides' new_overrides
+  # Other values of verl's config are interpolations of it.
+  measure '43 --dry-run, new overrides, referred to' new_overrides actor_rollout_ref.rollout.temperature
   measure '43 --dry-run, known overrides' "$SCRIPTS/43_submit_jobspec.sh" "$BENCH_TMP/planned.json" --dry-run
   sleep 3 # the jobs just accepted have ended
   measure '43 --wait' "$SCRIPTS/43_submit_jobspec.sh" "$BENCH_TMP/true.yaml" --wait
   measure 'ray job submit' bare
 done
-compare '43 --no-wait' 'ray job submit --no-wait' 1.4
-printf '%-44s %6s ms\n' 'of it, when the overrides are a new set' "$(($(median '43 --dry-run, new overrides') - $(median '43 --dry-run, known overrides')))"
+compare '43 --no-wait' 'ray job submit --no-wait' 1.05
+extra '43 --dry-run, new overrides'
+extra '43 --dry-run, new overrides, referred to'
 compare '43 --wait' 'ray job submit' 0.5
