@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +20,7 @@ PIECE = 1 << 24
 def make(root: Path, gigabytes: float) -> None:
     """Create a job that has ended, with ``SHARDS`` shards of random bytes; print its folder."""
     folder = job_folder.claim(SharedRoot(root), Result(submission_id="job", workload="ppo", state="CLAIMED"))
-    pieces = [Path("/dev/urandom").open("rb").read(PIECE) for _ in range(4)]
+    pieces = [os.urandom(PIECE) for _ in range(4)]
     for shard in range(SHARDS):
         with (folder.checkpoints / f"model_rank_{shard}.pt").open("wb") as stream:
             for at in range(int(gigabytes * 1e9 / SHARDS / PIECE)):

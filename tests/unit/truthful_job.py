@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,8 +95,9 @@ def write_bundle(folder: JobFolder, event: str, at: int, driver_ip: str = "127.0
     driver = {"id": "1", "node_ip_address": driver_ip, "pid": "1"}
     (bundle / "ray_status.txt").write_text(STATUS_TEXT)
     (bundle / "nodes.json").write_text(json.dumps(node_rows()))
+    began = int(time.time() * 1000)
     ran = shlex.join(make_plan(folder).entrypoint)
-    record = job_record(folder.submission_id, "RUNNING", driver_info=driver, job_id=JOB_ID, entrypoint=ran)
+    record = job_record(folder.submission_id, "RUNNING", driver_info=driver, job_id=JOB_ID, entrypoint=ran, start_time=began)
     (bundle / "jobs.json").write_text(json.dumps([record]))
     about = {"submission_id": folder.submission_id, "event": event, "taken_at": now(), "ray_address": ADDRESS, "items": {}}
     (bundle / "bundle.json").write_text(json.dumps(about))

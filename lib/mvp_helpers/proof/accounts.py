@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.errors import BadInput
-from ..base.times import seconds_of
+from ..base.times import moment_of, seconds_of
 from ..cluster.ray_api import ENDED
 from ..job import import_proof
 from ..prepare import snapshot
@@ -111,6 +111,11 @@ def times_in_order(job: Job, _: Sequence[Job]) -> str:
         before = result.ended_at if event in ("submitted", "started", *_ENDS) else None
         need(_in_order(after, taken), f"{job.name_of(path)}: taken at {taken}, before {after}")
         need(before is None or _in_order(taken, before), f"{job.name_of(path)}: taken at {taken}, after the job's end {before}")
+    for record in job.ray_records:
+        if (began := record.get("start_time")) and result.started_at:
+            moment = moment_of(began / 1000)
+            between = _in_order(result.claimed_at, moment) and _in_order(moment, result.started_at)
+            need(between, f"debug/*/job.json: Ray began at {moment}, not between claimed_at and started_at in result.json")
     return ", ".join(f"{name} {moment}" for name, moment in known)
 
 

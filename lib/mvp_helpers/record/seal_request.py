@@ -24,7 +24,7 @@ def remove(job: JobFolder, cluster: str) -> None:
 
 
 def ids(shared: SharedRoot, cluster: str) -> list[str]:
-    """Return the ids of the jobs that are to be sealed, sorted."""
-    with contextlib.suppress(FileNotFoundError):
+    """Return the ids of the jobs that are to be sealed, sorted; none while the shared root cannot be read."""
+    with contextlib.suppress(OSError):
         return sorted(entry.name for entry in shared.unsealed(cluster).iterdir())
     return []

@@ -51,11 +51,13 @@ def stop_node(host: str) -> None:
 
     loaded = cluster_file.from_environment()
     watchdog.of(loaded, host).stop()
-    print(ray_node.stop(loaded, host))
-    if host == loaded.head.name:
-        from ..seal import sealer
+    try:
+        print(ray_node.stop(loaded, host))
+    finally:
+        if host == loaded.head.name:
+            from ..seal import sealer
 
-        sealer.stop(loaded, say)
+            sealer.stop(loaded, say)
 
 
 @click.command("wait-nodes")

@@ -45,6 +45,12 @@ def test_the_shared_root_of_local_can_be_moved(tmp_path: Path, monkeypatch: pyte
     assert cluster_file.load("local").shared_root == str(tmp_path)
 
 
+def test_the_key_of_seals_is_in_the_state_directory_unless_the_file_names_another_folder(tmp_path: Path) -> None:
+    assert cluster_file.load(write(tmp_path, state_dir="/state")).seals == Path("/state")
+    assert cluster_file.load(write(tmp_path)).seals == Path("/private/ray/mine")
+    assert cluster_file.load(write(tmp_path, state_dir="/state", seal_dir="/only/here")).seals == Path("/only/here")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -18,7 +18,8 @@ from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.times import now
 from mvp_helpers.job import run_job
-from mvp_helpers.record import control, job_folder, metrics
+from mvp_helpers.plan import plan
+from mvp_helpers.record import control, job_folder, metrics, seal_request
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
@@ -44,6 +45,7 @@ def test_a_trainer_that_ends_well_succeeds_and_its_output_is_kept(tmp_path: Path
     assert result.claimed_at <= str(result.started_at) <= str(result.ended_at)
     assert job_folder.active_ids(SharedRoot(tmp_path)) == []
     assert {path.name.split("-", 1)[1] for path in folder.debug.iterdir()} == {"started", "succeeded"}
+    assert seal_request.ids(folder.shared, plan.read(folder).cluster) == [folder.submission_id]
 
 
 def test_arguments_arrive_byte_for_byte(tmp_path: Path) -> None:

@@ -178,6 +178,7 @@ EDITS: list[tuple[str, Edit, str, str]] = [
         "bundle.json",
     ),
     ("no record of Ray's", lambda f: change_rows(f, "jobs.json", lambda rows: []), "running", "jobs.json"),
+    ("Ray's time", lambda f: change_bundles(f, "jobs.json", 0, "start_time", value=1), "times in order", "jobs.json"),
     ("the end before the start", ends_before_it_starts, "times in order", "result.json"),
     ("another driver", lambda f: change_result(f, driver_node_id=WORKER_1_ID), "driver on a worker", "result.json"),
     ("an exit code", lambda f: change_result(f, exit_code=1), "succeeded", "result.json"),
