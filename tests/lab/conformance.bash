@@ -23,6 +23,7 @@ conforms() { # <head> <host> [<exit code>...]
   bats_test_function --description 'conformance: every exit code comes back' -- conform_codes
   bats_test_function --description 'conformance: a command that does not exist is 127, one that cannot be run 126' -- conform_not_found
   bats_test_function --description 'conformance: a command sees its host, the cluster and the helper, and no other Ray' -- conform_environment
+  bats_test_function --description 'conformance: hub, proxy and token of this machine reach the head, the token unseen' -- conform_network
   bats_test_function --description 'conformance: many commands at once do not mix' -- conform_at_once
   bats_test_function --description 'conformance: Ctrl-C ends the command on the host too' -- conform_interrupt INT 130
   bats_test_function --description 'conformance: TERM ends the command on the host too' -- conform_interrupt TERM 143
@@ -93,6 +94,18 @@ conform_environment() {
   [[ $'\n'$output != *$'\n'RAY_* ]] || fail 'a RAY_ variable is there'
   run --separate-stderr verbs helper_on "$CONFORM_HOST" cluster --help
   assert_status 0
+}
+
+conform_network() { # nothing listens on that proxy
+  local file=${MVP_CLUSTER%.yaml}-hub.yaml
+  sed '/^data:/d' "$MVP_CLUSTER" >"$file"
+  echo 'data: {source: hub, hub: {model: org/unseen}}' >>"$file"
+  MVP_DEBUG=1 HF_ENDPOINT=http://hub.invalid HTTP_PROXY=http://me:unseen-password@127.0.0.1:9 NO_PROXY='' HF_TOKEN=unseen-token \
+    run --separate-stderr "${WITHIN[@]}" 30_prepare_data_and_model.sh --cluster "$file"
+  rm "$file"
+  assert_status 3
+  assert_stderr_has 'from http://hub.invalid through the proxy http://127.0.0.1:9: '
+  [[ $stderr != *unseen-token* && $stderr != *unseen-password* ]] || fail 'a secret is in the trace'
 }
 
 conform_at_once() {

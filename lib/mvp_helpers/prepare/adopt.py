@@ -89,8 +89,10 @@ def others(shared: SharedRoot, known: set[Path]) -> dict[Path, Callable[[Path, S
 
 def _is_elsewhere(folder: Path, shared: SharedRoot) -> bool:
     """Links to a prepared folder (``default``) or to the weights of a job (``learn``) are not contents of their own."""
-    homes = (shared.models, shared.datasets, shared.jobs)
-    return folder.is_symlink() and any(folder.resolve().is_relative_to(home.resolve()) for home in homes)
+    if not folder.is_symlink():
+        return False
+    target = Path(os.path.normpath(folder.parent / os.readlink(folder)))
+    return any(target.is_relative_to(home) for home in (shared.models, shared.datasets, shared.jobs))
 
 
 def _size(folder: Path, shared: SharedRoot) -> int:

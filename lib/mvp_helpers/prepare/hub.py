@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import urllib.request
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,8 @@ def fetch(repo: str, kind: Kind, revision: str, patterns: Sequence[str], cache: 
     os.environ.setdefault("HF_XET_CACHE", str(cache / "xet"))
     from huggingface_hub import constants
 
-    with _explained(repo, kind, revision, cache):
+    with _explained(repo, kind, revision, cache), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as too little space, which is then an error
         if constants.HF_HUB_OFFLINE:
             return _cached(repo, kind, revision, patterns, cache / "hub", say)
         return _download(repo, kind, revision, patterns, cache / "hub", say)

@@ -59,7 +59,7 @@ def read(folder: Path) -> Manifest | None:
 def owner(folder: Path, shared: SharedRoot) -> Path:
     """Return the folder whose manifest describes ``folder``: itself, or a link to it among the data sets and models."""
     if not place(folder).exists():
-        for manifest in [*shared.models.glob("*.manifest.json"), *shared.datasets.glob("*.manifest.json")]:
+        for manifest in sorted([*shared.models.glob("*.manifest.json"), *shared.datasets.glob("*.manifest.json")]):
             link = manifest.with_name(manifest.name.removesuffix(".manifest.json"))
             if link.is_symlink() and link.resolve() == folder:
                 return link

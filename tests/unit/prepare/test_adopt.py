@@ -64,6 +64,8 @@ def test_whole_folders_without_a_manifest_are_adopted_where_they_are(left: Share
 def test_a_link_into_a_cache_is_adopted_with_its_commit(left: SharedRoot) -> None:
     snapshot = link_into_cache(left)
     made(left, HUB)
+    made(left, HUB)
+    assert not manifest.place(left.models / "default").exists(), "a link to a prepared folder is not a folder of its own"
     about = manifest.read(left.models / "tiny")
     assert about and about.commit == COMMIT and (left.models / "tiny").is_symlink()
     assert os.listdir(snapshot.parent) == [COMMIT], "the cache was written to"

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import fake_hub
@@ -277,3 +278,30 @@ def test_offline_takes_what_the_cache_has_and_refuses_the_rest(server: fake_hub.
     edit(weights.resolve())
     code, said = offline(empty)
     assert code == 3 and "model.safetensors of org/tiny in the cache is damaged" in said, said
+
+
+# a full disk
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 200 KB, too small for the model."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(place)], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_blocks_with_what_is_free_and_a_second_try_continues(server: fake_hub.FakeHub, small_disk: Path) -> None:
+    shared = SharedRoot(small_disk / "shared")
+    with pytest.raises(Blocked, match=r"no space for org/tiny in .*/hf \(0 MB free\): No space left on device"):
+        made(shared, HUB)
+    assert (shared.datasets / "gsm8k").is_dir() and not list(shared.models.glob("[!.]*"))
+    fetched, server.fetched = {name for name, _ in server.fetched}, []
+    subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
+    assert list(made(shared, HUB)) == ["common/models/tiny"] and made(shared, HUB) == {}
+    again = {name for name, _ in server.fetched}
+    assert again and fetched - again, "everything was fetched again"
