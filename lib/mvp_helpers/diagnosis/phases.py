@@ -28,12 +28,14 @@ OUTLIVED_STEPS = 2
 class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A line that contains one of ``any`` and matches ``regex`` begins ``phase``; the group ``step`` is the step just done.
 
-    After training, ``start`` means that another run begins in the same log; a mark of ``start`` has no regex.
+    After training, ``start`` means that another run begins in the same log.
     """
 
     phase: Phase
     any: Annotated[list[str], msgspec.Meta(min_length=1)]
     regex: str = ""
+    trainer: str = ""
+    """The trainer that prints it; "" for other programs."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -43,9 +45,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 def trainer_marks() -> list[Mark]:
     """Return the marks that follow from the lines of every known trainer."""
     return [
-        Mark(phase=phase, any=list(kind.words), regex=kind.pattern)
-        for trainer in TRAINERS.values()
-        for phase, kinds in zip(PHASES[1:], (trainer.built, trainer.stepped, trainer.finished), strict=True)
+        Mark(phase=phase, any=list(kind.words), regex=kind.pattern, trainer=name)
+        for name, trainer in TRAINERS.items()
+        for phase, kinds in zip(PHASES, (trainer.begins, trainer.built, trainer.stepped, trainer.finished), strict=True)
         for kind in kinds
     ]
 

@@ -317,8 +317,8 @@ CASES = {
     "passing tests": ("......                     [100%]\n6 passed in 2.31s\n", "Pass", ""),
     "passing tests, some expected to fail": ("=== 6 passed, 1 xfailed, 2 warnings in 2.31s ===\n", "Pass", ""),
     "tests that cannot be imported": ("=== 3 passed, 2 errors in 2.31s ===\n", "Blocked", "test"),
-    "an end as Megatron says it": ("[after training is done] datetime: 2026-01-31 10:00:00 \n", "Pass", ""),
-    "an end as Ray says it": ("Job 'raysubmit_x1' succeeded\n", "Pass", ""),
+    "an end without the steps before it": ("[after training is done] datetime: 2026-01-31 10:00:00 \n", "Unknown", ""),
+    "an end as Ray says it": ("Job 'raysubmit_x1' succeeded\n", "Unknown", ""),
     "a document that speaks of an end": (
         "A log should show `Training Progress: 100%|1/1|`, or:\nTraining Progress: 100%|...| 5/5\n"
         "+ grep -E 'Training Progress: 100%|Traceback' x.log\n    print('Max number of steps has been reached')\n",
@@ -408,11 +408,16 @@ def test_nothing_that_speaks_against_a_success_is_overlooked(name: str, tmp_path
     "text",
     [
         raised("ConnectionResetError: [Errno 104] Connection reset by peer", "/q/w.py") + "trying again\n",
-        "Exception ignored in: <function Tracker.__del__ at 0x1>\n" + raised("ValueError: x", "/q/w.py"),
         "x.py:1: UserWarning: no fast path\n" + raised("ModuleNotFoundError: No module named 'apex'", "/v/verl/u.py"),
     ],
 )
-def test_what_a_run_overcame_does_not_count_against_it(text: str, tmp_path: Path) -> None:
+def test_an_exception_that_a_run_outlived_is_named_and_no_pass(text: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, text + BUILT + STEP.format(1) + DONE)
+    assert answer.verdict == "Unknown" and "an error was outlived" in answer.advice and answer.line
+
+
+def test_an_exception_that_python_ignored_does_not_count_against_a_run(tmp_path: Path) -> None:
+    text = "Exception ignored in: <function Tracker.__del__ at 0x1>\n" + raised("ValueError: x", "/q/w.py")
     assert triaged(tmp_path, text + BUILT + STEP.format(1) + DONE).verdict == "Pass"
 
 
