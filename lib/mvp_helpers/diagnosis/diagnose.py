@@ -32,6 +32,7 @@ TWO_RUNS = (
 )
 ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended badly, and the log does not explain why."
 BLOCKED = "No evidence against the code under test."
+AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
 
@@ -88,7 +89,7 @@ def of_metrics(path: Path) -> Diagnosis:
         evidence=signal.reason(),
         confidence="high" if signal.verdict == "Fail" else "medium",
         advice="; ".join([*signal.wrong[1:], *signal.notes]) or "Nothing in the metrics contradicts learning.",
-        next=signatures.load().follow_ups["training"].run if signal.wrong else "nothing",
+        next=AGAIN if signal.wrong else "nothing",
         learning=signal.sentences,
     )
 
@@ -235,7 +236,7 @@ def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
 
 def _followed_up(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     """Return it with what its boundary proposes to run next; a rule's own ``next`` takes precedence."""
-    follow_up = known.follow_ups.get(diagnosis.boundary)
+    follow_up = known.follow_up(diagnosis.boundary, diagnosis.evidence)
     if diagnosis.rule or follow_up is None:
         return diagnosis
     return msgspec.structs.replace(diagnosis, next=follow_up.run, limitation=follow_up.limitation)
@@ -267,7 +268,7 @@ def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, tar
         line=None,
         evidence=doubt.evidence,
         advice=doubt.advice,
-        next=known.follow_ups["training"].run if failed else "the complete log, with the command's own exit status",
+        next=AGAIN if failed else "the complete log, with the command's own exit status",
         limitation="",
     )
 

@@ -12,7 +12,7 @@ from ..trainers.log_patterns import TRAINERS
 
 Phase = Literal["start", "build", "train", "done"]
 PHASES: tuple[Phase, ...] = ("start", "build", "train", "done")
-"""Before the model is built; until the first step is done; until the run reports its end; after that."""
+"""Before the model is built; until the first step begins; until the run reports its end; after that."""
 WORDS: dict[str, str] = {
     "start": "before the model was built",
     "build": "while the model was built",
@@ -64,7 +64,8 @@ class Progress:
         if by == "nothing":
             return False
         # A finished step proves that everything had been built, and the end proves that nothing was missing.
-        if self.phase != then.phase and (by == "phase" or self.phase in ("train", "done")):
+        trained = self.phase == "done" or (self.phase == "train" and bool(self.step))
+        if self.phase != then.phase and (by == "phase" or trained):
             return True
         return by == "steps" and self.step is not None and self.step >= (then.step or 0) + OUTLIVED_STEPS
 

@@ -169,6 +169,8 @@ class Scan:
         groups, known = match.groupdict(), self.progress.step
         step = int(groups["step"]) if groups.get("step") else None
         step = int(groups["next_step"]) - 1 if groups.get("next_step") else step
+        if step is None and mark.phase == "train" and "begun" not in groups:
+            step = 1  # at least
         self.progress = Progress(mark.phase, known if step is None else max(step, known or 0))
         if mark.phase == "done":
             self.success.end(mark.trainer, match)

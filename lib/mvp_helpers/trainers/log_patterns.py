@@ -24,7 +24,7 @@ class LineKind:
 class StepLine:
     """Text with the metrics of a training step; it contains ``word`` and matches ``pattern``, perhaps several times in a line.
 
-    The group ``metrics`` is the text with the values; ``note`` is one that proves no step. ``step`` or ``epoch`` (a fraction) says
+    The group ``metrics`` is the text with the values; ``note`` is one that proves no step. ``step`` or ``epoch`` (a fraction) is
     which step it is, ``total`` how many there are; where steps start again with every epoch, ``round`` is the epoch from 0, and
     ``total`` counts the steps of one. Without either, the step is the one that the last line with ``begun`` began.
     """
@@ -55,7 +55,7 @@ class LogPatterns:
     built: tuple[LineKind, ...] = ()
     """The model has been, or is being, built."""
     stepped: tuple[LineKind, ...] = ()
-    """A training step is done, or one after the first begins."""
+    """A training step is done, or begins; step 0 is done when the first one begins."""
     finished: tuple[LineKind, ...] = ()
     """The run has reached its end."""
     metrics_word: str = ""
@@ -102,7 +102,7 @@ VERL = LogPatterns(
     ),
     stepped=(
         LineKind(("step:",), _VERL_METRICS),
-        LineKind(("Training Progress:",), r"Training Progress:.*\| (?P<step>[1-9]\d{0,11})/\d+ \["),
+        LineKind(("Training Progress:",), r"Training Progress:.*\| (?P<step>\d{1,12})/[1-9]\d* \["),
     ),
     # A bar of nothing, 0/0, is not an end.
     finished=(
@@ -145,7 +145,7 @@ MEGATRON_BRIDGE = LogPatterns(built=(LineKind(("PEFT Adapter Information",)),))
 NEMO_RL = LogPatterns(
     begins=(LineKind(("= Step 1/",), r"=+ Step 1/\d+ =+"),),
     built=(LineKind(("Setting up Megatron",)),),
-    stepped=(LineKind(("= Step ",), r"=+ Step (?P<next_step>[2-9]|[1-9]\d{1,11})/\d+ =+"),),
+    stepped=(LineKind(("= Step ",), r"=+ Step (?P<next_step>[1-9]\d{0,11})/\d+ =+"),),
     logged=(
         StepLine("= Step ", r"=+ Step (?P<begun>\d{1,12})/(?P<total>\d{1,12}) =+"),
         StepLine("• Loss: ", r"• (?P<metrics>Loss: .*)"),
@@ -159,7 +159,10 @@ NEMO_RL = LogPatterns(
 
 TRANSFORMERS = LogPatterns(
     begins=(LineKind(("***** Running training *****",)),),
-    stepped=(LineKind(("'grad_norm':",), r"\{'loss': "),),
+    stepped=(
+        LineKind(("***** Running training *****",), r"\*{5} Running training \*{5}(?P<begun>)"),
+        LineKind(("'loss':",), r"\{'loss': "),
+    ),
     logged=(StepLine("'loss':", r"\{(?P<metrics>'loss': [^{}]*?'epoch': '?(?P<epoch>\d+(?:\.\d+)?)[^{}]*)\}"),),
     finished=(
         LineKind(("'train_runtime':",), r"\{'train_runtime': [^{}]*'train_loss': [^{}]*'epoch': '?(?P<epoch>\d+(?:\.\d+)?)"),
@@ -170,7 +173,10 @@ TRANSFORMERS = LogPatterns(
 
 TORCHTITAN = LogPatterns(
     begins=(LineKind(("Training starts at step 1",), r"Training starts at step 1\b"),),
-    stepped=(LineKind(("loss:",), r"\bstep: +(?P<step>\d{1,12}) +loss: "),),
+    stepped=(
+        LineKind(("Training starts at step",), r"Training starts at step (?P<next_step>\d{1,12})"),
+        LineKind(("loss:",), r"\bstep: +(?P<step>\d{1,12}) +loss: "),
+    ),
     logged=(StepLine("loss:", r"\bstep: +(?P<step>\d{1,12}) +(?P<metrics>loss: .*)"),),
     mentions=r"\btotal steps (\d+)",
     mention_words=("total steps ", "Training starts at step"),

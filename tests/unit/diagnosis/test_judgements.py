@@ -72,9 +72,21 @@ CASES = {
         "dependency",
     ),
     "a hub that says no": (
-        raised("requests.exceptions.HTTPError: 403 Client Error", "/v/verl/trainer/main_ppo.py"),
+        raised(
+            "requests.exceptions.HTTPError: 404 Client Error for url: https://huggingface.co/q", "/v/verl/trainer/main_ppo.py"
+        ),
         "Blocked",
         "model hub",
+    ),
+    "a service of the user's that fails": (
+        raised("requests.exceptions.HTTPError: 500 Server Error for url: http://10.0.0.4:1729/v1", "/q/w.py"),
+        "Blocked",
+        "network",
+    ),
+    "a reward server that fails": (
+        STEP.format(1) + raised("requests.exceptions.HTTPError: 500 Server Error for url: http://10.0.0.4:5000", "/q/reward.py"),
+        "Blocked",
+        "reward model",
     ),
     "a rendezvous without the others": (
         raised("torch.distributed.DistStoreError: 1/8 joined", PACKAGES + "torch/d.py"),
@@ -459,7 +471,7 @@ def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.Monke
 def test_every_boundary_with_a_follow_up_can_occur_without_a_rule() -> None:
     known = signatures.load()
     reachable = {boundary.boundary for boundary in known.boundaries} | {each.boundary_is for each in known.judgements}
-    assert set(known.follow_ups) <= reachable
+    assert set(known.follow_ups) <= reachable | {"unknown"}
 
 
 def test_a_failed_checkpoint_is_followed_up_without_one_and_with_that_limitation(tmp_path: Path) -> None:

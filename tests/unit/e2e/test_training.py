@@ -103,7 +103,7 @@ def test_checkpoints_of_an_earlier_try_are_kept_where_no_resume_finds_them(world
         ("zero-gradients", "is zero in 20 of 20 steps"),
         ("flat", "flat reward"),
         ("falls", "fell"),
-        ("frozen", "PEFT has trainable parameters"),
+        ("frozen", "Trainable percentage: 0.0%"),
     ],
 )
 def test_a_learning_signal_passes_only_when_nothing_contradicts_it(world: World, fault: str, words: str) -> None:
