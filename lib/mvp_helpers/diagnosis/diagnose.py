@@ -7,19 +7,18 @@ only if it proves its success (see ``success``) and the run outlived no error. O
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from ..base import redact
-from ..base.errors import BadInput
 from ..trainers import metric_names
 from . import learning, signatures
 from .causes import Finding, first_cause
 from .phases import Phase, Progress, later
-from .scan import CHUNK, Scan
+from .scan import Scan
 from .signatures import Hit, Rule, Signatures, Whose
 from .tracebacks import CUT_OFF
 
@@ -74,7 +73,7 @@ def of_log(path: Path) -> Diagnosis:
         BadInput: the log cannot be read, is empty, or is not text.
     """
     known = signatures.load()
-    return diagnose([Scan(known, str(path)).read(pieces(path))], known, {"log": str(path)})
+    return diagnose([Scan(known, str(path)).read_file(path)], known, {"log": str(path)})
 
 
 def of_metrics(path: Path) -> Diagnosis:
@@ -92,24 +91,6 @@ def of_metrics(path: Path) -> Diagnosis:
         next=AGAIN if signal.wrong else "nothing",
         learning=signal.sentences,
     )
-
-
-def pieces(path: Path) -> Iterator[bytes]:
-    """Yield the log in pieces. Raises BadInput if it cannot be read, is empty, or is not text."""
-    try:
-        if path.is_dir():
-            raise BadInput(f"{path} is a folder", hint="name a log in it")
-        with path.open("rb") as stream:
-            piece = stream.read(CHUNK)
-            if not piece.strip():
-                raise BadInput(f"{path} is empty: there is nothing to explain")
-            if b"\0" in piece[:8192] or piece.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
-                raise BadInput(f"{path} is not text (compressed?)", hint="unpack it first")
-            while piece:
-                yield piece
-                piece = stream.read(CHUNK)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
 
 
 def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:

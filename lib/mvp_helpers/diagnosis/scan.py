@@ -6,11 +6,17 @@ belong to a traceback, so that a log of any size costs little more than reading 
 
 from __future__ import annotations
 
+import bisect
 import heapq
+import itertools
 import re
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from ..base import word_search
+from ..base.errors import BadInput
 from . import log_lines, step_record, success
 from .causes import Finding, Findings, first_cause
 from .log_lines import Line
@@ -21,8 +27,10 @@ from .tracebacks import Chain, Tracebacks
 
 CHUNK = 1 << 20
 """Bytes read at once; a longer line is looked at in pieces."""
-_ERROR, _MARK, _RECORD = 1, 2, 4
-"""What a line may be by its words: an error, a mark of progress, evidence of success."""
+LARGE = 8 << 20
+"""Bytes of a file from which on a search program finds its lines of interest."""
+_ERROR, _MARK, _RECORD, _UNKNOWN = 1, 2, 4, 8
+"""What a line may be by its words: an error, a mark of progress, evidence of success, any of them."""
 
 
 @dataclass
@@ -53,6 +61,9 @@ class Scan:
         self._tracebacks = Tracebacks()
         self._started: dict[int, Progress] = {}
         self._number = 1
+        self._at = 0
+        self._found: array[int] | None = None
+        self._next = 0
 
     def _words_of(self, phase: Phase) -> dict[bytes, int]:
         """Return the words to search for in a run that is in ``phase``, and what a line with one may be."""
@@ -63,6 +74,14 @@ class Scan:
         for word in (*step_record.KINDS, *success.WORDS):
             words[word.encode()] = words.get(word.encode(), 0) | _RECORD
         return words
+
+    def read_file(self, path: Path) -> Scan:
+        """Read a log. Raises BadInput if it cannot be read, is empty, or is not text."""
+        chunks = pieces(path)
+        first = next(chunks)
+        if path.stat().st_size >= LARGE:
+            self._found = word_search.offsets(path, self._words["start"])
+        return self.read(itertools.chain([first], chunks))
 
     def read(self, chunks: Iterable[bytes]) -> Scan:
         """Read the whole log; its pieces may end anywhere."""
@@ -95,19 +114,24 @@ class Scan:
                 if upcoming is None:
                     break
                 at = upcoming[0]
-            kinds = 0
-            if upcoming and upcoming[0] == at:
-                kinds, upcoming = upcoming[1], next(candidates, None)
+            reached = upcoming is not None and upcoming[0] == at
+            kinds = upcoming[1] if upcoming and reached else 0
             end = chunk.find(b"\n", at)
             end = len(chunk) if end < 0 else end + 1
             number += chunk.count(b"\n", counted, at)
             counted = at
             self._one(chunk[at:end], number, kinds)
             at = end
+            if reached:  # only now: what the next lines mean depends on this one
+                upcoming = next(candidates, None)
         self._number = number + chunk.count(b"\n", counted) + (0 if chunk.endswith(b"\n") else 1)
+        self._at += len(chunk)
 
     def _candidates(self, chunk: bytes) -> Iterator[tuple[int, int]]:
         """Yield the starts of the lines that contain a word, in order, each once, with what they may be."""
+        if self._found is not None:
+            yield from self._found_in(chunk)
+            return
         # Another run may begin in this chunk, so that errors of its start matter again.
         words = self._words["start" if self.progress.phase == "done" else self.progress.phase]
         found = heapq.merge(*(_starts(chunk, word, kinds) for word, kinds in words.items() if word in chunk))
@@ -120,8 +144,43 @@ class Scan:
         if line >= 0:
             yield line, kinds
 
+    def _found_in(self, chunk: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the same for a file in which the words were found before, without lines that only report an ordinary step."""
+        assert self._found is not None
+        first = self._next
+        self._next = bisect.bisect_left(self._found, self._at + len(chunk), first)
+        here, end, step = self._at, -1, None
+        ordinary, waiting = self.success.next_step, self._tracebacks
+        for found in self._found[first : self._next]:
+            offset = found - here
+            if offset <= end:
+                continue
+            start = chunk.rfind(b"\n", 0, max(offset, 0)) + 1
+            end = chunk.find(b"\n", max(offset, 0))
+            end = end if end >= 0 else len(chunk)
+            if not waiting.waiting and (done := ordinary(chunk[start : end + 1])) is not None:
+                step = done
+                continue
+            if step is not None:
+                self.progress, step = Progress("train", max(step, self.progress.step or 0)), None
+            yield start, _UNKNOWN
+        if step is not None:
+            self.progress = Progress("train", max(step, self.progress.step or 0))
+
+    def _kinds(self, raw: bytes) -> int:
+        kinds = 0
+        for word, kind in self._words["start"].items():
+            if kind & ~kinds and word in raw:
+                kinds |= kind
+        return kinds
+
     def _one(self, raw: bytes, number: int, kinds: int) -> None:
         """Read one line; ``kinds``: what it may be by its words."""
+        if kinds & _RECORD and not self._tracebacks.waiting and (step := self.success.next_step(raw)) is not None:
+            self.progress = Progress("train", max(step, self.progress.step or 0))
+            return
+        if kinds & _UNKNOWN:
+            kinds = self._kinds(raw)
         if kinds & (_MARK | _RECORD):
             text = log_lines.whole(raw)
             if self.success.record.restarts(text):
@@ -234,3 +293,21 @@ def _starts(chunk: bytes, word: bytes, kinds: int) -> Iterator[tuple[int, int]]:
         yield chunk.rfind(b"\n", 0, at) + 1, kinds
         end = chunk.find(b"\n", at)
         at = chunk.find(word, end) if end >= 0 else -1
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """Yield the log in pieces. Raises BadInput if it cannot be read, is empty, or is not text."""
+    try:
+        if path.is_dir():
+            raise BadInput(f"{path} is a folder", hint="name a log in it")
+        with path.open("rb") as stream:
+            piece = stream.read(CHUNK)
+            if not piece.strip():
+                raise BadInput(f"{path} is empty: there is nothing to explain")
+            if b"\0" in piece[:8192] or piece.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
+                raise BadInput(f"{path} is not text (compressed?)", hint="unpack it first")
+            while piece:
+                yield piece
+                piece = stream.read(CHUNK)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None

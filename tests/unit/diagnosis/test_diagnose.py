@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -263,6 +264,30 @@ def test_a_line_without_end_is_read_in_bounded_memory(monkeypatch: pytest.Monkey
     monkeypatch.setattr(scan, "CHUNK", 1000)
     pieces = [b"y" * 700] * 10 + [b"\n", ROOT.encode()]
     assert diagnose.diagnose([Scan(SIGNATURES, "x").read(pieces)], SIGNATURES, {}).line == 7
+
+
+@pytest.mark.parametrize("programs", ["rg grep", "grep", "none"])
+def test_a_large_file_has_the_same_answer_whatever_searches_it(
+    programs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``programs``: those that are installed, as far as this machine has them."""
+    real = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: real(name) if name in programs.split() else None)
+    steps = "".join(
+        f"(TaskRunner pid=1) step:{step} - actor/loss:0.{step} - training/global_step:{step}\n" for step in range(1, 40)
+    )
+    middle = steps.index("(TaskRunner pid=1) step:20 ")
+    logs = [*ALL_LOGS[::9], *sorted((Path(__file__).parent / "healthy").glob("*.log"))]
+    texts = [steps[:middle] + ROOT + steps[middle:], steps + ROOT, ROOT + steps, *(log.read_text() for log in logs)]
+    for text in texts:
+        (tmp_path / "x.log").write_text(text)
+        monkeypatch.setattr(scan, "LARGE", 1 << 40)
+        small = diagnose.of_log(tmp_path / "x.log")
+        monkeypatch.setattr(scan, "LARGE", 0)
+        for size in (1 << 20, 600):
+            monkeypatch.setattr(scan, "CHUNK", size)
+            assert diagnose.of_log(tmp_path / "x.log") == small
+        monkeypatch.setattr(scan, "CHUNK", 1 << 20)
 
 
 def test_a_target_that_is_not_a_text_is_refused_with_one_message(tmp_path: Path) -> None:
