@@ -20,7 +20,7 @@ _NOT_FINITE = re.compile(
 )
 """A metric whose value is not a number, in every spelling: nan, -Infinity, tensor(nan), 'nan', None, null."""
 _ZERO_GRADIENT = re.compile(
-    r"""(?P<name>[\w/]*grad[ _]?norm)["']?\s*[:=]\s*(?:[\w.]+\()?["']?0(?:\.0*)?(?:[eE][+-]?\d+)?(?![\d.])""", re.IGNORECASE
+    r"""grad[ _]?norm["']?\s*[:=]\s*(?:[\w.]+\()?["']?0(?:\.0*)?(?:[eE][+-]?\d+)?(?![\d.])""", re.IGNORECASE
 )
 _REWARD = re.compile(
     r"(?:critic/(?:score|rewards)/mean|['\"]reward['\"]|Avg (?:Total )?Reward)[:\s'\"]+(-?[\d.]+(?:[eE][+-]?\d+)?)"
@@ -151,9 +151,14 @@ class StepRecord:
                     self.not_finite = f"{match['name'].strip()} is {match['value']}{where}"
                     break
         if "rad" in values:
-            self.zero_gradients.update({match["name"] for match in _ZERO_GRADIENT.finditer(values)})
+            self.zero_gradients.update({_name_at(values, match.start()) for match in _ZERO_GRADIENT.finditer(values)})
         if len(self.rewards) < 2:
             self.rewards.update(_REWARD.findall(values)[:2])
+
+
+def _name_at(values: str, at: int) -> str:
+    """Return the metric's name whose last word begins at ``at``; a pattern for all of it would be slow on long lines."""
+    return values[max(0, at - 80) : at].replace("'", " ").replace('"', " ").rpartition(" ")[2] + "grad_norm"
 
 
 def _kinds_in(text: str) -> list[tuple[str, StepLine]]:

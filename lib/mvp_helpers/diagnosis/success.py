@@ -71,9 +71,25 @@ class Success:
         if match is None:
             return None
         low = raw.lower()  # a loop over these words takes three times as long
-        if b"nan" in low or b"inf" in low or b"none" in low or b"null" in low or b"error" in low or b"(0" in low:
+        if (
+            b"nan" in low
+            or b"none" in low
+            or b"null" in low
+            or b"error" in low
+            or b"norm:np" in low
+            or b"'" in low
+            or b'"' in low
+        ):
             return None
-        if b"norm:0 " in low or b"norm:0.0 " in low or b"norm:0.0\n" in low:
+        if (
+            b":inf" in low
+            or b":-inf" in low
+            or b"(inf" in low
+            or b"(-inf" in low
+            or b"norm:0 " in low
+            or b"norm:0.0 " in low
+            or b"norm:0.0\n" in low
+        ):
             return None
         step, trained = int(match[1]), b"loss" in raw or b"grad_norm" in raw
         series = self.record.series.get("verl")
