@@ -11,6 +11,9 @@ from .phases import Phase, Progress
 from .signatures import Hit, Rule, Signatures
 from .tracebacks import Chain
 
+KEPT = 200
+"""Errors of a run that are kept."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -61,25 +64,42 @@ class Findings:
     """The first traceback that gives only a place."""
     error_line: Finding | None = None
     """The first line that calls itself an error, outside of any exception."""
+    every: list[Finding] = field(default_factory=list)
+    """The first errors, also those that the run outlived."""
+
+    @property
+    def known_or_unknown(self) -> bool:
+        """Return whether there is any exception or any error that a rule knows."""
+        return bool(self.known or self.first_unknown)
+
+    def _keep(self, finding: Finding) -> None:
+        if len(self.every) < KEPT:
+            self.every.append(finding)
 
     def add_known(self, finding: Finding, rule: Rule, now: Progress) -> None:
         """Add an error that ``rule`` knows; ``now`` is how far the run is."""
+        if finding.hit and not finding.hit.remark and rule.verdict != "Noise" and rule.outlived_by != "phase":
+            self._keep(finding)
         earlier = self.known.get(rule.id)
         if earlier is None or now.outlives(earlier.progress, rule.outlived_by):
             self.known[rule.id] = finding
 
     def add_cut_off(self, finding: Finding, now: Progress) -> None:
         """Add a traceback that gives only a place."""
+        self._keep(finding)
         if _outlived(self.cut_off, now):
             self.cut_off = finding
 
     def add_error_line(self, finding: Finding, now: Progress) -> None:
         """Add a line that calls itself an error."""
+        if finding.line and finding.line.level in ("ERROR", "CRITICAL", "FATAL"):
+            self._keep(finding)
         if _outlived(self.error_line, now):
             self.error_line = finding
 
     def add_unknown(self, finding: Finding, now: Progress) -> None:
         """Add an exception that no rule knows."""
+        self._keep(finding)
         if _outlived(self.first_unknown, now):
             self.first_unknown = finding
         # The same error, reported again by another process or one level up, is not a new one.

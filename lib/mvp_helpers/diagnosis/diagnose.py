@@ -1,25 +1,24 @@
 """The one answer to "why did this end so": verdict, boundary, phase, rule, evidence line, confidence, advice, next command.
 
 Blocked: stopped by something else before the code under test could show anything; Fail: by what is being tested. A log is Pass
-only if it reports that it reached its end and nothing in it contradicts that.
+only if it proves its success (see ``success``) and the run outlived no error. Of several runs in a log the last one counts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from ..base import redact
-from ..base.errors import BadInput
 from ..trainers import metric_names
 from . import learning, signatures
 from .causes import Finding, first_cause
 from .phases import Phase, Progress, later
-from .scan import CHUNK, Scan
+from .scan import Scan
 from .signatures import Hit, Rule, Signatures, Whose
 from .tracebacks import CUT_OFF
 
@@ -32,6 +31,9 @@ TWO_RUNS = (
 )
 ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended badly, and the log does not explain why."
 BLOCKED = "No evidence against the code under test."
+AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
+UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
+"""Boundaries of the code under test: an error in one of them fails a run that outlived it."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +73,7 @@ def of_log(path: Path) -> Diagnosis:
         BadInput: the log cannot be read, is empty, or is not text.
     """
     known = signatures.load()
-    return diagnose([Scan(known, str(path)).read(pieces(path))], known, {"log": str(path)})
+    return diagnose([Scan(known, str(path)).read_file(path)], known, {"log": str(path)})
 
 
 def of_metrics(path: Path) -> Diagnosis:
@@ -86,27 +88,9 @@ def of_metrics(path: Path) -> Diagnosis:
         evidence=signal.reason(),
         confidence="high" if signal.verdict == "Fail" else "medium",
         advice="; ".join([*signal.wrong[1:], *signal.notes]) or "Nothing in the metrics contradicts learning.",
-        next=signatures.load().follow_ups["training"].run if signal.wrong else "nothing",
+        next=AGAIN if signal.wrong else "nothing",
         learning=signal.sentences,
     )
-
-
-def pieces(path: Path) -> Iterator[bytes]:
-    """Yield the log in pieces. Raises BadInput if it cannot be read, is empty, or is not text."""
-    try:
-        if path.is_dir():
-            raise BadInput(f"{path} is a folder", hint="name a log in it")
-        with path.open("rb") as stream:
-            piece = stream.read(CHUNK)
-            if not piece.strip():
-                raise BadInput(f"{path} is empty: there is nothing to explain")
-            if b"\0" in piece[:8192] or piece.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
-                raise BadInput(f"{path} is not text (compressed?)", hint="unpack it first")
-            while piece:
-                yield piece
-                piece = stream.read(CHUNK)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
 
 
 def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
@@ -116,10 +100,11 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
         diagnosis = _judged(diagnosis, known)
     if diagnosis.rule and diagnosis.confidence == "low" and diagnosis.phase == "done":
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
-    if diagnosis.verdict in ("Pass", "Noise"):
-        diagnosis = _doubted(diagnosis, scans, known)
+    if diagnosis.verdict in ("Pass", "Noise") or (diagnosis.verdict == "Unknown" and diagnosis.line is None):
+        diagnosis = _doubted(diagnosis, scans, known, target)
     if diagnosis.verdict == "Blocked":
         diagnosis = msgspec.structs.replace(diagnosis, advice=f"{diagnosis.advice} {BLOCKED}".strip())
+    diagnosis = _of_last_run(diagnosis, scans)
     return msgspec.structs.replace(diagnosis, evidence=redact.text(diagnosis.evidence[:EVIDENCE]))
 
 
@@ -133,11 +118,17 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
             end = scan.progress
     cause = first_cause([scan.findings for scan in scans], end)
     earlier = min((scan.earlier for scan in scans if scan.earlier), key=lambda finding: finding.order, default=None)
-    if cause is None or (earlier and cause.rule and cause.rule.verdict == "Noise"):
-        if earlier is None and end.phase == "done":
-            earlier = next((scan.broken for scan in scans if scan.broken), None)
+    logged = next((scan.success.known for scan in scans if scan.success.known), "")
+    if cause is None or (cause.rule and cause.rule.verdict == "Noise" and (earlier or (logged and end.phase != "done"))):
+        broken = next((scan.broken for scan in scans if scan.broken), None) if end.phase == "done" else None
+        if proven := next((scan.success.proven for scan in scans if scan.success.proven), ""):
+            # Tests that failed before others count as much as those.
+            failed = earlier if earlier and not any(scan.success.record.ends for scan in scans) else broken
+            if failed is None:
+                return Diagnosis(verdict="Pass", evidence=proven, phase="done", step=end.step, confidence="high")
+            earlier = failed
         if earlier is None:
-            return _without_error(end, target)
+            return _without_error(end, logged, target)
         of_earlier = _of_finding(earlier, known, target)
         return msgspec.structs.replace(of_earlier, verdict="Unknown", rule="", confidence="low", advice=TWO_RUNS)
     stages = [scan.stage for scan in scans if scan.stage and later(scan.stage, cause.phase)]
@@ -145,22 +136,18 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     return _of_finding(cause.seen_in(stages[0], known) if stages and cause.phase == "start" else cause, known, target)
 
 
-def _without_error(end: Progress, target: Mapping[str, str]) -> Diagnosis:
-    if end.phase == "done":
-        return Diagnosis(
-            verdict="Pass",
-            evidence="the log reports that the run reached its end",
-            phase="done",
-            step=end.step,
-            confidence="high",
-        )
+def _without_error(end: Progress, logged: str, target: Mapping[str, str]) -> Diagnosis:
+    """Return the answer to a log without an error that does not prove a success either; ``logged``: the steps that it shows."""
+    known = f"{logged}; the end is not in this log" if logged else "no error was found, and no end of a run"
     return Diagnosis(
         verdict="Unknown",
-        evidence="no error was found",
+        evidence=known,
         phase=end.phase,
         step=end.step,
-        advice="The log contains no error: the run may still be running, hang, or have been killed without a message.",
-        next=_filled("./scripts/53_debug_bundle.sh {id} --py-spy, while it hangs", target),
+        advice="The log may be an excerpt, or the run may still be running, hang, or have been killed without a message.",
+        next=_filled(
+            "the complete log with the command's exit status; ./scripts/53_debug_bundle.sh {id} --py-spy, while it runs", target
+        ),
     )
 
 
@@ -230,16 +217,25 @@ def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
 
 def _followed_up(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     """Return it with what its boundary proposes to run next; a rule's own ``next`` takes precedence."""
-    follow_up = known.follow_ups.get(diagnosis.boundary)
+    follow_up = known.follow_up(diagnosis.boundary, diagnosis.evidence)
     if diagnosis.rule or follow_up is None:
         return diagnosis
     return msgspec.structs.replace(diagnosis, next=follow_up.run, limitation=follow_up.limitation)
 
 
-def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures) -> Diagnosis:
-    """Return the diagnosis of a success, unless a log contradicts it."""
-    doubts = (scan.success.doubt(known, diagnosis.phase == "done") for scan in scans if not scan.known_only)
+def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
+    """Return the diagnosis, unless a log contradicts a success, or shows numbers that are not finite, or an outlived error."""
+    own = [scan.success for scan in scans if not scan.known_only]
+    success = diagnosis.verdict != "Unknown"
+    doubts = (each.doubt(known, diagnosis.phase == "done") if success else each.not_finite() for each in own)
     doubt = next((doubt for doubt in doubts if doubt), None)
+    outlived = (
+        _outlived(scans, known, target)
+        if success and diagnosis.phase == "done" and not (doubt and doubt.verdict == "Fail")
+        else None
+    )
+    if outlived and (doubt is None or outlived.verdict == "Fail"):
+        return outlived
     if doubt is None:
         return diagnosis
     failed = doubt.verdict == "Fail"
@@ -249,12 +245,38 @@ def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures) -> 
         rule=doubt.rule,
         boundary="training" if failed else "",
         confidence="high" if failed else "low",
+        log="",
         line=None,
         evidence=doubt.evidence,
         advice=doubt.advice,
-        next=known.follow_ups["training"].run if failed else "the complete log, with the command's own exit status",
+        next=AGAIN if failed else "the complete log, with the command's own exit status",
         limitation="",
     )
+
+
+def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis | None:
+    """Return the diagnosis of an error that the last run outlived, of the code under test if there is one; None without any."""
+    answers = []
+    for finding in (finding for scan in scans if not scan.known_only for finding in scan.findings.every):
+        if finding.progress.phase == "done":
+            continue
+        answer = _of_finding(finding, known, target)
+        answer = _judged(answer, known) if answer.verdict == "Unknown" else answer
+        failed = answer.verdict == "Fail" and answer.boundary in UNDER_TEST
+        advice = f"The run reached its end, but an error was outlived: {answer.advice}"
+        answers.append(msgspec.structs.replace(answer, verdict="Fail" if failed else "Unknown", advice=advice))
+    return next((answer for answer in answers if answer.verdict == "Fail"), answers[0] if answers else None)
+
+
+def _of_last_run(diagnosis: Diagnosis, scans: Sequence[Scan]) -> Diagnosis:
+    """Return the diagnosis with a note if the log contains other runs."""
+    runs = max((scan.runs for scan in scans), default=1)
+    if runs < 2 or diagnosis.advice.startswith(TWO_RUNS):
+        return diagnosis
+    note = f"This is about the last of {runs} runs in the log."
+    if earlier := next((scan.earlier for scan in scans if scan.earlier), None):
+        note += f" An earlier one failed: {earlier.evidence[:200]}"
+    return msgspec.structs.replace(diagnosis, advice=f"{diagnosis.advice} {note}".strip())
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

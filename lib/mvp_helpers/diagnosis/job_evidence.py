@@ -17,8 +17,8 @@ from ..base.times import seconds_of
 from ..record.job_folder import Result
 from ..record.stall import Stall
 from . import signatures, stall
-from .diagnose import EVIDENCE, Confidence, Diagnosis, diagnose, pieces
-from .scan import Scan
+from .diagnose import EVIDENCE, Confidence, Diagnosis, diagnose
+from .scan import Scan, pieces
 
 Source = tuple[str, bool, Iterable[bytes]]
 """Name, whether only errors that a rule knows count in it, content."""

@@ -90,6 +90,12 @@ def plain(raw: bytes) -> str:
     return text.rpartition("\r")[2] if "\r" in text else text
 
 
+def whole(raw: bytes) -> str:
+    """Return a raw line of any length without colours, and with all that a progress bar drew over itself."""
+    text = raw.decode(errors="replace").rstrip("\r\n ")
+    return _ANSI.sub("", text) if "\x1b" in text or "[0m" in text else text
+
+
 def clean(raw: bytes, number: int) -> Line:
     """Return a raw line without colours and prefixes; ``number`` counts from 1."""
     text = plain(raw)

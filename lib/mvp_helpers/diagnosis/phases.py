@@ -12,7 +12,7 @@ from ..trainers.log_patterns import TRAINERS
 
 Phase = Literal["start", "build", "train", "done"]
 PHASES: tuple[Phase, ...] = ("start", "build", "train", "done")
-"""Before the model is built; until the first step is done; until the run reports its end; after that."""
+"""Before the model is built; until the first step begins; until the run reports its end; after that."""
 WORDS: dict[str, str] = {
     "start": "before the model was built",
     "build": "while the model was built",
@@ -28,12 +28,14 @@ OUTLIVED_STEPS = 2
 class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A line that contains one of ``any`` and matches ``regex`` begins ``phase``; the group ``step`` is the step just done.
 
-    After training, ``start`` means that another run begins in the same log; a mark of ``start`` has no regex.
+    After training, ``start`` means that another run begins in the same log.
     """
 
     phase: Phase
     any: Annotated[list[str], msgspec.Meta(min_length=1)]
     regex: str = ""
+    trainer: str = ""
+    """The trainer that prints it; "" for other programs."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -43,9 +45,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 def trainer_marks() -> list[Mark]:
     """Return the marks that follow from the lines of every known trainer."""
     return [
-        Mark(phase=phase, any=list(kind.words), regex=kind.pattern)
-        for trainer in TRAINERS.values()
-        for phase, kinds in zip(PHASES[1:], (trainer.built, trainer.stepped, trainer.finished), strict=True)
+        Mark(phase=phase, any=list(kind.words), regex=kind.pattern, trainer=name)
+        for name, trainer in TRAINERS.items()
+        for phase, kinds in zip(PHASES, (trainer.begins, trainer.built, trainer.stepped, trainer.finished), strict=True)
         for kind in kinds
     ]
 
@@ -62,7 +64,8 @@ class Progress:
         if by == "nothing":
             return False
         # A finished step proves that everything had been built, and the end proves that nothing was missing.
-        if self.phase != then.phase and (by == "phase" or self.phase in ("train", "done")):
+        trained = self.phase == "done" or (self.phase == "train" and bool(self.step))
+        if self.phase != then.phase and (by == "phase" or trained):
             return True
         return by == "steps" and self.step is not None and self.step >= (then.step or 0) + OUTLIVED_STEPS
 

@@ -6,20 +6,31 @@ belong to a traceback, so that a log of any size costs little more than reading 
 
 from __future__ import annotations
 
+import bisect
 import heapq
+import itertools
+import re
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from . import log_lines
+from ..base import word_search
+from ..base.errors import BadInput
+from . import log_lines, step_record, success
 from .causes import Finding, Findings, first_cause
 from .log_lines import Line
 from .phases import PHASES, Mark, Phase, Progress, later
 from .signatures import Signatures
-from .success import BROKEN_OFF, SuccessCheck
+from .success import BROKEN_OFF, Success
 from .tracebacks import Chain, Tracebacks
 
 CHUNK = 1 << 20
 """Bytes read at once; a longer line is looked at in pieces."""
+LARGE = 8 << 20
+"""Bytes of a file from which on a search program finds its lines of interest."""
+_ERROR, _MARK, _RECORD, _UNKNOWN = 1, 2, 4, 8
+"""What a line may be by its words: an error, a mark of progress, evidence of success, any of them."""
 
 
 @dataclass
@@ -32,28 +43,45 @@ class Scan:
     known_only: bool = False
     progress: Progress = field(default_factory=Progress)
     findings: Findings = field(default_factory=Findings)
-    success: SuccessCheck = field(default_factory=SuccessCheck)
+    success: Success = field(default_factory=Success)
     stage: Phase | None = None
     """The phase, by the functions in its tracebacks."""
     earlier: Finding | None = None
     """The cause of the end of a run before the last one in this log."""
     broken: Finding | None = None
     """The first line in which Hydra reports that it ended the job."""
-    begun: bytes = b""
-    """The mark of this run's beginning, empty before the first one: a test session may start Ray many times."""
+    begun: str = ""
+    """The mark of this run's beginning, empty before the first one."""
+    runs: int = 1
+    """How many runs the log contains so far."""
 
     def __post_init__(self) -> None:
-        self._needles = {phase: self.signatures.needles(since=phase, every=self.known_only) for phase in PHASES}
-        self._marks: dict[bytes, list[Mark]] = {}
-        for mark in self.signatures.all_marks():
-            for word in mark.any:
-                self._marks.setdefault(word.encode(), []).append(mark)
-        self._again = [word for word, marks in self._marks.items() if marks[0].phase == "start"]
-        for again in self._again:
-            del self._marks[again]
+        self._marks = self.signatures.all_marks()
+        self._words = {phase: self._words_of(phase) for phase in PHASES}
         self._tracebacks = Tracebacks()
         self._started: dict[int, Progress] = {}
         self._number = 1
+        self._at = 0
+        self._found: array[int] | None = None
+        self._next = 0
+
+    def _words_of(self, phase: Phase) -> dict[bytes, int]:
+        """Return the words to search for in a run that is in ``phase``, and what a line with one may be."""
+        words = dict.fromkeys(self.signatures.needles(since=phase, every=self.known_only), _ERROR)
+        for mark in self._marks:
+            for word in mark.any:
+                words[word.encode()] = words.get(word.encode(), 0) | _MARK
+        for word in (*step_record.KINDS, *success.WORDS):
+            words[word.encode()] = words.get(word.encode(), 0) | _RECORD
+        return words
+
+    def read_file(self, path: Path) -> Scan:
+        """Read a log. Raises BadInput if it cannot be read, is empty, or is not text."""
+        chunks = pieces(path)
+        first = next(chunks)
+        if path.stat().st_size >= LARGE:
+            self._found = word_search.offsets(path, self._words["start"])
+        return self.read(itertools.chain([first], chunks))
 
     def read(self, chunks: Iterable[bytes]) -> Scan:
         """Read the whole log; its pieces may end anywhere."""
@@ -78,76 +106,133 @@ class Scan:
     def _chunk(self, chunk: bytes) -> None:
         """Read the lines of ``chunk`` that may matter; count the others."""
         self.success.read(chunk)
-        again = sorted((start, word) for word in self._again for start in _starts(chunk, word))
-        candidates = self._candidates(chunk, self._needles["start" if again else self.progress.phase])
-        at, counted, number, marked = 0, 0, self._number, 0
+        candidates = self._candidates(chunk)
+        at, counted, number = 0, 0, self._number
         upcoming = next(candidates, None)
         while at < len(chunk):
             if not self._tracebacks.waiting:
                 if upcoming is None:
                     break
-                at = max(at, upcoming)
-            while upcoming is not None and upcoming <= at:
-                wanted = upcoming == at
-                upcoming = next(candidates, None)
-                if wanted:
-                    break
+                at = upcoming[0]
+            reached = upcoming is not None and upcoming[0] == at
+            kinds = upcoming[1] if upcoming and reached else 0
             end = chunk.find(b"\n", at)
             end = len(chunk) if end < 0 else end + 1
             number += chunk.count(b"\n", counted, at)
             counted = at
-            self._mark(chunk, marked, end, again)
-            marked = end
-            self._line(log_lines.clean(chunk[at : min(end, at + log_lines.LONGEST_LINE)], number))
+            self._one(chunk[at:end], number, kinds)
             at = end
-        self._mark(chunk, marked, len(chunk), again)
+            if reached:  # only now: what the next lines mean depends on this one
+                upcoming = next(candidates, None)
         self._number = number + chunk.count(b"\n", counted) + (0 if chunk.endswith(b"\n") else 1)
+        self._at += len(chunk)
 
-    def _candidates(self, chunk: bytes, needles: list[bytes]) -> Iterator[int]:
-        """Yield the starts of the lines that contain a needle, in order, each once."""
-        last = -1
-        for start in heapq.merge(*(_starts(chunk, needle) for needle in needles if needle in chunk)):
-            if start != last:
-                yield (last := start)
+    def _candidates(self, chunk: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the starts of the lines that contain a word, in order, each once, with what they may be."""
+        if self._found is not None:
+            yield from self._found_in(chunk)
+            return
+        # Another run may begin in this chunk, so that errors of its start matter again.
+        words = self._words["start" if self.progress.phase == "done" else self.progress.phase]
+        found = heapq.merge(*(_starts(chunk, word, kinds) for word, kinds in words.items() if word in chunk))
+        line, kinds = -1, 0
+        for start, kind in found:
+            if start != line and line >= 0:
+                yield line, kinds
+                kinds = 0
+            line, kinds = start, kinds | kind
+        if line >= 0:
+            yield line, kinds
 
-    def _mark(self, chunk: bytes, begin: int, end: int, again: list[tuple[int, bytes]]) -> None:
-        """Record how far the run is at ``end``; ``again`` are the places where another run may begin."""
-        for start, word in again:
-            if begin <= start < end:
-                self._advance(chunk, begin, start)
-                if self.progress.phase in ("train", "done") or self.begun == word:
-                    self._another_run()
-                self.begun = self.begun or word
-                begin = start
-        self._advance(chunk, begin, end)
-
-    def _advance(self, chunk: bytes, begin: int, end: int) -> None:
-        for word, marks in self._marks.items():
-            further = [mark for mark in marks if self._further(mark)]
-            if not further or chunk.find(word, begin, end) < 0:  # four times as fast as rfind, and mostly enough
+    def _found_in(self, chunk: bytes) -> Iterator[tuple[int, int]]:
+        """Yield the same for a file in which the words were found before, without lines that only report an ordinary step."""
+        assert self._found is not None
+        first = self._next
+        self._next = bisect.bisect_left(self._found, self._at + len(chunk), first)
+        here, end, step = self._at, -1, None
+        ordinary, waiting = self.success.next_step, self._tracebacks
+        for found in self._found[first : self._next]:
+            offset = found - here
+            if offset <= end:
                 continue
-            at, tries = chunk.rfind(word, begin, end), 3
-            while at >= 0 and tries:
-                start = chunk.rfind(b"\n", 0, at) + 1
-                stop = chunk.find(b"\n", at)
-                raw = chunk[start : stop if stop >= 0 else end]
-                if any([self._reach(mark, raw) for mark in further]):
-                    break
-                at, tries = chunk.rfind(word, begin, at), tries - 1
+            start = chunk.rfind(b"\n", 0, max(offset, 0)) + 1
+            end = chunk.find(b"\n", max(offset, 0))
+            end = end if end >= 0 else len(chunk)
+            if not waiting.waiting and (done := ordinary(chunk[start : end + 1])) is not None:
+                step = done
+                continue
+            if step is not None:
+                self.progress, step = Progress("train", max(step, self.progress.step or 0)), None
+            yield start, _UNKNOWN
+        if step is not None:
+            self.progress = Progress("train", max(step, self.progress.step or 0))
+
+    def _kinds(self, raw: bytes) -> int:
+        kinds = 0
+        for word, kind in self._words["start"].items():
+            if kind & ~kinds and word in raw:
+                kinds |= kind
+        return kinds
+
+    def _one(self, raw: bytes, number: int, kinds: int) -> None:
+        """Read one line; ``kinds``: what it may be by its words."""
+        if kinds & _RECORD and not self._tracebacks.waiting and (step := self.success.next_step(raw)) is not None:
+            self.progress = Progress("train", max(step, self.progress.step or 0))
+            return
+        if kinds & _UNKNOWN:
+            kinds = self._kinds(raw)
+        if kinds & (_MARK | _RECORD):
+            text = log_lines.whole(raw)
+            if self.success.record.restarts(text):
+                self._another_run()
+            if kinds & _MARK:
+                self._mark(raw)
+            finite = not self.success.record.not_finite
+            step = self.success.take(text)
+            spoilt = finite and bool(self.success.record.not_finite)
+            if step is not None:
+                if later("train", self.progress.phase):
+                    self.progress = Progress("train", self.progress.step)
+                if self.progress.phase == "train":
+                    self.progress = Progress("train", max(step, self.progress.step or 0))
+                if not (self._tracebacks.waiting or spoilt):
+                    return
+            kinds |= _ERROR if spoilt else 0
+        if kinds & _ERROR or self._tracebacks.waiting:
+            self._line(log_lines.clean(raw[: log_lines.LONGEST_LINE], number))
+
+    def _mark(self, raw: bytes) -> None:
+        """Record how far the run is, if the line shows it."""
+        texts: tuple[str, ...] = ()
+        for mark in self._marks:
+            if not any(word.encode() in raw for word in mark.any) or not (mark.phase == "start" or self._further(mark)):
+                continue
+            texts = texts or (log_lines.clean(raw, 0).text, log_lines.plain(raw))
+            if not (match := mark.pattern.search(texts[0]) or mark.pattern.search(texts[1])):
+                continue
+            if mark.phase == "start":
+                # Tests may start Ray many times; only after an error does the same beginning again mean another run.
+                again = self.begun == mark.any[0] and self.findings.known_or_unknown
+                if self.progress.phase in ("train", "done") or again:
+                    self._another_run()
+                self.begun = self.begun or mark.any[0]
+            else:
+                self._reach(mark, match)
 
     def _further(self, mark: Mark) -> bool:
         """Return whether the mark can advance the progress."""
         here = self.progress.phase
-        return later(mark.phase, here) or (mark.phase == here and "step" in mark.regex)
+        return later(mark.phase, here) or (mark.phase == here and (mark.phase == "done" or "step" in mark.regex))
 
-    def _reach(self, mark: Mark, raw: bytes) -> bool:
-        match = mark.pattern.search(log_lines.clean(raw, 0).text) or mark.pattern.search(log_lines.plain(raw))
-        if match:
-            groups, known = match.groupdict(), self.progress.step
-            step = int(groups["step"]) if groups.get("step") else None
-            step = int(groups["next_step"]) - 1 if groups.get("next_step") else step
-            self.progress = Progress(mark.phase, known if step is None else max(step, known or 0))
-        return bool(match)
+    def _reach(self, mark: Mark, match: re.Match[str]) -> None:
+        groups, known = match.groupdict(), self.progress.step
+        step = int(groups["step"]) if groups.get("step") else None
+        step = int(groups["next_step"]) - 1 if groups.get("next_step") else step
+        if step is None and mark.phase == "train" and "begun" not in groups:
+            step = 1  # at least
+        self.progress = Progress(mark.phase, known if step is None else max(step, known or 0))
+        if mark.phase == "done":
+            self.success.end(mark.trainer, match)
 
     def _line(self, line: Line) -> None:
         before = self.progress
@@ -194,14 +279,35 @@ class Scan:
         """Begin another run: the cause of the previous run's end does not explain the end of this one."""
         for chain in self._tracebacks.rest():
             self._chain(chain)
-        self.earlier = self.earlier or first_cause([self.findings], self.progress)
-        self.progress, self.stage, self.begun, self.findings = Progress(), None, b"", Findings()
+        self.earlier = self.earlier or first_cause([self.findings], self.progress) or self.broken
+        self.broken = None
+        self.runs += 1
+        self.success.another_run()
+        self.progress, self.stage, self.begun, self.findings = Progress(), None, "", Findings()
 
 
-def _starts(chunk: bytes, needle: bytes) -> Iterator[int]:
-    """Yield the starts of the lines that contain ``needle``."""
-    at = chunk.find(needle)
+def _starts(chunk: bytes, word: bytes, kinds: int) -> Iterator[tuple[int, int]]:
+    """Yield the starts of the lines that contain ``word``, with ``kinds``."""
+    at = chunk.find(word)
     while at >= 0:
-        yield chunk.rfind(b"\n", 0, at) + 1
+        yield chunk.rfind(b"\n", 0, at) + 1, kinds
         end = chunk.find(b"\n", at)
-        at = chunk.find(needle, end) if end >= 0 else -1
+        at = chunk.find(word, end) if end >= 0 else -1
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """Yield the log in pieces. Raises BadInput if it cannot be read, is empty, or is not text."""
+    try:
+        if path.is_dir():
+            raise BadInput(f"{path} is a folder", hint="name a log in it")
+        with path.open("rb") as stream:
+            piece = stream.read(CHUNK)
+            if not piece.strip():
+                raise BadInput(f"{path} is empty: there is nothing to explain")
+            if b"\0" in piece[:8192] or piece.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
+                raise BadInput(f"{path} is not text (compressed?)", hint="unpack it first")
+            while piece:
+                yield piece
+                piece = stream.read(CHUNK)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None

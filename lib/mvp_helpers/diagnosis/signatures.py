@@ -62,6 +62,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """``any``: fits also lines that call themselves a warning or information."""
     secondary: bool = False
     """An effect of something else; every other error takes precedence."""
+    summary: bool = False
+    """A summary of what other lines explain (pytest's); every exception takes precedence."""
     kind: bool = False
     """A kind of error rather than a known cause; an unknown exception before it takes precedence."""
     outlived_by: OutlivedBy = "steps"
@@ -95,7 +97,7 @@ class Hit(msgspec.Struct, frozen=True):
         """Return how little it explains: 0 a cause, 1 what does not end a run by itself, 2 a kind, 3 an effect, 4 noise."""
         if self.rule.verdict == "Noise":
             return 4
-        if self.rule.secondary:
+        if self.rule.secondary or self.rule.summary:
             return 3
         return 2 if self.rule.kind else 1 if self.remark or self.rule.outlived_by == "nothing" else 0
 
@@ -122,8 +124,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to run next after an error that no rule knows, and what that run does not show."""
+    """What to run next after an error that no rule knows, if its text matches ``evidence``; and what that run does not show."""
 
+    evidence: str = ""
     run: str
     limitation: str = ""
 
@@ -139,8 +142,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     boundaries: list[Boundary]
     rules: list[Rule]
     judgements: list[Judgement]
-    follow_ups: dict[str, FollowUp]
-    """By boundary."""
+    follow_ups: dict[str, list[FollowUp]]
+    """By boundary; the first that fits counts."""
 
     def all_marks(self) -> list[Mark]:
         """Return the file's marks and those of every known trainer, in the order of the phases."""
@@ -218,6 +221,11 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         by_text = (each.boundary for each in self.boundaries if each.says and _pattern(each.says).search(says))
         return next(by_text, "unknown")
 
+    def follow_up(self, boundary: str, evidence: str = "") -> FollowUp | None:
+        """Return what to run next after an error in ``boundary``; None if nothing follows from the evidence."""
+        fitting = (each for each in self.follow_ups.get(boundary, []) if _pattern(each.evidence).search(evidence))
+        return next(fitting, None)
+
     def stage(self, chain: Chain) -> Phase | None:
         """Return the phase of the first stage that fits a function in the chain; None when none fits."""
         calls = [f"{frame.file}:{frame.name}" for link in chain.links for frame in link.frames]
@@ -275,3 +283,4 @@ def _expressions(signatures: Signatures) -> Iterator[str]:
     for rule in signatures.rules:
         yield from (rule.regex, rule.exception, rule.frames, rule.raised_in)
     yield from (judgement.evidence for judgement in signatures.judgements)
+    yield from (each.evidence for several in signatures.follow_ups.values() for each in several)

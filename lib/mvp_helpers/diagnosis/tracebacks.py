@@ -69,6 +69,8 @@ class Link:
     text: str
     frames: tuple[Frame, ...] = ()
     rest: list[Line] = field(default_factory=list)
+    code: str = ""
+    """The line of code that raised."""
 
     @property
     def class_name(self) -> str:
@@ -89,6 +91,8 @@ class Link:
         """Return the text to show: the first line with content."""
         if self.text.rstrip(": ") != self.name:
             return self.text
+        if ":" not in self.text:  # it has no message, so the next line is another's
+            return f"{self.text}: {self.code}" if self.code else self.text
         return next((f"{self.name}: {line.text.strip()}" for line in self.rest if line.text.strip(" =-")), self.text)
 
 
@@ -214,7 +218,7 @@ class _Open:
                 shows = text.strip(" ^~-│") and not 'File "'.startswith(text.strip())
                 self.code, self.code_due = text if shows else self.code, False
             elif raised:
-                self.chain.links.append(Link(line.number, raised["name"], text, tuple(self.frames)))
+                self.chain.links.append(Link(line.number, raised["name"], text, tuple(self.frames), code=self.code.strip()))
                 self.frames = None
             else:
                 return False

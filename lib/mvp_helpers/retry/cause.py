@@ -20,7 +20,12 @@ OF_BOUNDARY: dict[str, Cause] = {
     "network": "cluster",
     "Slurm": "cluster",
 }
-OF_RULE: dict[str, Cause] = {"ended-from-outside": "preempted", "launcher-killed": "preempted", "slurm-time-limit": "preempted"}
+OF_RULE: dict[str, Cause] = {
+    "ended-from-outside": "preempted",
+    "signal-from-outside": "preempted",
+    "launcher-killed": "preempted",
+    "slurm-time-limit": "preempted",
+}
 FOR_GOOD = frozenset({"permission", "ray-version", "ray-token", "no-gpu", "not-submitted", "data-loader-died"})
 """Rules of an environment that another attempt finds unchanged, or of which the job's own code is as likely the cause."""
 STATES = ("FAILED", "STOPPED")

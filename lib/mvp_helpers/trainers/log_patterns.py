@@ -1,4 +1,4 @@
-"""The lines with which each known trainer reports its progress: model built, step done, end reached, checkpoint resumed.
+"""The lines with which each known trainer reports its progress: begin, model built, step done, end reached, checkpoint resumed.
 
 The diagnosis reads logs of unknown origin and looks for the lines of every trainer in ``TRAINERS``; a program that starts a
 trainer itself uses the patterns of that trainer alone. They are for ``re.search`` on one line of text without colours.
@@ -21,13 +21,41 @@ class LineKind:
 
 
 @dataclass(frozen=True)
+class StepLine:
+    """Text with the metrics of a training step; it contains ``word`` and matches ``pattern``, perhaps several times in a line.
+
+    The group ``metrics`` is the text with the values; ``note`` is one that proves no step. ``step`` or ``epoch`` (a fraction) is
+    which step it is, ``total`` how many there are; where steps start again with every epoch, ``round`` is the epoch from 0, and
+    ``total`` counts the steps of one. Without either, the step is the one that the last line with ``begun`` began.
+    """
+
+    word: str
+    pattern: str
+    trained: str = ""
+    """A metric that only training logs; a line without it (of a validation) does not show that the step was trained."""
+
+
+@dataclass(frozen=True)
 class LogPatterns:
     """One trainer's lines; "" and () where the trainer prints no such line."""
+
+    begins: tuple[LineKind, ...] = ()
+    """A run begins."""
+    logged: tuple[StepLine, ...] = ()
+    """The metrics of a training step."""
+    every_step: bool = False
+    """Each step is logged, not only each n-th."""
+    mentions: str = ""
+    """A step that the run reached or was to reach, in the group that matches, whatever else the line reports."""
+    mention_words: tuple[str, ...] = ()
+    """Every such line, and every bar of ``position``, contains one of them."""
+    ended_well: tuple[LineKind, ...] = ()
+    """The trainer's launcher reports that its command succeeded; this alone does not show which step was the last."""
 
     built: tuple[LineKind, ...] = ()
     """The model has been, or is being, built."""
     stepped: tuple[LineKind, ...] = ()
-    """A training step is done, or one after the first begins."""
+    """A training step is done, or begins; step 0 is done when the first one begins."""
     finished: tuple[LineKind, ...] = ()
     """The run has reached its end."""
     metrics_word: str = ""
@@ -38,6 +66,10 @@ class LogPatterns:
     """A progress bar; the group ``percent`` says how far it is."""
     resumed: str = ""
     """A checkpoint was loaded; the group that matches is its step."""
+    resumed_words: tuple[str, ...] = ()
+    """Every such line contains one of them."""
+    position: str = ""
+    """A progress bar when it is first drawn; the group is the step that it begins after."""
     from_scratch: str = ""
     """No checkpoint, or not all of one, was loaded."""
     optimizer_read: str = ""
@@ -46,19 +78,39 @@ class LogPatterns:
     """The number (or percentage) of trainable parameters, in the group that matches."""
 
 
-_VERL_METRICS = r"(?:^|[\s_\]])step:(?P<step>\d{1,12})(?:\.0+)?(?:\s+-\s|$)"
+_VERL_STEP = r"(?:^|[\s_\]])step:(?P<step>\d{1,12})(?:\.0+)?"
+_VERL_METRICS = _VERL_STEP + r"(?:\s+-\s|$)"
 
 VERL = LogPatterns(
+    begins=(
+        LineKind(("verl.trainer.",), r"^\++ .*-m verl\.trainer\.\w+"),
+        LineKind(("Training Progress:",), r"Training Progress: +0%\|[^|]*\| 0/[1-9]"),
+    ),
+    logged=(
+        StepLine("step:", _VERL_STEP + r"\s+-\s(?P<metrics>.*)", trained=r"(?:^|\s)(?!val)[\w/]*(?:loss|grad_norm)"),
+        StepLine(
+            '"step":', r'\{"step": *(?P<step>\d+), *"data": *(?P<metrics>\{.*\})', trained=r'"(?!val)[\w/]*(?:loss|grad_norm)'
+        ),
+    ),
+    every_step=True,
+    mentions=(
+        r"(?:^|[\s_\]])step:(\d{1,12})\b|(?:Training Progress|Epoch \d+/\d+): .*?\| *(\d+)/\d+ \[|/global_step_(\d+)"
+        r"|\bTotal steps: (\d+), num_warmup"
+    ),
+    mention_words=("step:", "Training Progress:", "Epoch ", "/global_step_", "Total steps:"),
     built=(
         LineKind((" contains ",), r" contains [\d.]+[KMB]? parameters"),
         LineKind(("Model config after override",)),
     ),
     stepped=(
         LineKind(("step:",), _VERL_METRICS),
-        LineKind(("Training Progress:",), r"Training Progress:.*\| (?P<step>[1-9]\d{0,11})/\d+ \["),
+        LineKind(("Training Progress:",), r"Training Progress:.*\| (?P<step>\d{1,12})/[1-9]\d* \["),
     ),
     # A bar of nothing, 0/0, is not an end.
-    finished=(LineKind(("Training Progress:",), r"Training Progress: 100%\|[^|]*\| *(?P<last>[1-9]\d{0,11})/(?P=last) \["),),
+    finished=(
+        LineKind(("Training Progress:",), r"Training Progress: 100%\|[^|]*\| *(?P<last>[1-9]\d{0,11})/(?P=last) \["),
+        LineKind(("Total time for train steps:",), r"^Total time for train steps: [\d.]+s"),  # SFT, whose bar stops one short
+    ),
     metrics_word="step:",
     metrics=_VERL_METRICS,
     percent=r"Training Progress:\s*(?P<percent>\d{1,3})%",
@@ -70,6 +122,8 @@ VERL = LogPatterns(
         r"(?i)training from scratch|no checkpoint found|checkpoint tracker file does not exist|no dataloader state found"
     ),
     optimizer_read=r"Loaded optimizer(?: checkpoint)? from (\S+)",
+    resumed_words=("esum", "checkpoint folder", "Setting global step to "),
+    position=r"Training Progress: .*?\| (\d+)/\d+ \[00:00<\?",
     # Megatron-Bridge prints these inside verl's workers.
     trainable=(
         r"(?i)(?:adapter parameters|trainable (?:params|parameters))\D{0,20}(\d[\d,_]*)"
@@ -77,26 +131,91 @@ VERL = LogPatterns(
     ),
 )
 
+_MEGATRON_STEP = r"iteration +(?P<step>\d{1,12})/ *(?P<total>\d{1,12}) \|(?P<metrics> consumed samples: .*)"
+
 MEGATRON = LogPatterns(
     built=(LineKind(("number of parameters on (tensor",)),),
     stepped=(
         LineKind(("consumed samples:",), r"iteration +(?P<step>\d{1,12})/ *\d+ \| consumed samples"),
         LineKind(("saving checkpoint at iteration",)),
     ),
+    logged=(StepLine("consumed samples:", _MEGATRON_STEP, trained="loss|grad norm"),),
     finished=(LineKind(("[after training is done]",), r"^\[after training is done\] datetime"),),
+    resumed=r"successfully loaded checkpoint from .* at iteration (\d+)",
+    resumed_words=("successfully loaded checkpoint",),
 )
 
 MEGATRON_BRIDGE = LogPatterns(built=(LineKind(("PEFT Adapter Information",)),))
 
 NEMO_RL = LogPatterns(
+    begins=(LineKind(("= Step 1/",), r"=+ Step 1/\d+ =+"),),
     built=(LineKind(("Setting up Megatron",)),),
-    stepped=(LineKind(("= Step ",), r"=+ Step (?P<next_step>[2-9]|[1-9]\d{1,11})/\d+ =+"),),
+    stepped=(LineKind(("= Step ",), r"=+ Step (?P<next_step>[1-9]\d{0,11})/\d+ =+"),),
+    logged=(
+        StepLine("= Step ", r"=+ Step (?P<begun>\d{1,12})/(?P<total>\d{1,12}) =+"),
+        StepLine("• Loss: ", r"• (?P<metrics>Loss: .*)"),
+        StepLine("• Avg ", r"• (?P<note>Avg (?:Total )?Reward: .*)"),
+        StepLine("• Generation KL", r"• (?P<note>Generation KL Error: .*)"),
+        StepLine("• Draft Loss: ", r"• (?P<note>Draft Loss: .*)"),
+    ),
+    every_step=True,
     finished=(LineKind(("has been reached",), r"^Max number of (steps|epochs) has been reached"),),
 )
 
-TRANSFORMERS = LogPatterns(stepped=(LineKind(("'grad_norm':",), r"\{'loss': "),))
+TRANSFORMERS = LogPatterns(
+    begins=(LineKind(("***** Running training *****",)),),
+    stepped=(
+        LineKind(("***** Running training *****",), r"\*{5} Running training \*{5}(?P<begun>)"),
+        LineKind(("'loss':",), r"\{'loss': "),
+    ),
+    logged=(StepLine("'loss':", r"\{(?P<metrics>'loss': [^{}]*?'epoch': '?(?P<epoch>\d+(?:\.\d+)?)[^{}]*)\}"),),
+    finished=(
+        LineKind(("'train_runtime':",), r"\{'train_runtime': [^{}]*'train_loss': [^{}]*'epoch': '?(?P<epoch>\d+(?:\.\d+)?)"),
+    ),
+    resumed=r"Continuing training from global step (\d+)",
+    resumed_words=("Continuing training from global step",),
+)
 
-OPENRLHF = LogPatterns(stepped=(LineKind(("Train epoch [",)),))
+TORCHTITAN = LogPatterns(
+    begins=(LineKind(("Training starts at step 1",), r"Training starts at step 1\b"),),
+    stepped=(
+        LineKind(("Training starts at step",), r"Training starts at step (?P<next_step>\d{1,12})"),
+        LineKind(("loss:",), r"\bstep: +(?P<step>\d{1,12}) +loss: "),
+    ),
+    logged=(StepLine("loss:", r"\bstep: +(?P<step>\d{1,12}) +(?P<metrics>loss: .*)"),),
+    mentions=r"\btotal steps (\d+)",
+    mention_words=("total steps ", "Training starts at step"),
+    finished=(LineKind(("Training completed",), r"\bTraining completed$"),),
+    position=r"Training starts at step ([2-9]|\d{2,})",
+)
+
+DEEPSPEED = LogPatterns(
+    stepped=(LineKind((", skipped=",), r"\bstep=(?P<step>[1-9]\d{0,11}), skipped="),),
+    logged=(StepLine(", skipped=", r"\bstep=(?P<step>[1-9]\d{0,11}), (?P<metrics>skipped=.*)"),),
+    finished=(LineKind(("exits successfully",), r"Process \d+ exits successfully"),),
+)
+
+OPENRLHF = LogPatterns(
+    stepped=(
+        LineKind(("Train epoch [",)),
+        LineKind(("Global step ",), r"Global step (?P<step>\d{1,12}): \{"),
+        LineKind(("Train step of epoch",), r"Train step of epoch 0: .*\| (?P<step>[1-9]\d{0,11})/\d+ \["),
+    ),
+    logged=(
+        StepLine("Global step ", r"Global step (?P<step>\d{1,12}): (?P<metrics>\{.*)", trained="loss"),
+        StepLine(
+            "Train step of epoch",
+            r"Train step of epoch (?P<round>\d+): [^\r\n]*?\| *(?P<step>[1-9]\d{0,11})/(?P<total>\d{1,12}) \[[^\]]*?, "
+            r"(?P<metrics>\w*loss\w*=[^\]]*)\]",
+        ),
+    ),
+    finished=(
+        LineKind(("Train epoch:",), r"Train epoch: 100%\|[^|]*\| *(?P<epochs>[1-9]\d{0,5})/(?P=epochs) \["),
+        LineKind(("Episode [",), r"Episode \[(?P<episode>\d+)/(?P=episode)\]: 100%\|"),
+    ),
+)
+
+RAY_JOBS = LogPatterns(ended_well=(LineKind(("' succeeded",), r"^Job '\S+' succeeded$"),))
 
 TRAINERS = {
     "verl": VERL,
@@ -104,5 +223,8 @@ TRAINERS = {
     "megatron_bridge": MEGATRON_BRIDGE,
     "nemo_rl": NEMO_RL,
     "transformers": TRANSFORMERS,
+    "torchtitan": TORCHTITAN,
+    "deepspeed": DEEPSPEED,
     "openrlhf": OPENRLHF,
+    "ray_jobs": RAY_JOBS,
 }

@@ -28,7 +28,8 @@ class MetricNames(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 VERL = MetricNames(
-    finite=r"(?i)loss|reward|score|(^|[/_])kl|entropy|grad_norm|log_?prob|advantage|return|value",
+    # The variance of constant values explains nothing, and a rate over no time is infinite: both occur in healthy runs.
+    finite=r"(?i)^(?!.*(explained_var|timing|time|elapsed|perf/|throughput|tflops|mfu|tps|memory|mem_|skipped|previous|best))",
     gradients=r"(?i)grad_norm",
     # verl logs differences between the policy that generates and the one that trains, and their log perplexities.
     logprobs=r"(?i)^(?!.*(diff|valid|timing)).*log_?prob|(training|rollout)_log_ppl$|rollout_probs_diff_(mean|std|max)$",

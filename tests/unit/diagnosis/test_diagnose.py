@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -74,7 +75,7 @@ def test_a_bridge_log_without_a_signature_is_a_failure_in_both_views() -> None:
 
 def test_a_rules_own_advice_takes_precedence_over_that_of_its_boundary() -> None:
     """checkpoint-damaged and checkpoint errors without a rule share a boundary."""
-    follow_up = SIGNATURES.follow_ups["checkpoint"]
+    follow_up = SIGNATURES.follow_ups["checkpoint"][0]
     known = views.triage_log(examples("checkpoint-damaged", "positive")[0])
     assert (known.boundary, known.follow_up, known.limitation) == ("checkpoint", "resume from the checkpoint before it", "")
     frame = 'Traceback (most recent call last):\n  File "/m/megatron/core/dist_checkpointing/x.py", line 1, in save\n    y()\n'
@@ -230,8 +231,9 @@ def test_an_error_that_the_run_outlived_is_not_the_cause() -> None:
     assert explained(steps + full).rule == "disk-full"
     late = explained(full + steps + full)
     assert (late.where, late.step) == ("x.log:5", 3), "the error that it did not outlive"
-    assert explained(ROOT + steps).evidence == "no error was found"
-    assert explained(ROOT + "step:1 - actor/loss:0.1\n").evidence == "no error was found", "a step proves that all was built"
+    assert explained(ROOT + steps).evidence == "steps 1-3 logged, all finite; the end is not in this log"
+    first = explained(ROOT + "step:1 - actor/loss:0.1\n")
+    assert first.evidence.startswith("step 1 logged"), "a step proves that all was built"
     assert explained(steps + ROOT + "step:4 - actor/loss:0.1\n").verdict == "Fail", "one step may have been in progress"
 
 
@@ -242,7 +244,7 @@ def test_the_phase_decides_between_blocked_and_fail() -> None:
 
 
 def test_residual_text_after_success_is_noise_and_a_clean_end_is_a_pass() -> None:
-    done = "Training Progress: 100%|####| 2/2 [00:14<00:00]\n"
+    done = "step:1 - actor/loss:0.2\nstep:2 - actor/loss:0.1\nTraining Progress: 100%|####| 2/2 [00:14<00:00]\n"
     leftover = "resource_tracker: There appear to be 3 leaked shared_memory objects to clean up at shutdown\n"
     assert (explained(done + leftover).verdict, explained(done).verdict) == ("Noise", "Pass")
     assert explained(leftover + ROOT).verdict == "Unknown", "an error takes precedence over noise"
@@ -262,6 +264,30 @@ def test_a_line_without_end_is_read_in_bounded_memory(monkeypatch: pytest.Monkey
     monkeypatch.setattr(scan, "CHUNK", 1000)
     pieces = [b"y" * 700] * 10 + [b"\n", ROOT.encode()]
     assert diagnose.diagnose([Scan(SIGNATURES, "x").read(pieces)], SIGNATURES, {}).line == 7
+
+
+@pytest.mark.parametrize("programs", ["rg grep", "grep", "none"])
+def test_a_large_file_has_the_same_answer_whatever_searches_it(
+    programs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``programs``: those that are installed, as far as this machine has them."""
+    real = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: real(name) if name in programs.split() else None)
+    steps = "".join(
+        f"(TaskRunner pid=1) step:{step} - actor/loss:0.{step} - training/global_step:{step}\n" for step in range(1, 40)
+    )
+    middle = steps.index("(TaskRunner pid=1) step:20 ")
+    logs = [*ALL_LOGS[::9], *sorted((Path(__file__).parent / "healthy").glob("*.log"))]
+    texts = [steps[:middle] + ROOT + steps[middle:], steps + ROOT, ROOT + steps, *(log.read_text() for log in logs)]
+    for text in texts:
+        (tmp_path / "x.log").write_text(text)
+        monkeypatch.setattr(scan, "LARGE", 1 << 40)
+        small = diagnose.of_log(tmp_path / "x.log")
+        monkeypatch.setattr(scan, "LARGE", 0)
+        for size in (1 << 20, 600):
+            monkeypatch.setattr(scan, "CHUNK", size)
+            assert diagnose.of_log(tmp_path / "x.log") == small
+        monkeypatch.setattr(scan, "CHUNK", 1 << 20)
 
 
 def test_a_target_that_is_not_a_text_is_refused_with_one_message(tmp_path: Path) -> None:

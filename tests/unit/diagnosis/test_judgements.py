@@ -72,9 +72,21 @@ CASES = {
         "dependency",
     ),
     "a hub that says no": (
-        raised("requests.exceptions.HTTPError: 403 Client Error", "/v/verl/trainer/main_ppo.py"),
+        raised(
+            "requests.exceptions.HTTPError: 404 Client Error for url: https://huggingface.co/q", "/v/verl/trainer/main_ppo.py"
+        ),
         "Blocked",
         "model hub",
+    ),
+    "a service of the user's that fails": (
+        raised("requests.exceptions.HTTPError: 500 Server Error for url: http://10.0.0.4:1729/v1", "/q/w.py"),
+        "Blocked",
+        "network",
+    ),
+    "a reward server that fails": (
+        STEP.format(1) + raised("requests.exceptions.HTTPError: 500 Server Error for url: http://10.0.0.4:5000", "/q/reward.py"),
+        "Blocked",
+        "reward model",
     ),
     "a rendezvous without the others": (
         raised("torch.distributed.DistStoreError: 1/8 joined", PACKAGES + "torch/d.py"),
@@ -317,8 +329,8 @@ CASES = {
     "passing tests": ("......                     [100%]\n6 passed in 2.31s\n", "Pass", ""),
     "passing tests, some expected to fail": ("=== 6 passed, 1 xfailed, 2 warnings in 2.31s ===\n", "Pass", ""),
     "tests that cannot be imported": ("=== 3 passed, 2 errors in 2.31s ===\n", "Blocked", "test"),
-    "an end as Megatron says it": ("[after training is done] datetime: 2026-01-31 10:00:00 \n", "Pass", ""),
-    "an end as Ray says it": ("Job 'raysubmit_x1' succeeded\n", "Pass", ""),
+    "an end without the steps before it": ("[after training is done] datetime: 2026-01-31 10:00:00 \n", "Unknown", ""),
+    "an end as Ray says it": ("Job 'raysubmit_x1' succeeded\n", "Unknown", ""),
     "a document that speaks of an end": (
         "A log should show `Training Progress: 100%|1/1|`, or:\nTraining Progress: 100%|...| 5/5\n"
         "+ grep -E 'Training Progress: 100%|Traceback' x.log\n    print('Max number of steps has been reached')\n",
@@ -408,11 +420,16 @@ def test_nothing_that_speaks_against_a_success_is_overlooked(name: str, tmp_path
     "text",
     [
         raised("ConnectionResetError: [Errno 104] Connection reset by peer", "/q/w.py") + "trying again\n",
-        "Exception ignored in: <function Tracker.__del__ at 0x1>\n" + raised("ValueError: x", "/q/w.py"),
         "x.py:1: UserWarning: no fast path\n" + raised("ModuleNotFoundError: No module named 'apex'", "/v/verl/u.py"),
     ],
 )
-def test_what_a_run_overcame_does_not_count_against_it(text: str, tmp_path: Path) -> None:
+def test_an_exception_that_a_run_outlived_is_named_and_no_pass(text: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, text + BUILT + STEP.format(1) + DONE)
+    assert answer.verdict == "Unknown" and "an error was outlived" in answer.advice and answer.line
+
+
+def test_an_exception_that_python_ignored_does_not_count_against_a_run(tmp_path: Path) -> None:
+    text = "Exception ignored in: <function Tracker.__del__ at 0x1>\n" + raised("ValueError: x", "/q/w.py")
     assert triaged(tmp_path, text + BUILT + STEP.format(1) + DONE).verdict == "Pass"
 
 
@@ -454,7 +471,7 @@ def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.Monke
 def test_every_boundary_with_a_follow_up_can_occur_without_a_rule() -> None:
     known = signatures.load()
     reachable = {boundary.boundary for boundary in known.boundaries} | {each.boundary_is for each in known.judgements}
-    assert set(known.follow_ups) <= reachable
+    assert set(known.follow_ups) <= reachable | {"unknown"}
 
 
 def test_a_failed_checkpoint_is_followed_up_without_one_and_with_that_limitation(tmp_path: Path) -> None:

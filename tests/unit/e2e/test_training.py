@@ -100,7 +100,7 @@ def test_checkpoints_of_an_earlier_try_are_kept_where_no_resume_finds_them(world
     [
         ("", "learning-signal passed over 20 steps"),
         ("nan", "actor/pg_loss is nan"),
-        ("zero-gradients", "zero 20 steps in a row"),
+        ("zero-gradients", "is zero in 20 of 20 steps"),
         ("flat", "flat reward"),
         ("falls", "fell"),
         ("frozen", "PEFT has trainable parameters"),

@@ -254,7 +254,8 @@ def _no_exception(facts: Facts) -> Check:
     if cause.verdict == "Pass" or (found_none and facts.seen.ends):
         return _check(NO_EXCEPTION, True, "none")
     line = Evidence(cause.log, cause.line, cause.evidence)
-    return _check(NO_EXCEPTION, cause.verdict == "Noise", f"{cause.evidence} ({cause.boundary}, line {cause.line})", line)
+    place = f" ({cause.boundary}, line {cause.line})" if cause.line else ""
+    return _check(NO_EXCEPTION, cause.verdict == "Noise", f"{cause.evidence}{place}", line)
 
 
 def _worthless(facts: Facts) -> list[Check]:

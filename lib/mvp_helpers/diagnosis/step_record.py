@@ -1,0 +1,190 @@
+"""The steps that a run logged: which ones, whether their numbers are finite, whether anything was updated.
+
+Pure over lines of text. A ``StepRecord`` holds one run; a step that comes again means that another run began in the same log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ..trainers.log_patterns import TRAINERS, StepLine
+from ..trainers.metric_names import VERL as NAMES
+
+_BAD = re.compile(r"nan|inf|none|null", re.IGNORECASE)
+_NOT_FINITE = re.compile(
+    r"""(?P<name>[A-Za-z_][\w@./ -]*?)["']?\s*[:=]\s*["'\[(]{0,2}(?:(?:np\.|numpy\.)?\w+\()?["']?"""
+    r"""(?P<value>[+-]?(?:nan|inf(?:inity)?|none|null))(?![\w.])""",
+    re.IGNORECASE,
+)
+"""A metric whose value is not a number, in every spelling: nan, -Infinity, tensor(nan), 'nan', None, null."""
+_ZERO_GRADIENT = re.compile(
+    r"""grad[ _]?norm["']?\s*[:=]\s*(?:[\w.]+\()?["']?0(?:\.0*)?(?:[eE][+-]?\d+)?(?![\d.])""", re.IGNORECASE
+)
+_REWARD = re.compile(
+    r"(?:critic/(?:score|rewards)/mean|['\"]reward['\"]|Avg (?:Total )?Reward)[:\s'\"]+(-?[\d.]+(?:[eE][+-]?\d+)?)"
+)
+_FINITE = re.compile(NAMES.finite)
+
+
+@dataclass
+class Series:
+    """The steps of one trainer's lines of metrics, in the order of the log. A step may be a fraction (an epoch)."""
+
+    every_step: bool = False
+    first: float | None = None
+    last: float = 0
+    total: int | None = None
+    gaps: Counter[float] = field(default_factory=Counter)
+    widest: tuple[float, float] = (0, 0)
+    """The widest gap, and the step before it."""
+
+    def restarts(self, step: float) -> bool:
+        """Return whether a line of ``step`` belongs to another run than the lines before."""
+        return self.first is not None and (step <= self.last if self.every_step else step <= self.first < self.last)
+
+    def add(self, step: float) -> None:
+        """Add a step that was logged; several processes may log the same one."""
+        if self.first is None:
+            self.first = self.last = step
+        elif step > self.last:
+            gap = round(step - self.last, 6)
+            self.gaps[gap] += 1
+            if gap > self.widest[0]:
+                self.widest = (gap, self.last)
+            self.last = step
+
+    @property
+    def usual(self) -> float:
+        """Return the distance between two steps that are logged."""
+        return 1 if self.every_step or not self.gaps else max(self.gaps, key=lambda gap: (self.gaps[gap], -gap))
+
+    def missing(self) -> str:
+        """Return which step within the series was not logged; "" if none is missing."""
+        gap, after = self.widest
+        if not self.every_step and self.gaps.total() == 1 and self.first and not self._even(gap):
+            return f"no metrics between step {after:g} and {after + gap:g}"
+        if gap <= self.usual * 1.5 + (0 if float(after).is_integer() else 0.011):
+            return ""
+        return (
+            f"no metrics of step {after + 1:g}" if self.every_step else f"no metrics between step {after:g} and {after + gap:g}"
+        )
+
+    def _even(self, gap: float) -> bool:
+        """Return whether two steps can be all that were logged, each n-th one and perhaps the first."""
+        steps = (gap, gap + 1) if self.first == 1 else (gap,)
+        return any(abs(self.last / step - round(self.last / step)) < 0.05 for step in steps)
+
+    def words(self) -> str:
+        """Return the steps for a person."""
+        first = self.first or 0
+        unit = "epoch" if self.gaps and not all(gap.is_integer() for gap in map(float, self.gaps)) else "step"
+        return f"{unit} {first:g}" if self.last <= first else f"{unit}s {first:g}-{self.last:g}"
+
+
+@dataclass
+class StepRecord:
+    """What the lines of metrics of one run show."""
+
+    series: dict[str, Series] = field(default_factory=dict)
+    """By trainer."""
+    begun: dict[str, int] = field(default_factory=dict)
+    """The step that has begun, of trainers whose metrics do not name it."""
+    ends: dict[str, re.Match[str]] = field(default_factory=dict)
+    """By trainer: the line that reports the end of its run."""
+    ended_well: bool = False
+    furthest: int = 0
+    """The last step that any line mentions."""
+    resumed: set[int] = field(default_factory=set)
+    """Steps after which the run went on."""
+    not_finite: str = ""
+    zero_gradients: Counter[str] = field(default_factory=Counter)
+    steps: int = 0
+    rewards: set[str] = field(default_factory=set)
+    """At most two different rewards."""
+    claims_learning: bool = False
+
+    def restarts(self, text: str) -> bool:
+        """Return whether the line belongs to another run than this one."""
+        for trainer, kind in _kinds_in(text):
+            series = self.series.get(trainer)
+            for match in re.finditer(kind.pattern, text):
+                step = _step(match)
+                if series and step is not None and _trained(kind, match) and series.restarts(step):
+                    return True
+        return False
+
+    def take(self, text: str) -> int | None:
+        """Add a line, and return the step that it shows as done; None if it is not a line of metrics."""
+        done = None
+        for trainer, kind in _kinds_in(text):
+            for match in re.finditer(kind.pattern, text):
+                groups = match.groupdict()
+                if groups.get("begun"):
+                    self.begun[trainer] = int(groups["begun"])
+                    self._series(trainer).total = int(groups["total"])
+                    continue
+                values = groups.get("metrics") or groups.get("note") or ""
+                step = _step(match)
+                if step is None:
+                    step = self.begun.get(trainer)
+                self._numbers(values, step)
+                if step is None or groups.get("note") or not _trained(kind, match):
+                    continue
+                series = self._series(trainer)
+                series.add(step)
+                self.steps += 1
+                if groups.get("total") and not groups.get("begun"):
+                    series.total = int(groups["total"]) * (int(groups["round"]) + 1 if groups.get("round") else 1)
+                done = int(step) if groups.get("step") else done
+        return done
+
+    def _series(self, trainer: str) -> Series:
+        return self.series.setdefault(trainer, Series(every_step=TRAINERS[trainer].every_step))
+
+    def _numbers(self, values: str, step: float | None) -> None:
+        if not self.not_finite and _BAD.search(values):
+            for match in _NOT_FINITE.finditer(values):
+                if _FINITE.search(match["name"].strip()):
+                    where = f" at step {step:g}" if step is not None else ""
+                    self.not_finite = f"{match['name'].strip()} is {match['value']}{where}"
+                    break
+        if "rad" in values:
+            self.zero_gradients.update({_name_at(values, match.start()) for match in _ZERO_GRADIENT.finditer(values)})
+        if len(self.rewards) < 2:
+            self.rewards.update(_REWARD.findall(values)[:2])
+
+
+def _name_at(values: str, at: int) -> str:
+    """Return the metric's name whose last word begins at ``at``; a pattern for all of it would be slow on long lines."""
+    return values[max(0, at - 80) : at].replace("'", " ").replace('"', " ").rpartition(" ")[2] + "grad_norm"
+
+
+def _kinds_in(text: str) -> list[tuple[str, StepLine]]:
+    return [(trainer, kind) for word, kinds in KINDS.items() if word in text for trainer, kind in kinds]
+
+
+def _step(match: re.Match[str]) -> float | None:
+    groups = match.groupdict()
+    if groups.get("epoch"):
+        return float(groups["epoch"])
+    if groups.get("step") is None:
+        return None
+    return int(groups["step"]) + (int(groups["round"]) * int(groups["total"]) if groups.get("round") else 0)
+
+
+def _trained(kind: StepLine, match: re.Match[str]) -> bool:
+    return not kind.trained or bool(re.search(kind.trained, match["metrics"] or ""))
+
+
+def _kinds() -> dict[str, list[tuple[str, StepLine]]]:
+    kinds: dict[str, list[tuple[str, StepLine]]] = {}
+    for trainer, lines in TRAINERS.items():
+        for kind in lines.logged:
+            kinds.setdefault(kind.word, []).append((trainer, kind))
+    return kinds
+
+
+KINDS = _kinds()
+"""The trainers' lines of metrics, by the word that each contains."""

@@ -1,0 +1,233 @@
+"""A table of lies: complete, healthy logs pass; the same logs with one lie each never do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mvp_helpers.diagnosis import views
+from mvp_helpers.diagnosis.views import Triage
+
+HEALTHY = {file.stem: file.read_text() for file in sorted((Path(__file__).parent / "healthy").glob("*.log"))}
+"""Of complete runs: verl's are real (cut to the lines that matter), the others as the trainers' sources print them."""
+TRAININGS = [name for name in HEALTHY if name not in ("pytest", "check_metrics")]
+STEP_LINES = {
+    "verl": r"(?m)^.*step:{step} - (?!val).*\n",
+    "nemo_rl": r"(?m)^=+ Step {step}/.*\n[\s\S]*?  • Loss: .*\n",
+    "megatron_bridge": r"(?m)^.*iteration +{step}/.*\n",
+    "hf_trainer": r"(?m)^.*\| {step}/8 \[.*\{{.*\n",
+    "torchtitan": r"(?m)^.*step: +{step}  loss.*\n",
+    "deepspeed": r"(?m)^.*step={step}, skipped.*\n",
+    "openrlhf_ppo": r"(?m)^.*Global step {step}: .*\n",
+    "openrlhf_sft": r"(?m)^Train step of epoch 0: .*\| {step}/4 .*\n",
+}
+"""A line with the metrics of a step, by the beginning of the log's name."""
+SECOND = {"megatron_bridge": 20, "torchtitan": 20, "deepspeed": 20}
+TRACEBACK = 'Traceback (most recent call last):\n  File "{file}", line 11, in {function}\n    x()\n{error}\n'
+LORA = TRACEBACK.format(
+    file="/b/src/megatron/bridge/peft/lora.py", function="apply", error="ValueError: target modules not found"
+)
+IN_STEP = TRACEBACK.format(file="/v/verl/workers/actor/megatron_actor.py", function="update_policy", error="RuntimeError: odd")
+FOREIGN = TRACEBACK.format(file="/q/w.py", function="work", error="KeyError: 'x'")
+
+
+def of(name: str, table: dict[str, str]) -> str:
+    return next(value for key, value in table.items() if name.startswith(key))
+
+
+def steps(name: str, step: str = r"[1-9]\d*") -> re.Pattern[str]:
+    return re.compile(of(name, STEP_LINES).format(step=step))
+
+
+def second(name: str) -> int:
+    return next((step for key, step in SECOND.items() if name.startswith(key)), 2)
+
+
+def after_first_step(name: str, text: str) -> Callable[[str], str]:
+    def insert(log: str) -> str:
+        at = next(steps(name).finditer(log)).end()
+        return log[:at] + text + log[at:]
+
+    return insert
+
+
+def edited(name: str, pattern: str, value: str) -> str:
+    """Return the log in which one number of a middle step has another value."""
+    line = steps(name, str(second(name))).search(HEALTHY[name])
+    assert line, name
+    changed = re.sub(pattern, value, line[0], count=1)
+    assert changed != line[0], (name, line[0])
+    return HEALTHY[name].replace(line[0], changed)
+
+
+LOSS = r"(?i)((?:loss|lr)['\"]?\s*[:=]\s*\[?)'?[\d.e+-]+"
+
+
+def number(value: str) -> Callable[[str], str]:
+    return lambda name: edited(name, LOSS, rf"\g<1>{value}")
+
+
+def inserted(text: str) -> Callable[[str], str]:
+    return lambda name: after_first_step(name, text)(HEALTHY[name])
+
+
+def at_start(text: str) -> Callable[[str], str]:
+    return lambda name: text + HEALTHY[name]
+
+
+def at_end(text: str) -> Callable[[str], str]:
+    return lambda name: HEALTHY[name] + text
+
+
+def without(name: str, step: int) -> str:
+    shorter, count = steps(name, str(step)).subn("", HEALTHY[name], count=1)
+    assert count, name
+    return shorter
+
+
+LIES: dict[str, Callable[[str], str]] = {
+    "an end without any step": lambda name: steps(name).sub("", HEALTHY[name]),
+    "one missing step": lambda name: without(name, second(name)),
+    "a traceback in LoRA's set-up": at_start(LORA),
+    "a traceback in a training step": inserted(IN_STEP),
+    "a traceback of something else": inserted(FOREIGN),
+    "a lone exception": inserted("torch.AcceleratorError: CUDA error: misaligned address\n"),
+    "an ERROR line of the code under test": inserted("ERROR 2026-01-31 10:00:00 megatron.bridge: provider returned no weights\n"),
+    "an ERROR line of something else": inserted("2026-01-31 10:00:00,123 - worker - ERROR - the reward server gave up\n"),
+    "a swallowed failure of a save": inserted("WARNING Failed to save checkpoint to /ckpt/global_step_2, continuing\n"),
+    "a swallowed exception of a save": inserted("Exception while saving checkpoint at step 2: quota\n"),
+    "a fallback to another bridge": at_start("WARNING model not known to Megatron-Bridge, falling back to vanilla mbridge\n"),
+    "a module of site-packages": at_start(
+        "megatron.bridge.__file__: /opt/venv/lib/python3.12/site-packages/megatron/bridge/__init__.py\n"
+    ),
+    "adapters without parameters": at_start(
+        "PEFT Adapter Information:\n  Adapter parameters: 0\n  Trainable percentage: 0.00%\n"
+    ),
+    "one role's adapters without parameters": inserted(
+        "(critic) trainable params: 0 || all params: 494032768 || trainable%: 0.0\n"
+    ),
+    "NaN said in a sentence": inserted("rank 3: loss is NaN, skipping the batch\n"),
+    "a job that was cancelled after it": at_end("slurmstepd: error: *** JOB 7 ON n CANCELLED AT 2026-01-01T00:00:00 ***\n"),
+    "a command that failed after it": at_end("make: *** [Makefile:3: train] Error 1\n"),
+    "an exit code after it": at_end("process exited with exit code 1\n"),
+    "a second run that is cut off": lambda name: HEALTHY[name] + HEALTHY[name][: steps(name).search(HEALTHY[name]).end()],  # type: ignore[union-attr]
+    "a second run that fails, after an xtrace": at_end("+ python3 -m verl.trainer.main_ppo a=1\n" + FOREIGN),
+    "a second run that is cut off after its connection": at_end(
+        "2026-01-31 10:00:00,000\tINFO worker.py:1841 -- Connecting to existing Ray cluster at address: 10.0.0.1:6379...\n"
+    ),
+    "an excerpt without its end": lambda name: HEALTHY[name][: list(steps(name).finditer(HEALTHY[name]))[-1].start()],
+    **{
+        f"a number that is {value}": number(value)
+        for value in ("NaN", "nan", "Infinity", "-inf", "tensor(nan)", "'nan'", '"NaN"')
+    },
+    **{f"a number that is {value}": number(value) for value in ("None", "null", "inf", "np.float64(nan)", "-Infinity", "NAN")},
+}
+VERL_LIES: dict[str, Callable[[str], str]] = {
+    "validation alone": lambda text: re.sub(r"(step:\d+) - .*", r"\1 - val-core/gsm8k/acc/mean:0.5", text),
+    "another tool's bar": lambda text: (
+        re.sub(r".*Training Progress: (?! *0%).*\n", "", text)
+        + "Loading shards: 100%|####| 2/2 [00:01<00:00]\nTraining Progress: 100%|###| 2/2 [00:01<00:00]\n"
+    ),
+    "zero gradients in most steps": lambda text: re.sub(
+        r"(step:(?:[3-9]|1\d) .*?actor/grad_norm:)[\d.]+", r"\g<1>0.0", text.replace(" training/", " training/")
+    ),
+    "a flat reward and a claim of learning": lambda text: text + "learning-signal passed over 20 steps\n",
+    "a string in JSON": lambda text: text.replace(
+        "step:3 - ", '{"step": 3, "data": {"actor/loss": "NaN", "critic/score/mean": 0.1}}\nstep:3 - ', 1
+    ),
+    "the last steps missing": lambda text: re.sub(r".*step:20 - .*\n", "", text),
+    "the first steps missing": lambda text: re.sub(r".*step:[12] - .*\n", "", text),
+    "a bar of fewer steps": lambda text: re.sub(r"100%\|(.*?)\| 20/20", r"100%|\1| 10/10", text),
+    "a bar of more steps": lambda text: re.sub(r"100%\|(.*?)\| 20/20", r"100%|\1| 40/40", text),
+    "a final validation of NaN": lambda text: text.replace("'Final validation metrics: None'", "step:20 - val-core/acc/mean:nan"),
+}
+OTHER_LIES = {
+    "a failed test before": "=== 1 failed in 2.3s ===\n" + HEALTHY["pytest"],
+    "tests that failed, and a summary that passed": HEALTHY["pytest"] + "FAILED tests/test_x.py::test_a - assert 1 == 2\n",
+    "no test ran": HEALTHY["pytest"].replace("3 passed", "no tests ran"),
+    "a check that failed": HEALTHY["check_metrics"].replace("│ PASS   │ min", "│ FAIL   │ min"),
+    "a check of NaN": HEALTHY["check_metrics"].replace("0.9834", "nan   "),
+    "a table that is cut off": HEALTHY["check_metrics"].rpartition("└")[0],
+    "a job that Ray calls a success": "Job 'raysubmit_x1' succeeded\n",
+    "an end as Megatron says it, alone": "[after training is done] datetime: 2026-01-31 10:00:00 \n",
+    "prose about an end": "Training completed. Everything passed, 100%, and the reward improved.\n",
+}
+
+
+def triaged(tmp_path: Path, text: str) -> Triage:
+    log = tmp_path / "x.log"
+    log.write_text(text)
+    return views.triage_log(log)
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_complete_healthy_log_passes(name: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, HEALTHY[name])
+    assert answer.verdict == "Pass", answer
+    assert "logged, all finite" in answer.evidence or name in ("pytest", "check_metrics")
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_no_lie_in_a_healthy_log_passes(name: str, tmp_path: Path) -> None:
+    passed = [lie for lie, told in LIES.items() if triaged(tmp_path, told(name)).verdict in ("Pass", "Noise")]
+    assert passed == []
+
+
+@pytest.mark.parametrize("lie", VERL_LIES)
+def test_no_lie_about_verls_own_lines_passes(lie: str, tmp_path: Path) -> None:
+    for name in ("verl_ppo", "verl_grpo"):
+        told = VERL_LIES[lie](HEALTHY[name])
+        assert told != HEALTHY[name] or lie == "a final validation of NaN"
+        if told != HEALTHY[name]:
+            assert triaged(tmp_path, told).verdict not in ("Pass", "Noise"), name
+
+
+@pytest.mark.parametrize("lie", OTHER_LIES)
+def test_no_lie_about_tests_checks_and_jobs_passes(lie: str, tmp_path: Path) -> None:
+    assert triaged(tmp_path, OTHER_LIES[lie]).verdict not in ("Pass", "Noise")
+
+
+@pytest.mark.parametrize(
+    ("lie", "verdict"),
+    [
+        ("a traceback in LoRA's set-up", "Fail"),
+        ("a traceback in a training step", "Fail"),
+        ("a traceback of something else", "Unknown"),
+        ("an ERROR line of the code under test", "Fail"),
+        ("a swallowed failure of a save", "Fail"),
+        ("adapters without parameters", "Fail"),
+        ("a number that is NaN", "Fail"),
+        ("a module of site-packages", "Blocked"),
+    ],
+)
+def test_an_error_that_a_run_outlived_is_named_and_judged_by_whose_it_is(lie: str, verdict: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, LIES[lie]("verl_ppo"))
+    assert answer.verdict == verdict, answer
+    assert "traceback" not in lie or ("an error was outlived" in answer.advice and answer.line)
+
+
+def test_an_excerpt_without_its_end_says_what_is_known(tmp_path: Path) -> None:
+    text = HEALTHY["verl_ppo"]
+    begin, end = text.index("step:17 - "), text.index("step:20 - ")
+    answer = triaged(tmp_path, text[text.rindex("\n", 0, begin) + 1 : text.rindex("\n", 0, end) + 1])
+    assert answer.verdict == "Unknown"
+    assert answer.evidence == "steps 17-19 logged, all finite; the end is not in this log"
+
+
+def test_a_resumed_run_passes_from_the_step_after_its_checkpoint(tmp_path: Path) -> None:
+    resumed = re.sub(r".*step:(?:[1-9]|10) - .*\n", "", HEALTHY["verl_ppo"])
+    assert triaged(tmp_path, resumed).verdict == "Unknown"
+    loaded = "(TaskRunner pid=1) Resuming from /private/jobs/a/checkpoints/global_step_10\n"
+    assert triaged(tmp_path, loaded + resumed).verdict == "Pass"
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_of_several_runs_the_last_one_counts_and_the_others_are_mentioned(name: str, tmp_path: Path) -> None:
+    failed = HEALTHY[name][: steps(name).search(HEALTHY[name]).end()] + FOREIGN  # type: ignore[union-attr]
+    header = "2026-01-31 10:00:00,000\tINFO worker.py:1841 -- Connecting to existing Ray cluster at address: 10.0.0.1:6379...\n"
+    answer = triaged(tmp_path, failed + header + HEALTHY[name])
+    assert answer.verdict == "Pass", answer
+    assert "last of 2 runs" in answer.advice and "KeyError: 'x'" in answer.advice
