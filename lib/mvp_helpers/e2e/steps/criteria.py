@@ -19,6 +19,7 @@ from ..requests.levels import Planned
 
 NO_EXCEPTION = "no exception in construction or training"
 RAISED = "the code under test raised"
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FRAME = re.compile(r'File "([^"]+)", line \d+')
 EVERY_STEP = "every step was trained"
 LONGEST_LINE = 20_000
@@ -69,7 +70,7 @@ class LogEvidence:
             for number, raw in enumerate(stream, 1):
                 # A progress bar is drawn again and again over the same line.
                 for part in raw.rstrip(b"\r\n").split(b"\r"):
-                    self._line(part[:LONGEST_LINE].decode(errors="replace"), number)
+                    self._line(COLOUR.sub("", part[:LONGEST_LINE].decode(errors="replace")), number)
                 if self.trainer.lines.metrics:
                     self.metrics.feed(raw)
         self.metrics.finish()
