@@ -249,10 +249,11 @@ def _no_exception(facts: Facts) -> Check:
     cause = facts.triage
     # Of a trainer whose last line the diagnosis does not know, it can only say that it found no error.
     found_none = cause.verdict == "Unknown" and cause.line is None and cause.phase != "done"
-    if facts.seen.outlived and cause.verdict not in ("Fail", "Blocked"):
+    met = cause.verdict in ("Pass", "Noise") or (found_none and bool(facts.seen.ends))
+    if met and facts.seen.outlived:
         reason = f"{RAISED}, and the run went on: {facts.seen.outlived.text}"
         return _check(NO_EXCEPTION, False, reason, facts.seen.outlived)
-    if cause.verdict == "Pass" or (found_none and facts.seen.ends):
+    if met and cause.verdict != "Noise":
         return _check(NO_EXCEPTION, True, "none")
     line = Evidence(cause.log, cause.line, cause.evidence)
     return _check(NO_EXCEPTION, cause.verdict == "Noise", f"{cause.evidence} ({cause.boundary}, line {cause.line})", line)
