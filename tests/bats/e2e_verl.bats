@@ -19,7 +19,7 @@ teardown_file() {
 }
 
 @test "a run passes with the summary on stdout; a resume of it runs nothing again; the exit code is the verdict" {
-  run --separate-stderr 60_e2e_verl.sh --level 0 --runs-dir "$FIXTURES/runs"
+  run --separate-stderr 60_e2e_verl.sh --description "$FIXTURES/verl-no-gpu.yaml" --level 0 --runs-dir "$FIXTURES/runs"
   assert_status 0
   assert_output 'Result: Pass - Level 0*Deliverables:*- Local Bridge import in verl: Pass*Limitations:*Follow-ups:*- none'
   folder=$(echo "$FIXTURES"/runs/*)
@@ -33,7 +33,7 @@ teardown_file() {
 }
 
 @test "a trainer that hangs is ended by Ctrl-C too, with a summary, and nothing of it is left" {
-  FAKE_FAULT=hang 60_e2e_verl.sh --level 0 --runs-dir "$FIXTURES/hang" >"$FIXTURES/out" 2>"$FIXTURES/err" &
+  FAKE_FAULT=hang 60_e2e_verl.sh --description "$FIXTURES/verl-no-gpu.yaml" --level 0 --runs-dir "$FIXTURES/hang" >"$FIXTURES/out" 2>"$FIXTURES/err" &
   local pid=$! _
   for _ in {1..1500}; do
     ! grep -q 'level-0-smoke:' "$FIXTURES/err" || break

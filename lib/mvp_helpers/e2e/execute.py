@@ -242,10 +242,10 @@ def script(run: Path, cwd: Path, env: Mapping[str, str], argv: Sequence[str], no
 
 
 def one_line(run: Path, cwd: Path, env: Mapping[str, str], argv: Sequence[str]) -> str:
-    """Return the same in one line."""
+    """Return the same in one line, which leaves the shell as it was."""
     variables = [f"{name}={_quoted(value, run)}" for name, value in environment(env).items() if value != MASKED]
     words = " ".join(["env", *variables, *(_quoted(word, run) for word in argv)])
-    return f"E2E_RUN={NEW_RUN}; cd {shlex.quote(str(cwd))} && {words}"
+    return f"(E2E_RUN={NEW_RUN}; cd {shlex.quote(str(cwd))} && {words})"
 
 
 def _quoted(text: str, run: Path) -> str:

@@ -241,6 +241,7 @@ GOOD = "def test_mapping():\n    assert True\n"
     [
         (GOOD, {}, "Pass", "test_integration.py not in this checkout"),
         ("def test_mapping():\n    assert False\n", {}, "Fail", "test_mapping"),
+        ("def test_mapping():\n    print('sh: uv: command not found')\n    assert False\n", {}, "Fail", "test_mapping"),
         ("import nothing_like_this\n", {}, "Blocked", "nothing_like_this"),
         (GOOD, {"of": "tests/unit_tests/models/test_param_mapping.py::test_gone"}, "Blocked", "pytest ran no such test"),
         (GOOD, {"of": "tests/unit_tests/models/test_new.py::test_gone"}, "Skipped", "exit code 4"),

@@ -19,6 +19,7 @@ from ..requests.levels import Planned
 
 NO_EXCEPTION = "no exception in construction or training"
 RAISED = "the code under test raised"
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FRAME = re.compile(r'File "([^"]+)", line \d+')
 EVERY_STEP = "every step was trained"
 LONGEST_LINE = 20_000
@@ -69,7 +70,7 @@ class LogEvidence:
             for number, raw in enumerate(stream, 1):
                 # A progress bar is drawn again and again over the same line.
                 for part in raw.rstrip(b"\r\n").split(b"\r"):
-                    self._line(part[:LONGEST_LINE].decode(errors="replace"), number)
+                    self._line(COLOUR.sub("", part[:LONGEST_LINE].decode(errors="replace")), number)
                 if self.trainer.lines.metrics:
                     self.metrics.feed(raw)
         self.metrics.finish()
@@ -248,10 +249,11 @@ def _no_exception(facts: Facts) -> Check:
     cause = facts.triage
     # Of a trainer whose last line the diagnosis does not know, it can only say that it found no error.
     found_none = cause.verdict == "Unknown" and cause.line is None and cause.phase != "done"
-    if facts.seen.outlived and cause.verdict not in ("Fail", "Blocked"):
+    met = cause.verdict in ("Pass", "Noise") or (found_none and bool(facts.seen.ends))
+    if met and facts.seen.outlived:
         reason = f"{RAISED}, and the run went on: {facts.seen.outlived.text}"
         return _check(NO_EXCEPTION, False, reason, facts.seen.outlived)
-    if cause.verdict == "Pass" or (found_none and facts.seen.ends):
+    if met and cause.verdict != "Noise":
         return _check(NO_EXCEPTION, True, "none")
     line = Evidence(cause.log, cause.line, cause.evidence)
     place = f" ({cause.boundary}, line {cause.line})" if cause.line else ""

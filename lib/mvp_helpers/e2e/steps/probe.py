@@ -12,6 +12,8 @@ import os
 import sys
 from typing import Any
 
+WAIT_S = 300
+
 
 def look(modules: list[str]) -> dict[str, Any]:
     """Return where each module comes from in this process."""
@@ -65,10 +67,12 @@ def in_ray(modules: list[str], how: dict[str, Any], gpus: int) -> dict[str, Any]
         }
         if not asked:
             raise RuntimeError("no node of this Ray has a CPU or a GPU")
-        answers = dict(zip(asked, ray.get(list(asked.values()), timeout=300), strict=True))
+        answers = dict(zip(asked, ray.get(list(asked.values()), timeout=WAIT_S), strict=True))
         ray.shutdown()
         return {"workers": answers, "nodes": len(nodes), "gpus_of_a_node": max(has.values(), default=0)}
     except BaseException as error:
+        if type(error).__name__ == "GetTimeoutError":
+            error = TimeoutError(f"no worker started within {WAIT_S} s on every node: are their GPUs in use?")
         return {"workers": {"": {"files": {}, "errors": {"ray": f"{type(error).__name__}: {error}"[:1000]}, "versions": {}}}}
 
 

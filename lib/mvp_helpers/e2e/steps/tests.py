@@ -21,7 +21,9 @@ from ..step import Step, last_line, step_of
 
 TIMEOUT_S = 1800
 OPTIONS = ["-q", "-rfEp", "-p", "no:cacheprovider"]
-NO_PYTEST = re.compile(r"No module named '?pytest'?$|^uv: |Failed to spawn: `?pytest|command not found", re.M)
+NO_PYTEST = re.compile(r"No module named '?pytest'?$|^error: Failed to spawn: `", re.M)
+COUNTED = re.compile(r"\b\d+ (?:passed|failed|skipped|errors?)\b.* in [\d.]+s")
+"""pytest's last line: it ran."""
 
 
 def run(context: Context, place: Path, tests: Tests) -> Step:
@@ -78,20 +80,20 @@ def _here(context: Context, place: Path, tests: Tests, there: list[str], evidenc
 def _judge(step: Step, outcome: Outcome, log: Path, text: str, tests: Tests) -> Step:
     """Decide what pytest's end without a passed test means."""
     step.triage = cause = views.triage_log(log) if log.stat().st_size else None
-    if NO_PYTEST.search(text) or outcome.ended == "not started":
+    step.fixes = [
+        f"prepare the environment of {tests.checkout} (uv sync, or python3 -m pip install pytest), or run"
+        f" '{shlex.join(step.command)}' where it is, and hand its log in with --bridge-evidence LOG"
+    ]
+    if (NO_PYTEST.search(text) and not COUNTED.search(text)) or outcome.ended == "not started":
         step.verdict, step.triage = "Blocked", None
         step.reason = f"{step.command[0]} cannot start pytest: {last_line(log) or outcome.summary()}"
-        step.fixes = [
-            f"in the development environment of {tests.checkout} (uv sync, or python3 -m pip install pytest), or run"
-            f" '{shlex.join(step.command)}' there and hand its log in with --bridge-evidence LOG"
-        ]
     elif outcome.good or outcome.exit_code in (4, 5):
         step.verdict = "Skipped"
         step.reason = f"pytest ran no test (exit code {outcome.exit_code}), so nothing passed; {last_line(log)}"
     elif cause and cause.verdict == "Blocked":
         step.verdict, step.reason = "Blocked", f"{cause.boundary}: {cause.evidence}"
     elif outcome.exit_code == 1 and outcome.ended == "exit" and (failed := _failed(text)):
-        step.verdict, step.reason = "Fail", failed
+        step.verdict, step.reason, step.fixes = "Fail", failed, []
     else:
         step.verdict, step.reason = "Blocked", f"pytest could not run: {last_line(log) or outcome.summary()}"
     return step
