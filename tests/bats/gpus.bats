@@ -68,7 +68,17 @@ reaches_the_gpu() { # <workload>: everything works up to the first call that nee
   run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "see", "submission_id": "see"}')" --wait --timeout 120
   assert_status 0
   run grep -oE '^SEES .*' "$JOBS/see/logs/driver.log"
-  assert_output $'SEES driver []\nSEES none []\nSEES none, not hidden [all]\nSEES a third [0]\nSEES one [0]'
+  [[ $output == $'SEES driver []\nSEES none []\nSEES none, not hidden [all]\nSEES a third [0]\nSEES one [0]' ]] || fail 'not these GPUs'
+}
+
+@test "a queue with more storage units than there are CPUs is refused at once, with the number that fits" {
+  small ppo >"$FOLDER/specs/units.yaml"
+  printf '  transfer_queue.backend.SimpleStorage.num_data_storage_units: 30\n' >>"$FOLDER/specs/units.yaml"
+  run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/units.yaml"
+  assert_status 2
+  assert_stderr_has '30 for 30 TransferQueue storage units'
+  assert_stderr_has 'num_data_storage_units=10 instead of 30' # of 16 CPUs: driver, controller, three for the GPU, one free
+  [[ ! -e $JOBS/ppo ]] || fail 'a job folder was claimed'
 }
 
 @test "SFT on a GPU that is not there" {

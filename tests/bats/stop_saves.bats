@@ -109,7 +109,7 @@ steps_saved() { # <id>: the steps whose checkpoints it has
 }
 
 @test "SFT: a chain of attempts keeps the newest checkpoints of all of them, and verl forgets none after its resume" {
-  long_job sft kept 'retry: {"on": [host]}' 'trainer.max_ckpt_to_keep: 3' 'trainer.total_training_steps: 14'
+  long_job sft kept 'retry: {on: [host]}' 'trainer.max_ckpt_to_keep: 3' 'trainer.total_training_steps: 14'
   sed -i 's|save_freq: .*|save_freq: 2|' "$FOLDER/specs/kept.yaml"
   43_submit_jobspec.sh "$FOLDER/specs/kept.yaml"
   wait_for 400 'nine steps' has_trained kept 9

@@ -56,7 +56,7 @@ def _parse_yaml(text: str, source: str) -> Any:
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        """Refuse repeated keys, which PyYAML's own loader silently overwrites."""
+        """Refuse repeated keys, which PyYAML's own loader silently overwrites; take the key ``on`` for a name, not for true."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen = set()
@@ -65,6 +65,8 @@ def _parse_yaml(text: str, source: str) -> Any:
                 if key in seen:
                     raise yaml.constructor.ConstructorError(None, None, f"duplicate key '{key}'", key_node.start_mark)
                 seen.add(key)
+                if key_node.tag == "tag:yaml.org,2002:bool":
+                    key_node.tag = "tag:yaml.org,2002:str"
             return super().construct_mapping(node, deep)
 
     try:

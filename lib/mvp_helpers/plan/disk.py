@@ -34,7 +34,9 @@ class Checkpoints(msgspec.Struct, frozen=True, kw_only=True):
         return size.at_once(self.saves, self.kept)
 
 
-def estimate(config: dict[str, Any], free: int, first_step: int, steps_total: Callable[[], int | None]) -> Checkpoints | None:
+def estimate(
+    config: dict[str, Any], free: int | None, first_step: int, steps_total: Callable[[], int | None]
+) -> Checkpoints | None:
     """Return the checkpoints of a job with this composed config; None where it saves none or its models cannot be read.
 
     ``steps_total`` is called only where the number of checkpoints can matter: it may read the training file.
@@ -50,7 +52,7 @@ def estimate(config: dict[str, Any], free: int, first_step: int, steps_total: Ca
     if not total:
         return None
     kept = size.kept(config)
-    matters = kept is None and total * PLENTY > free
+    matters = kept is None and free is not None and total * PLENTY > free
     return Checkpoints(bytes_each=int(total), saves=size.saves(config, steps_total() if matters else None, first_step), kept=kept)
 
 
@@ -75,17 +77,17 @@ def count_parameters(model: Path, *, head: bool = True) -> int | None:
     return stored // size.BYTES.get(str(settings.get("torch_dtype") or settings.get("dtype")), 4)
 
 
-def check(checkpoints: Checkpoints | None, free: int, place: str) -> None:
+def check(checkpoints: Checkpoints | None, free: int | None, place: str) -> None:
     """Raise Blocked when not even one checkpoint fits into ``free`` bytes at ``place``."""
-    if checkpoints and checkpoints.bytes_each > free:
+    if checkpoints and free is not None and checkpoints.bytes_each > free:
         raise Blocked(
             f"one checkpoint of this job needs about {_gib(checkpoints.bytes_each)}; {_gib(free)} are free at {place}", hint=HINT
         )
 
 
-def warning(checkpoints: Checkpoints | None, free: int, place: str) -> str:
+def warning(checkpoints: Checkpoints | None, free: int | None, place: str) -> str:
     """Return why the checkpoints that are on disk at once may not all fit; "" when they will."""
-    if not checkpoints:
+    if not checkpoints or free is None:
         return ""
     each, at_once = checkpoints.bytes_each, checkpoints.at_once
     if each * (PLENTY if at_once is None else at_once) <= free:
@@ -95,9 +97,12 @@ def warning(checkpoints: Checkpoints | None, free: int, place: str) -> str:
     return f"checkpoints may not all fit: about {_gib(each)} each, verl {keeps}; {number}; {_gib(free)} are free at {place}"
 
 
-def free(shared_root: str) -> int:
-    """Return the free bytes of the file system of the shared root."""
-    return shutil.disk_usage(shared_root).free
+def free(shared_root: str) -> int | None:
+    """Return the free bytes of the file system of the shared root; None where this machine does not have it."""
+    try:
+        return shutil.disk_usage(shared_root).free
+    except OSError:
+        return None
 
 
 def _gib(size: float) -> str:

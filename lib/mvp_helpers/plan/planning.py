@@ -88,7 +88,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
     )
 
 
-def _checkpoints(inputs: Inputs, composed: Composed, free: int) -> Checkpoints | None:
+def _checkpoints(inputs: Inputs, composed: Composed, free: int | None) -> Checkpoints | None:
     settings = composed.settings
 
     def steps_total() -> int | None:

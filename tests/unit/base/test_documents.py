@@ -65,3 +65,7 @@ def test_a_wrong_field_is_named_with_the_nearest_right_one(document: object, mes
     with pytest.raises(BadInput) as caught:
         convert(document, Outer, "x")
     assert message in caught.value.what
+
+
+def test_the_key_on_is_a_name_although_yaml_takes_the_word_for_true() -> None:
+    assert parse(b"retry: {on: [host], off: yes}\n", "job.yaml") == {"retry": {"on": ["host"], "off": True}}

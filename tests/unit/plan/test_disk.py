@@ -126,6 +126,8 @@ def test_one_that_does_not_fit_is_refused_with_the_numbers() -> None:
     large = Checkpoints(bytes_each=90 * GIB, saves=10, kept=3)
     disk.check(large, 90 * GIB, "/private")
     disk.check(None, 0, "/private")
+    assert disk.free("/no/such/folder") is None
+    disk.check(large, None, "/private")
     with pytest.raises(Blocked, match=r"one checkpoint of this job needs about 90\.0 GiB; 40\.0 GiB are free at /private"):
         disk.check(large, 40 * GIB, "/private")
 
@@ -133,7 +135,7 @@ def test_one_that_does_not_fit_is_refused_with_the_numbers() -> None:
 def test_those_that_may_not_all_fit_are_a_warning_with_the_numbers() -> None:
     three = Checkpoints(bytes_each=90 * GIB, saves=10, kept=3)
     assert disk.warning(three, 270 * GIB, "/private") == ""
-    assert disk.warning(None, 0, "/private") == ""
+    assert disk.warning(None, 0, "/private") == disk.warning(three, None, "/private") == ""
     assert disk.warning(three, 269 * GIB, "/private") == (
         "checkpoints may not all fit: about 90.0 GiB each, verl keeps the newest 3; 3 at once need 270.0 GiB; "
         "269.0 GiB are free at /private"
