@@ -18,7 +18,7 @@ make_clone() {
 shrink() { # <cluster> <sed program>: its file in the clone, for a machine without GPUs and with a few cores
   sed -i -e 's/^device: .*/device: cpu/' -e 's/^worker: .*/worker: {num_cpus: 8, resources: {worker_node: 100}}/' -e "$2" \
     "$CLONE/templates/ray/$1.yaml"
-  echo 'ray: {object_store_mb: 100}' >>"$CLONE/templates/ray/$1.yaml"
+  echo 'ray: {object_store_mb: 100, start_timeout_s: 400}' >>"$CLONE/templates/ray/$1.yaml"
 }
 
 serve() { # <address> [<argv> to put before]...: a hub and verl's repository there, in HF_ENDPOINT and VERL_URL

@@ -44,8 +44,10 @@ def lacking(module: str) -> Blocked:
     names = [name for name in missing() if name not in OPTIONAL]
     if not (host := os.environ.get("MVP_HOST", "")) and not VENV.exists():
         return Blocked(f"the Python packages of this project are not installed: {what}", hint=INSTALL)
-    if not host or not names or _is_ours():
+    if not host or _is_ours():
         return Blocked(what, hint=INSTALL)
+    if not names:
+        return Blocked(f"{host}: {what}", hint="./scripts/00_prereq_check.sh")
     what = f"{host}: {sys.executable} lacks {', '.join(names)}, which the helper needs"
     return Blocked(what, hint=f"on {host}, or in its image: {how_to_add(names)}")
 
