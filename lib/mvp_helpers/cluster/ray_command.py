@@ -1,4 +1,4 @@
-"""Ray's own command line in two thirds of its CPU time.
+"""Ray's own command line in four fifths of its CPU time.
 
 ``python3 -m mvp_helpers.cluster.ray_command ARGV...`` does what ``ray ARGV...`` does.
 """
@@ -16,7 +16,7 @@ def argv(arguments: Sequence[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    # Ray's imports allocate much and free little: with the default threshold (700) a third of their time is garbage collection.
+    # Ray's imports allocate much and free little: with the default threshold (700) a fifth of their time is garbage collection.
     gc.set_threshold(50_000)
     from ray.scripts.scripts import main
 
