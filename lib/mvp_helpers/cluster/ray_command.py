@@ -1,4 +1,4 @@
-"""Ray's own command line: in two thirds of its CPU time, and aimed at this cluster whatever else runs on the head.
+"""Ray's own command line: in four fifths of its CPU time, and aimed at this cluster whatever else runs on the head.
 
 ``python3 -m mvp_helpers.cluster.ray_command ARGV...`` does what ``ray ARGV...`` does. What ``aimed`` needs is imported there.
 """
@@ -46,7 +46,7 @@ def aimed(cluster: Cluster, words: Sequence[str], inherited: Mapping[str, str]) 
 
 
 if __name__ == "__main__":
-    # Ray's imports allocate much and free little: with the default threshold (700) a third of their time is garbage collection.
+    # Ray's imports allocate much and free little: with the default threshold (700) a fifth of their time is garbage collection.
     gc.set_threshold(50_000)
     from ray.scripts.scripts import main
 

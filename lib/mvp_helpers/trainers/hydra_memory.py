@@ -60,7 +60,8 @@ class Memory:
                 files.write_json(path, answer)
 
     def _paths(self, config_name: str, overrides: list[str], others: list[str]) -> list[Path]:
-        questions = ([self.content, config_name, overrides], [self.content, config_name, others, "any plain values"])
+        # Not only the list itself: earlier versions of this project recorded something else under its digest.
+        questions = ([self.content, config_name, overrides, "exactly"], [self.content, config_name, others, "any plain values"])
         digests = [hashlib.sha256(json.dumps(question).encode()).hexdigest()[:32] for question in questions]
         return [self.folder / f"{digest}.json" for digest in digests]
 
