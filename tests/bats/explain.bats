@@ -108,7 +108,7 @@ CASES
   run --separate-stderr 55_explain.sh broken
   assert_output '*data-missing*'
   run --separate-stderr 54_verify.sh broken
-  assert_output '*✓ Pass     sealed *of them added later by commands of the toolkit*'
+  assert_output '*✓ Pass     sealed *of them added later by commands*'
   run --separate-stderr 53_debug_bundle.sh nosuchjob
   assert_status 2
   [[ -z $output ]] || fail 'an archive of nothing'

@@ -99,6 +99,7 @@ def write_bundle(folder: JobFolder, event: str, at: int, driver_ip: str = "127.0
     ran = shlex.join(make_plan(folder).entrypoint)
     record = job_record(folder.submission_id, "RUNNING", driver_info=driver, job_id=JOB_ID, entrypoint=ran, start_time=began)
     (bundle / "jobs.json").write_text(json.dumps([record]))
+    (bundle / "job.json").write_text(json.dumps([record]))
     about = {"submission_id": folder.submission_id, "event": event, "taken_at": now(), "ray_address": ADDRESS, "items": {}}
     (bundle / "bundle.json").write_text(json.dumps(about))
     places = [("a", JOB_ID, WORKER_0_ID), ("b", JOB_ID, WORKER_1_ID), ("c", "01000000", HEAD_ID)]

@@ -42,6 +42,9 @@ def _check_ray(job: Job) -> None:
 
 
 def _check_bundles(job: Job) -> None:
+    for path in job.in_bundles("job.json"):
+        others = sorted({str(row.get("submission_id")) for row in job.read_json(path)} - {job.folder.submission_id})
+        need(not others, f"{job.name_of(path)}: it is of job {', '.join(others)}")
     for path in job.in_bundles("bundle.json"):
         about = job.read_json(path)
         need(about["submission_id"] == job.folder.submission_id, f"{job.name_of(path)}: it is of job {about['submission_id']}")

@@ -11,6 +11,8 @@ from pathlib import Path
 from ..base import files
 
 THREADS = min(8, os.cpu_count() or 1)
+UNFINISHED = "debug/."
+"""The beginning of a bundle's name while it is written: it gets its own when it is whole, perhaps after the seal."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def _names(folder: Path, leave_out: frozenset[str]) -> tuple[list[str], dict[str
         for entry in (*folders, *names):
             path = os.path.join(place, entry)
             name, facts = os.path.relpath(path, folder), os.lstat(path)
-            if name in leave_out:
+            if name in leave_out or name.startswith(UNFINISHED):
                 continue
             if stat.S_ISLNK(facts.st_mode):
                 links[name] = os.readlink(path)

@@ -35,6 +35,7 @@ from mvp_helpers.trainers import hydra
 from mvp_helpers.trainers.verl_checkpoints import TRACKER
 
 Edit = Callable[[JobFolder], Any]
+RAYS = ("jobs.json", "job.json")
 NEWEST = f"global_step_{STEPS}"
 SHARD = f"{NEWEST}/actor/model_world_size_2_rank_1.pt"
 TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\nRuntimeError: lost\n'
@@ -168,17 +169,18 @@ EDITS: list[tuple[str, Edit, str, str]] = [
     ("Python's version", lambda f: change_json(f.provenance, "python", value="3.9.1"), "one account", "provenance.json"),
     ("the user", lambda f: change_json(f.provenance, "submitted_from", "user", value="you"), "", "provenance.json"),
     ("a process's marker", lambda f: change_json(import_record(f), "marker", value="codeB"), "one account", "vm-11.json"),
-    ("Ray's exit code", lambda f: change_bundles(f, "jobs.json", 0, "driver_exit_code", value=1), "one account", "jobs.json"),
-    ("Ray's status", lambda f: change_bundles(f, "jobs.json", 0, "status", value="FAILED"), "one account", "jobs.json"),
-    ("what Ray ran", lambda f: change_bundles(f, "jobs.json", 0, "entrypoint", value="true"), "one account", "jobs.json"),
+    ("Ray's exit code", lambda f: change_bundles(f, "job.json", 0, "driver_exit_code", value=1), "one account", "job.json"),
+    ("Ray's status", lambda f: change_bundles(f, "job.json", 0, "status", value="FAILED"), "one account", "job.json"),
+    ("what Ray ran", lambda f: change_bundles(f, "job.json", 0, "entrypoint", value="true"), "one account", "job.json"),
     (
         "another job's bundles",
         lambda f: change_bundles(f, "bundle.json", "submission_id", value="x"),
         "one account",
         "bundle.json",
     ),
-    ("no record of Ray's", lambda f: change_rows(f, "jobs.json", lambda rows: []), "running", "jobs.json"),
-    ("Ray's time", lambda f: change_bundles(f, "jobs.json", 0, "start_time", value=1), "times in order", "jobs.json"),
+    ("no record of Ray's", lambda f: [change_rows(f, name, lambda rows: []) for name in RAYS], "running", "jobs.json"),
+    ("another job's record", lambda f: change_bundles(f, "job.json", 0, "submission_id", value="x"), "one account", "job.json"),
+    ("Ray's time", lambda f: change_bundles(f, "job.json", 0, "start_time", value=1), "times in order", "job.json"),
     ("the end before the start", ends_before_it_starts, "times in order", "result.json"),
     ("another driver", lambda f: change_result(f, driver_node_id=WORKER_1_ID), "driver on a worker", "result.json"),
     ("an exit code", lambda f: change_result(f, exit_code=1), "succeeded", "result.json"),

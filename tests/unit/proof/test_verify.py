@@ -143,7 +143,7 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
     ("another override", lambda f: change_text(f.resolved, "lr=1e-6", "lr=1e-2"), "as planned", "lr=1e-2"),
     (
         "Ray says that it failed",
-        lambda f: change_bundles(f, "jobs.json", 0, "driver_exit_code", value=1),
+        lambda f: change_bundles(f, "job*.json", 0, "driver_exit_code", value=1),
         "one account",
         "driver_exit_code 1, result.json has 0",
     ),
@@ -196,7 +196,7 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
         "driver on the head",
         lambda f: (
             change_result(f, driver_node_id=HEAD_ID, driver_node_ip="127.0.0.10"),
-            change_bundles(f, "jobs.json", 0, "driver_node_id", value=HEAD_ID),
+            change_bundles(f, "job*.json", 0, "driver_node_id", value=HEAD_ID),
         ),
         "driver on a worker",
         "is the head",
@@ -216,13 +216,13 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
     ),
     (
         "Ray recorded another node",
-        lambda f: change_bundles(f, "jobs.json", 0, "driver_node_id", value=WORKER_1_ID),
+        lambda f: change_bundles(f, "job*.json", 0, "driver_node_id", value=WORKER_1_ID),
         "driver on a worker",
         "Ray's driver_node_id",
     ),
     (
         "never running",
-        lambda f: change_bundles(f, "jobs.json", 0, "status", value="PENDING"),
+        lambda f: change_bundles(f, "job*.json", 0, "status", value="PENDING"),
         "running",
         "Ray never said RUNNING (PENDING)",
     ),
@@ -254,14 +254,14 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
         "driver's address on hosts of their own",
         lambda f: (
             change_plan(f, host_driver="ssh"),
-            change_bundles(f, "jobs.json", 0, "driver_info", "node_ip_address", value="127.0.0.10"),
+            change_bundles(f, "job*.json", 0, "driver_info", "node_ip_address", value="127.0.0.10"),
         ),
         "driver on a worker",
         "driver_info.node_ip_address 127.0.0.10",
     ),
     (
         "driver's address never recorded on hosts of their own",
-        lambda f: (change_plan(f, host_driver="docker"), change_bundles(f, "jobs.json", 0, "driver_info", value=None)),
+        lambda f: (change_plan(f, host_driver="docker"), change_bundles(f, "job*.json", 0, "driver_info", value=None)),
         "driver on a worker",
         "not recorded",
     ),
@@ -470,9 +470,9 @@ def test_a_job_that_resumes_nothing_names_nothing(pair: tuple[JobFolder, JobFold
 
 
 def test_a_job_that_ray_never_recorded_has_no_place(pair: tuple[JobFolder, JobFolder]) -> None:
-    change_bundles(pair[1], "jobs.json", 0, "submission_id", value="x")
+    change_bundles(pair[1], "job*.json", 0, "submission_id", value="x")
     failed = {name: told for name, (verdict, told) in verdicts(*pair)[1].items() if verdict == "Fail"}
-    assert list(failed) == ["running", "driver on a worker", "trained on this cluster"]
+    assert list(failed) == ["one account", "running", "driver on a worker", "trained on this cluster"]
     assert "driver_node_id none" in failed["driver on a worker"]
 
 
@@ -496,7 +496,7 @@ def test_evidence_of_another_shape_fails_without_a_traceback(pair: tuple[JobFold
 
 
 def test_on_one_machine_the_drivers_address_is_shown_but_decides_nothing(pair: tuple[JobFolder, JobFolder]) -> None:
-    change_bundles(pair[0], "jobs.json", 0, "driver_info", "node_ip_address", value="127.0.0.10")
+    change_bundles(pair[0], "job*.json", 0, "driver_info", "node_ip_address", value="127.0.0.10")
     verdict, evidence = verdicts(pair[0])[0]["driver on a worker"]
     assert verdict == "Pass" and "127.0.0.10 (decides nothing where nodes share a machine)" in evidence
 

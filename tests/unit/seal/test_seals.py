@@ -92,6 +92,15 @@ def test_what_a_command_adds_is_in_a_further_statement(sealed: JobFolder) -> Non
     assert [each.kind for each in seals_of(sealed).read(sealed).statements] == ["end", "added"]
 
 
+def test_a_bundle_that_is_being_written_is_not_sealed_before_it_is_whole(job: JobFolder) -> None:
+    bundle = write_bundle(job, "on-demand", 9)
+    unfinished = bundle.rename(bundle.with_name(f".{bundle.name}.4711"))
+    seals_of(job).seal_now(job)
+    assert not difference(job)
+    unfinished.rename(bundle)
+    assert seals_of(job).add(job, bundle) and not difference(job)
+
+
 def test_a_command_leaves_a_job_without_a_seal_without_one(job: JobFolder) -> None:
     assert seals_of(job).add(job, job.debug) == [] and not job.seal.exists()
 
