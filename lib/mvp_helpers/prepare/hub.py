@@ -54,6 +54,8 @@ def fetch(repo: str, kind: Kind, revision: str, patterns: Sequence[str], cache: 
         BadInput: no such repository, revision or file, or no permission.
         Blocked: the hub does not answer, refuses for now, or sends damaged files; or the disk is full.
     """
+    if not address().startswith(("http://", "https://")):
+        raise BadInput(f"HF_ENDPOINT is not a URL: '{address()}'", hint="HF_ENDPOINT=https://…")
     # By default the transfer cache of large files is in the home folder of the preparing host.
     os.environ.setdefault("HF_XET_CACHE", str(cache / "xet"))
     from huggingface_hub import constants

@@ -16,6 +16,9 @@ import pytest
 from mvp_helpers.base import git
 from mvp_helpers.base.errors import BadInput, Blocked
 from mvp_helpers.base.paths import SharedRoot
+from mvp_helpers.base.project import PROJECT
+from mvp_helpers.cluster import cluster_file
+from mvp_helpers.cluster.cluster_file import Code
 from mvp_helpers.prepare import snapshot
 from mvp_helpers.prepare.snapshot import Snapshot, Source
 
@@ -168,6 +171,13 @@ def test_the_remains_of_an_interrupted_clone_are_removed_by_the_next_one(
     take(target, url, "main", shared)
     assert os.listdir(target.parent) == ["verl"]
     os.killpg(int(started.read_text()), signal.SIGKILL)
+
+
+def test_the_release_that_is_cloned_by_default_is_the_one_that_is_tested() -> None:
+    packages = (PROJECT / "pyproject.toml").read_text()
+    assert f'"verl=={Code().revision.removeprefix("v")}"' in packages
+    for name in ("dev", "prod"):
+        assert cluster_file.load(name).code.revision == Code().revision
 
 
 def test_a_network_that_drops_packets_is_noticed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

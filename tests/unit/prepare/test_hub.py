@@ -242,6 +242,12 @@ def test_a_proxy_is_named_when_nothing_comes_through_it(empty: SharedRoot, monke
         made(empty, HUB)
 
 
+def test_an_endpoint_that_is_not_a_url_is_bad_input(empty: SharedRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "localhost:8080")
+    with pytest.raises(BadInput, match="HF_ENDPOINT is not a URL: 'localhost:8080'"):
+        made(empty, HUB)
+
+
 # without a network
 
 
