@@ -12,10 +12,16 @@ from ..base.project import PROJECT
 
 INSTALL = "./scripts/12_install_py_deps.sh"
 VENV = PROJECT / ".venv"
-MODULES = {"click": "click", "msgspec": "msgspec", "backports.zstd": "backports.zstd", "PyYAML": "yaml"}
+MODULES = {
+    "click": "click",
+    "msgspec": "msgspec",
+    "cryptography": "cryptography",
+    "backports.zstd": "backports.zstd",
+    "PyYAML": "yaml",
+}
 """The module that each package of ``dependencies`` in pyproject.toml provides."""
-OPTIONAL = frozenset({"backports.zstd"})
-"""Without it 53 compresses with gzip; without any other the helper does not start."""
+OPTIONAL = {"backports.zstd": "53 makes .tar.gz archives, not .tar.zst", "cryptography": "jobs are not sealed"}
+"""What is different without them; without any other the helper does not start."""
 
 
 def requirements() -> dict[str, str]:

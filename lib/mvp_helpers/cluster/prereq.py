@@ -179,7 +179,8 @@ def _packages(name: str, facts: Facts) -> Check:
     row = f"{name}: packages of the helper"
     if not facts.lacks:
         return _check(row, True, "all")
-    return _fact(row, f"without {', '.join(facts.lacks)} 53 makes .tar.gz archives, not .tar.zst; to add it: {facts.how_to_add}")
+    different = "; ".join(f"without {name} {packages.OPTIONAL[name]}" for name in facts.lacks)
+    return _fact(row, f"{different}; to add: {facts.how_to_add}")
 
 
 def _same_root(cluster: Cluster, answered: list[Facts], sees: dict[str, set[str]]) -> list[Check]:

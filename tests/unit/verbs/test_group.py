@@ -88,9 +88,9 @@ WRONG = {
     "a value for a flag": (["status", "--json=3"], "option '--json' does not take a value"),
     "a choice": (["submit", "--spec-name", "x", "--via", "ssh"], "--via: 'ssh' is not one of 'cli', 'sdk'"),
     "a new line": (["logs", "a", "b\nc"], "got unexpected extra argument (b\\nc)"),
-    "steps": (["e2e", "--steps", "abc"], "--steps 'abc' is not a whole number of at least 2"),
-    "one step": (["e2e", "--steps", "1"], "--steps '1' is not a whole number of at least 2"),
-    "half a step": (["e2e", "--steps", "2.5"], "--steps '2.5' is not a whole number of at least 2"),
+    "steps": (["e2e", "--steps", "abc"], "--steps 'abc' is not a whole number of at least 10"),
+    "one step": (["e2e", "--steps", "1"], "--steps '1' is not a whole number of at least 10"),
+    "half a step": (["e2e", "--steps", "2.5"], "--steps '2.5' is not a whole number of at least 10"),
     "timeout": (["e2e", "--timeout", "x"], "--timeout 'x' is not a number of seconds greater than 0 and at most 1,000,000"),
     "no time": (["e2e", "--stall", "0"], "--stall '0' is not a number of seconds greater than 0 and at most 1,000,000"),
     "nan": (
