@@ -95,27 +95,18 @@ resumed() { # <workload> <id> <step>: two more steps after that one, and nothing
   resumed sft sft "$STEP"
 }
 
-driver_of() { # <id>: the process id of its trainer's driver
-  local file
-  for file in /proc/[0-9]*/environ; do
-    tr '\0' '\n' 2>/dev/null <"$file" | grep -qx "MVP_JOB_FOLDER=$JOBS/$1" || continue
-    tr '\0' ' ' 2>/dev/null <"${file%environ}cmdline" | grep -q '^[^ ]* -m mvp_verl.sft_driver' || continue
-    printf '%s' "${file//[!0-9]/}"
-  done
-}
-
 steps_saved() { # <id>: the steps whose checkpoints it has
   find "$JOBS/$1/checkpoints" -name 'global_step_*' -printf '%f\n' | sed 's/global_step_//' | sort -n | paste -sd' '
 }
 
 @test "SFT: a chain of attempts keeps the newest checkpoints of all of them, and verl forgets none after its resume" {
-  long_job sft kept 'retry: {on: [host]}' 'trainer.max_ckpt_to_keep: 3' 'trainer.total_training_steps: 14'
+  long_job sft kept 'retry: {on: [host]}' 'trainer.max_ckpt_to_keep: 3' 'trainer.total_training_steps: 40'
   sed -i 's|save_freq: .*|save_freq: 2|' "$FOLDER/specs/kept.yaml"
   43_submit_jobspec.sh "$FOLDER/specs/kept.yaml"
   wait_for 400 'nine steps' has_trained kept 9
-  kill -9 "$(driver_of kept)"
+  kill -9 "$(of_result kept trainer_pid)"
   wait_for 400 'the second attempt' grep -q '"state": "SUCCEEDED"' "$JOBS/kept.2/result.json"
-  [[ "$(steps_saved kept) $(steps_saved kept.2)" =~ ^\ *10\ 12\ 14$ ]] || fail "kept: $(steps_saved kept) and $(steps_saved kept.2)"
+  [[ "$(steps_saved kept) $(steps_saved kept.2)" =~ ^\ *36\ 38\ 40$ ]] || fail "kept: $(steps_saved kept) and $(steps_saved kept.2)"
   grep -q 'MVP_REMOVED: .*/kept/checkpoints/global_step_' "$JOBS"/kept.2/logs/driver.log || fail 'it does not say what it removed'
   run --separate-stderr 54_verify.sh kept.2
   assert_status 0
