@@ -61,8 +61,12 @@ helper_online() { # <host> <argument>...: as helper_on, with this machine's prox
   "$PYTHON" -m mvp_helpers pack-network | helper_on "$1" -i "${@:2}" --network
 }
 
+answers() { # <host>: whether a command can be run on it now
+  (locate_hosts && host_exec "$1" -- true) &>/dev/null </dev/null
+}
+
 plan_on() { # <host> <argument>...: a dry run of the helper on a host; here when the host cannot be asked, as if nothing were there
-  if (helper_on "$1" --help) &>/dev/null; then
+  if answers "$1"; then
     helper_online "$@" --dry-run
   else
     say "$1 cannot be asked now: this is the plan for an empty shared root"
@@ -180,8 +184,8 @@ stop_node() { # <host>
 }
 
 helper_for_plan() { # [-i] <argument>...: as helper_on "$HEAD"; for a plan also on this machine, when the head cannot be asked
-  if [[ -n $DRY_RUN ]] && ! (locate_hosts && host_exec "$HEAD" -- true) &>/dev/null </dev/null; then
-    say "the head of cluster '$CLUSTER_NAME' cannot be asked: planned on this machine"
+  if [[ -n $DRY_RUN ]] && ! answers "$HEAD"; then
+    say "$HEAD cannot be asked now: planned on this machine"
     [[ $1 != -i ]] || shift
     "$PYTHON" -m mvp_helpers "$@" || exit
   else
