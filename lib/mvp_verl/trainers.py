@@ -58,6 +58,9 @@ def _attach_v1(trainer: Any, watch: Watch) -> None:
     due = _SaveDue(settings)
     step, save = trainer.step, trainer._save_checkpoint
 
+    def folder() -> Path:
+        return Path(settings.default_local_dir) / f"global_step_{trainer.global_steps}"
+
     def obey() -> None:
         if watch.ending:
             trainer.total_training_steps = min(trainer.total_training_steps, trainer.global_steps)
@@ -70,14 +73,7 @@ def _attach_v1(trainer: Any, watch: Watch) -> None:
         obey()
         return batch
 
-    def hooked_save() -> None:
-        began = time.monotonic()
-        save()
-        due.as_before()
-        watch.saved(str(Path(settings.default_local_dir) / f"global_step_{trainer.global_steps}"), time.monotonic() - began)
-        obey()
-
-    trainer.step, trainer._save_checkpoint = hooked_step, hooked_save
+    trainer.step, trainer._save_checkpoint = hooked_step, _reporting(save, folder, watch, due, obey)
     trainer.fit = _begins(trainer.fit, watch)
 
 
@@ -92,6 +88,9 @@ def _attach_v0(trainer: Any, watch: Watch) -> None:
     module_globals = inspect.unwrap(fit.__func__).__globals__
     should_save = module_globals["should_save_ckpt_esi"]
 
+    def folder() -> Path:
+        return Path(settings.default_local_dir) / f"global_step_{trainer.global_steps}"
+
     def obey() -> None:
         if watch.ending:
             settings.test_freq = -1
@@ -102,19 +101,12 @@ def _attach_v0(trainer: Any, watch: Watch) -> None:
         obey()
         return should_save(*args, **kwargs)
 
-    def hooked_save() -> None:
-        began = time.monotonic()
-        save()
-        due.as_before()
-        watch.saved(str(Path(settings.default_local_dir) / f"global_step_{trainer.global_steps}"), time.monotonic() - began)
-        obey()
-
     def hooked_fit(*args: Any, **kwargs: Any) -> Any:
         module_globals["should_save_ckpt_esi"] = hooked_should_save
         trainer.train_dataloader = _Batches(trainer.train_dataloader, watch)
         return fit(*args, **kwargs)
 
-    trainer._save_checkpoint = hooked_save
+    trainer._save_checkpoint = _reporting(save, folder, watch, due, obey)
     trainer.fit = _begins(hooked_fit, watch)
 
 
@@ -145,20 +137,31 @@ def _attach_sft(trainer: Any, watch: Watch) -> None:
         tracking.log = hooked_log
         return tracking
 
-    def hooked_save(step: int) -> None:
-        began = time.monotonic()
-        save(step=step)
-        due.as_before()
-        watch.saved(str(Path(handler.default_local_dir) / f"global_step_{step}"), time.monotonic() - began)
-        obey()
+    def folder(step: int) -> Path:
+        return Path(handler.default_local_dir) / f"global_step_{step}"
 
     def hooked_fit() -> Any:
         module_globals["Tracking"] = hooked_tracking
         trainer.train_dataloader = _Batches(trainer.train_dataloader, watch)
         return fit()
 
-    handler.save_checkpoint = hooked_save
+    handler.save_checkpoint = _reporting(save, folder, watch, due, obey)
     trainer.fit = _begins(hooked_fit, watch)
+
+
+def _reporting(
+    save: Callable[..., object], folder: Callable[..., Path], watch: Watch, due: _SaveDue, obey: Callable[[], None]
+) -> Callable[..., None]:
+    """Return ``save`` so that it also reports each checkpoint; ``folder`` of the same arguments is where it is."""
+
+    def reporting_save(*args: Any, **kwargs: Any) -> None:
+        began = time.monotonic()
+        save(*args, **kwargs)
+        due.as_before()
+        watch.saved(str(folder(*args, **kwargs)), time.monotonic() - began)
+        obey()
+
+    return reporting_save
 
 
 class _SaveDue:
