@@ -69,7 +69,7 @@ raylet_of() { # <host>
   local -x RAY_ADDRESS=http://127.0.1.20:8387
   run --separate-stderr ray.sh list nodes
   assert_status 0
-  assert_output '*127.0.1.10*127.0.1.11*127.0.1.12*'
+  for address in 127.0.1.10 127.0.1.11 127.0.1.12; do assert_output "*$address*"; done
   [[ $output != *127.0.1.20* ]] || fail 'the foreign node is listed'
   run --separate-stderr ray.sh status
   assert_status 0

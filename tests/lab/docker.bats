@@ -170,14 +170,15 @@ conforms mvp-ray-head mvp-ray-worker-0
   [[ -s $(echo "$fixtures"/runs/*/steps/level-0-smoke/try-1/wrapper.log) ]] || fail 'no log outside the container'
 }
 
-@test "an image without the interpreter, the helper's packages or Ray is blocked with one message that says what to add" {
+@test "an image without the interpreter, the helper's packages or Ray is blocked, and a message says what to add" {
   variant '' 's|^python: .*|python: python9|'
   run --separate-stderr 01_up.sh
   assert_one_message 'image mvp/lab:1 of mvp-ray-head lacks bash, or the interpreter python9'
   [[ -z $(docker ps -aq) ]] || fail "left: $(docker ps -a)"
   variant ''
   run --separate-stderr 01_up.sh
-  assert_one_message 'mvp-ray-head: /usr/bin/python3 lacks click, msgspec, PyYAML, which the helper needs'
+  assert_status 3
+  assert_stderr_has 'blocked: mvp-ray-worker-0: /usr/bin/python3 lacks click, msgspec, PyYAML, which the helper needs'
   assert_stderr_has 'in its image: /usr/bin/python3 -m pip install click=='
   run --separate-stderr 00_prereq_check.sh
   assert_status 3
