@@ -183,7 +183,8 @@ conforms mvp-ray-head mvp-ray-worker-0
   run --separate-stderr 00_prereq_check.sh
   assert_status 3
   assert_stderr_has 'mvp-ray-worker-1: /usr/bin/python3 lacks click, msgspec, PyYAML'
-  02_down.sh
+  run --separate-stderr 02_down.sh # which cannot ask them, and removes them
+  [[ -z $(docker ps -aq) ]] || fail "left: $(docker ps -a)"
   # All that the helper needs, but neither Ray nor verl nor zstd.
   mkdir "$LAB_DIR/packages"
   cp -r "$PROJECT"/.venv/lib/python3.11/site-packages/{click,msgspec,yaml} "$LAB_DIR/packages"
