@@ -143,7 +143,7 @@ assert jobs["small-ppo"]["steps_done"] == 3, jobs["small-ppo"]' <<<"$output"
 {"workload": "tell", "dataset": "/etc"}|outside the shared root
 {"workload": "tell", "resources": {"entrypoint_num_cpus": 64}}|the driver requests 64 CPUs; the largest worker has 8
 {"workload": "ppo", "code_path": "common/code/verl/current", "model": "common/models/default", "dataset": "datasets/gsm8k", "trainer_overrides": {"trainer.devicee": 1}}|did you mean 'trainer.device'?
-{"workload": "ppo", "code_path": "common/code/verl/current", "model": "common/models/default", "dataset": "datasets/gsm8k", "trainer_overrides": {"trainer.nnodes": 4, "trainer.n_gpus_per_node": 8, "data.train_batch_size": 32, "actor_rollout_ref.actor.ppo_mini_batch_size": 32, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 1, "critic.ppo_micro_batch_size_per_gpu": 1}}|needs 4 nodes with 8 processes each
+{"workload": "ppo", "code_path": "common/code/verl/current", "model": "common/models/default", "dataset": "datasets/gsm8k", "trainer_overrides": {"trainer.nnodes": 4, "trainer.n_gpus_per_node": 8, "data.train_batch_size": 128, "actor_rollout_ref.actor.ppo_mini_batch_size": 128, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 1, "critic.ppo_micro_batch_size_per_gpu": 1}}|needs 4 nodes with 8 processes each
 CASES
   [[ $(ls -A "$JOBS") == "$before" ]] || fail 'a folder was claimed'
 }
