@@ -75,6 +75,7 @@ without_names() { # compose 1.29 refuses a project's name in a file: set files t
 
 check_gpus() { # the ids in MVP_GPUS_0 and MVP_GPUS_1: of GPUs that this machine has, each for one worker
   local here name other id
+  [[ -n ${MVP_GPUS_0:-}${MVP_GPUS_1:-} ]] || return 0
   mapfile -t here < <({ nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null || true; } | sed -n '/^[0-9]\+$/p')
   for name in MVP_GPUS_0 MVP_GPUS_1; do
     [[ ${!name:-} == @(|all|none|void) ]] && continue
