@@ -158,8 +158,9 @@ class Scan:
             start = chunk.rfind(b"\n", 0, max(offset, 0)) + 1
             end = chunk.find(b"\n", max(offset, 0))
             end = end if end >= 0 else len(chunk)
-            if not waiting.waiting and (done := ordinary(chunk[start : end + 1])) is not None:
-                step = done
+            in_training = self.progress.phase == "train" and not waiting.waiting
+            if in_training and (done := ordinary(chunk[start : end + 1])) is not None:
+                step = done if step is None or done > step else step
                 continue
             if step is not None:
                 self.progress, step = Progress("train", max(step, self.progress.step or 0)), None
@@ -176,7 +177,8 @@ class Scan:
 
     def _one(self, raw: bytes, number: int, kinds: int) -> None:
         """Read one line; ``kinds``: what it may be by its words."""
-        if kinds & _RECORD and not self._tracebacks.waiting and (step := self.success.next_step(raw)) is not None:
+        in_training = self.progress.phase == "train" and not self._tracebacks.waiting
+        if kinds & (_RECORD | _UNKNOWN) and in_training and (step := self.success.next_step(raw)) is not None:
             self.progress = Progress("train", max(step, self.progress.step or 0))
             return
         if kinds & _UNKNOWN:
