@@ -28,6 +28,16 @@ _BAD_END = re.compile(
     rb"|\bCANCELLED AT\b|^##\[error\]|^" + BROKEN_OFF.encode()
 )
 _NEXT_STEP = re.compile(rb" step:(\d{1,12}) - ")
+_UNDER_WAY = re.compile(VERL.under_way.encode())
+_DIGITS = b"0123456789.+-eE" + bytes(range(128, 256))
+"""What numbers (1.5e-07) and progress bars consist of."""
+_UNUSUAL = re.compile(
+    rb"(?i)nan|[:=(\[](?:inf|non|null)|[:=(\[]\s+(?:inf(?:inity)?|non|null)(?![a-z_/])"
+    rb"|rror|['\"]|norm:np|%\||loss.* val|grad_norm.* val| val.*(?:loss|grad_norm)"
+)
+"""What makes a line of metrics more than a report of a step, in a line without ``_DIGITS`` ("non" is "none")."""
+MOST_ORDINARY = 256
+"""At most this many kinds of ordinary lines are remembered."""
 _PERCENT = re.compile(VERL.percent.encode())
 _CHECK_ROW = re.compile(r"^\W*PASS\W+\S.*[│|]")
 _CHECK_VALUE = re.compile(r"[│|]\s*['\"]?[+-]?(?:nan|inf(?:inity)?|none|n/a)['\"]?\s*[│|]", re.IGNORECASE)
@@ -60,48 +70,51 @@ class Success:
         self._checks = 0
         self._table = False
         self._bad_check = ""
+        self._ordinary: dict[bytes, bool] = {}
+        """Lines of metrics without their numbers, and whether such a line shows that its step was trained."""
 
     def read(self, lines: bytes) -> None:
         """Read the next complete lines of the log."""
         self._tail = lines[-TAIL:] if len(lines) >= TAIL else (self._tail + lines)[-TAIL:]
 
     def next_step(self, raw: bytes) -> int | None:
-        """Add a line with nothing but the metrics of a later step, the most frequent line, and return its step; else None."""
-        match = _NEXT_STEP.search(raw, 0, 400) if b"step:" in raw else None
+        """Add a line with nothing but a later step, of a run in training; return that step, None for any other line.
+
+        These lines are the most frequent ones. The letters of a line decide most of it, and they are the same in every step.
+        """
+        record = self.record
+        if b"step:" not in raw:
+            bar = _UNDER_WAY.fullmatch(raw) if b"%|" in raw else None
+            if bar is None:
+                return None
+            step = int(bar["step"])
+            record.furthest = max(record.furthest, step)
+            return step
+        match = _NEXT_STEP.search(raw, 0, 400)
         if match is None:
             return None
-        low = raw.lower()  # a loop over these words takes three times as long
-        if (
-            b"nan" in low
-            or b"none" in low
-            or b"null" in low
-            or b"error" in low
-            or b"norm:np" in low
-            or b"'" in low
-            or b'"' in low
-        ):
+        letters = raw.translate(None, _DIGITS)
+        trained = self._ordinary.get(letters)
+        if trained is None:
+            if _UNUSUAL.search(letters):
+                return None
+            trained = b"loss" in raw or b"grad_norm" in raw
+            if len(self._ordinary) >= MOST_ORDINARY:
+                self._ordinary.clear()
+            self._ordinary[letters] = trained
+        if b"norm:0 " in raw or b"norm:0.0 " in raw or raw.endswith((b"norm:0.0\n", b"norm:0\n", b"norm:0", b"norm:0.0")):
             return None
-        if (
-            b":inf" in low
-            or b":-inf" in low
-            or b"(inf" in low
-            or b"(-inf" in low
-            or b"norm:0 " in low
-            or b"norm:0.0 " in low
-            or b"norm:0.0\n" in low
-        ):
-            return None
-        step, trained = int(match[1]), b"loss" in raw or b"grad_norm" in raw
-        series = self.record.series.get("verl")
-        if trained and (series is None or step <= series.last or b" val" in raw):
-            return None
-        if trained and len(self.record.rewards) < 2 and b"/mean:" in raw and not self._same_reward(raw):
-            return None
-        if trained and series:
+        step = int(match[1])
+        if trained:
+            series = record.series.get("verl")
+            if series is None or step <= series.last:
+                return None
+            if len(record.rewards) < 2 and b"/mean:" in raw and not self._same_reward(raw):
+                return None
             series.add(step)
-            self.record.steps += 1
-        if step > self.record.furthest:
-            self.record.furthest = step
+            record.steps += 1
+        if step > record.furthest:
+            record.furthest = step
         return step
 
     def _same_reward(self, raw: bytes) -> bool:

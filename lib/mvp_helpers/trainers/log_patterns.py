@@ -64,6 +64,8 @@ class LogPatterns:
     """The beginning of a line of metrics, ``step:N - key:value - ...``; the group ``step`` is the step."""
     percent: str = ""
     """A progress bar; the group ``percent`` says how far it is."""
+    under_way: str = ""
+    """A line that is only a progress bar, neither at its beginning nor at its end; the group ``step`` is done."""
     resumed: str = ""
     """A checkpoint was loaded; the group that matches is its step."""
     resumed_words: tuple[str, ...] = ()
@@ -114,6 +116,10 @@ VERL = LogPatterns(
     metrics_word="step:",
     metrics=_VERL_METRICS,
     percent=r"Training Progress:\s*(?P<percent>\d{1,3})%",
+    under_way=(
+        r"(?:\x1b\[\d+m)?(?:\(\w+ pid=\d+(?:, ip=[\w.:]+)?\)(?:\x1b\[0m)? )?Training Progress: +\d\d?%\|[^|\r\n]*\| "
+        r"(?P<step>[1-9]\d{0,11})/[1-9]\d* \[[\d:]+<[\d:]+, +[\d.]+(?:s/it|it/s)\]\r?\n?"
+    ),
     resumed=(
         r"(?i)resum\w* from \S*global_step_(\d+)|load\w* from checkpoint folder: \S*global_step_(\d+)"
         r"|Setting global step to (\d+)"
