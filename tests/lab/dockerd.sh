@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # A docker daemon of the test's own, in a network namespace of its own: nothing of it reaches this machine's network or firewall.
 #
-# usage: dockerd.sh up DIR | down DIR        then: DOCKER_HOST=unix://DIR/docker.sock DOCKER_CONFIG=DIR/client
+# usage: dockerd.sh up DIR | down DIR | network DIR (its namespace)        then: DOCKER_HOST=unix://DIR/docker.sock DOCKER_CONFIG=DIR/client
 #
 # Root without CAP_SYS_RESOURCE, as in many CI containers, cannot raise ulimits: what stands as "runc" on the daemon's PATH clamps them
 # to what is allowed and hands on to the real one. No systemd, no registry: the image comes from docker-image.sh.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 action=$1 dir=$2
-namespace=mvp-dk-$(basename "$dir")
+namespace=mvp-dk-$(cksum <<<"$dir" | cut -d' ' -f1) # two daemons may run at once
 
 up() {
   mkdir -p "$dir"/{root,exec,bin,client}
@@ -38,5 +38,7 @@ down() {
   ! ip netns list | grep -q "^$namespace\b" || ip netns del "$namespace"
   rm -rf "$dir"
 }
+
+network() { printf '/run/netns/%s\n' "$namespace"; }
 
 "$action"

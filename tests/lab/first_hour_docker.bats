@@ -10,7 +10,7 @@ setup_file() {
   make_docker_lab
   make_clone
   # Where containers reach the daemon's own network.
-  serve 10.79.255.1 nsenter --net="/run/netns/mvp-dk-docker"
+  serve 10.79.255.1 nsenter --net="$("$PROJECT/tests/lab/dockerd.sh" network "$LAB_DIR/docker")"
   # shellcheck disable=SC2016
   shrink dev "s|docker-compose.yaml\]|docker-compose.yaml, docker-compose.cpu.yaml, $LAB_DIR/site.yaml]|"
   chown -R 12345:12345 "$CLONE"
