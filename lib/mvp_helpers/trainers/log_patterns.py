@@ -80,7 +80,7 @@ class LogPatterns:
     """The number (or percentage) of trainable parameters, in the group that matches."""
 
 
-_VERL_STEP = r"(?:^|[\s_\]])step:(?P<step>\d{1,12})(?:\.0+)?"
+_VERL_STEP = r"(?:^|[\s\]]|global_)step:(?P<step>\d{1,12})(?:\.0+)?"
 _VERL_METRICS = _VERL_STEP + r"(?:\s+-\s|$)"
 
 VERL = LogPatterns(
@@ -96,7 +96,7 @@ VERL = LogPatterns(
     ),
     every_step=True,
     mentions=(
-        r"(?:^|[\s_\]])step:(\d{1,12})\b|(?:Training Progress|Epoch \d+/\d+): .*?\| *(\d+)/\d+ \[|/global_step_(\d+)"
+        r"(?:^|[\s\]]|global_)step:(\d{1,12})\b|(?:Training Progress|Epoch \d+/\d+): .*?\| *(\d+)/\d+ \[|/global_step_(\d+)"
         r"|\bTotal steps: (\d+), num_warmup"
     ),
     mention_words=("step:", "Training Progress:", "Epoch ", "/global_step_", "Total steps:"),

@@ -170,6 +170,13 @@ def test_a_complete_healthy_log_passes(name: str, tmp_path: Path) -> None:
     assert "logged, all finite" in answer.evidence or name in ("pytest", "check_metrics")
 
 
+@pytest.mark.parametrize("name", ["verl_ppo", "verl_grpo"])
+def test_steps_that_take_more_seconds_than_there_are_steps_pass(name: str, tmp_path: Path) -> None:
+    slow = re.sub(r"(?m)(step:[1-9]\d* - .*)$", r"\1 - perf/time_per_step:311.7 - perf/throughput:2.0", HEALTHY[name])
+    assert "time_per_step:311.7" in slow
+    assert triaged(tmp_path, slow).verdict == "Pass"
+
+
 @pytest.mark.parametrize("name", TRAININGS)
 def test_no_lie_in_a_healthy_log_passes(name: str, tmp_path: Path) -> None:
     passed = [lie for lie, told in LIES.items() if triaged(tmp_path, told(name)).verdict in ("Pass", "Noise")]
