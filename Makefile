@@ -40,8 +40,8 @@ quick: ## within a minute: lint, types, and the unit tests that start no process
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint unit UNIT_OPTIONS="$(UNIT_OPTIONS) --no-processes"
 
 lint: ## shellcheck, shfmt, ruff, mypy --strict
-	$(VENV)/shellcheck $(SHELL_FILES)
-	$(VENV)/shfmt -d $(SHELL_FILES)
+	@$(VENV)/shellcheck $(SHELL_FILES) && echo "shellcheck: $(words $(SHELL_FILES)) files are clean"
+	@$(VENV)/shfmt -d $(SHELL_FILES) && echo "shfmt: they are formatted"
 	$(VENV)/ruff check lib tests benchmarks
 	$(VENV)/ruff format --check lib tests benchmarks
 	$(VENV)/mypy

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Run tests, several files at once, for most of them mostly wait. Each file is one line when it has ended; what the failed ones printed
-# follows at the end, then how many tests failed or were skipped, where and why. One file alone is shown as it runs.
+# Run tests, several files at once, for most of them mostly wait. Each file is one line when it has ended, with the beginning of each
+# failure; all that the failed ones printed follows at the end, then how many tests failed or were skipped, where and why. One file
+# alone is shown as it runs.
 #
 # usage: ./tests/run.sh FILE.bats|FOLDER ...
 #
@@ -55,6 +56,7 @@ show() { # the one that has ended
     grep -qE "$FAILURE" "$log" || printf 'not ok %s: exit code %s\n' "$name" "$code" >>"$log"
   fi
   printf '%s %s (%s s)\n' "$result" "$name" $((SECONDS - since[$pid]))
+  ((code == 0)) || grep -EA7 "$FAILURE" "$log" | cut -c1-240 | head -40
 }
 
 for item in "${items[@]}"; do

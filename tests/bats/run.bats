@@ -27,7 +27,7 @@ run_tests() { # outside of bats, as far as bats can tell
   printf 'def test_bad():\n    assert 1 == 2\n' >unit/test_b.py
   run_tests good.bats bad.bats broken.bats unit
   assert_status 1
-  assert_output '*FAILED bad.bats (* s)*=== bad.bats*not ok 1 bad*4 files in * s. Failed:*'
+  assert_output '*FAILED bad.bats (* s)*not ok 1 bad*=== bad.bats*not ok 1 bad*4 files in * s. Failed:*'
   [[ $output != *'ok 1 good'* ]] || fail 'what passed was printed'
   local what
   for what in 'bad.bats (2)' 'broken.bats (1)' 'unit (1)'; do assert_output "*Failed:* $what*"; done
