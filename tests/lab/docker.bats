@@ -197,7 +197,7 @@ conforms mvp-ray-head mvp-ray-worker-0
   assert_one_message 'verl is not installed for /usr/bin/python3'
   run --separate-stderr 00_prereq_check.sh
   assert_status 3
-  assert_output '*– Skipped  mvp-ray-head: packages of the helper *without backports.zstd 53 makes .tar.gz archives*/usr/bin/python3 -m pip install backports.zstd==*'
+  assert_output '*– Skipped  mvp-ray-head: packages of the helper *without cryptography jobs are not sealed; without backports.zstd 53 makes .tar.gz archives*/usr/bin/python3 -m pip install cryptography==* backports.zstd==*'
   assert_output '*✗ Blocked  mvp-ray-head: Ray >= 2.41 *not installed*→ MVP_IMAGE=<an image*✗ Blocked  mvp-ray-head: verl code *→ MVP_IMAGE=<an image*'
   02_down.sh
 }
