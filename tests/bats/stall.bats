@@ -88,10 +88,13 @@ rank_1() { # <id>: the pid of its trainer process with that rank
   [[ $output == *"pid $pid, is stopped"* ]] || fail '55 does not say it'
 }
 
-@test "a placement group for which the nodes have no room is named, with what it needs" {
-  submit pending 'stall: {start_s: 40}' 'trainer.n_gpus_per_node: 8' 'data.train_batch_size: 64'
+@test "a placement group for which another job leaves no room is named, with what it needs" {
+  echo 'entry: {command: [sleep, "600"]}' >"$WORKLOADS/sleep.yaml"
+  printf 'workload: sleep\nsubmission_id: taker\nresources: {entrypoint_num_cpus: 6}\n' >"$FOLDER/specs/taker.yaml"
+  43_submit_jobspec.sh "$FOLDER/specs/taker.yaml"
+  submit pending 'stall: {start_s: 40}' 'trainer.n_gpus_per_node: 4' 'data.train_batch_size: 32'
   wait_for 120 'a bundle' holds pending 'r["stalls"] and r["stalls"][0]["bundle"]'
   run --separate-stderr 55_explain.sh pending
   [[ $output == *Blocked*'placement group'*'is pending: it needs'*CPU* ]] || fail '55 does not name it'
-  52_stop.sh --now pending
+  52_stop.sh --now pending taker
 }
