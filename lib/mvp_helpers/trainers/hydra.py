@@ -174,9 +174,9 @@ def compose(
         raise BadInput(
             f"{origin}: {problems}" if origin else problems, hint="add a key that the config does not have yet with +key=value"
         )
-    config: dict[str, Any] = answer["config"]
     if memory:
-        memory.keep(config_name, overrides, config, answer["references"])
+        memory.keep(config_name, overrides, answer)
+    config: dict[str, Any] = answer["config"]
     return config
 
 

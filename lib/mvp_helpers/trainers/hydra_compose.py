@@ -1,7 +1,8 @@
 """Compose a Hydra config with overrides, in a process of its own (0.3 s; the trainer itself is not imported).
 
 stdin: ``{"config_dir", "config_name", "overrides"}``.
-stdout: ``{"config", "references"}``, or ``{"errors": [{"override", "key", "why"}], "keys"}``.
+stdout: ``{"config", "followers", "opaque"}``, or ``{"errors": [{"override", "key", "why"}], "keys"}``. ``followers`` lists, for a
+key, those whose whole value is an interpolation of it; ``opaque`` are the last names of all that other interpolations refer to.
 The messages it parses are those of hydra-core 1.3, ``hydra/_internal/config_loader_impl.py``.
 """
 
@@ -13,6 +14,9 @@ import json
 import re
 import sys
 from typing import Any
+
+_FOLLOWS = re.compile(r"\$\{(?:oc\.select: *)?(?P<dots>\.*)(?P<key>\w[\w.]*)(?: *,[^${}]*)?\}")
+"""A value that is one interpolation: ``${a.b}``, ``${..b}`` (each dot goes up), ``${oc.select:a.b,7}``."""
 
 
 def _keys(config: Any, prefix: str = "") -> list[str]:
@@ -72,7 +76,9 @@ def main() -> None:
     if errors:
         print(json.dumps({"errors": errors, "keys": _keys(plain)}))
         return
-    print(json.dumps({"config": _resolved(config), "references": sorted(_references(plain))}))
+    followers: dict[str, list[str]] = {}
+    opaque = _references(plain, (), followers)
+    print(json.dumps({"config": _resolved(config), "followers": followers, "opaque": sorted(opaque)}))
 
 
 def _one_by_one(good: dict[str, str], request: dict[str, Any]) -> list[str]:
@@ -106,15 +112,24 @@ def _resolved(config: Any) -> Any:
     return config
 
 
-def _references(config: Any) -> set[str]:
-    """Return the last names of all that the interpolations of an unresolved config refer to; "" for a parent (``${..}``)."""
-    if isinstance(config, dict):
-        return {name for value in config.values() for name in _references(value)}
-    if isinstance(config, list):
-        return {name for value in config for name in _references(value)}
-    if not isinstance(config, str) or "${" not in config:
+def _references(value: Any, path: tuple[str, ...], followers: dict[str, list[str]]) -> set[str]:
+    """Add the keys that follow another one to ``followers``; return the names in all other interpolations, "" for ``${..}``.
+
+    ``value`` is a part of an unresolved config, and ``path`` its keys; a list has none.
+    """
+    if isinstance(value, dict):
+        return {name for key, inner in value.items() for name in _references(inner, (*path, str(key)), followers)}
+    if isinstance(value, list):
+        return {name for inner in value for name in _references(inner, (), followers)}
+    if not isinstance(value, str) or "${" not in value:
         return set()
-    return {word.rpartition(".")[2] for word in re.findall(r"[\w.]+", config)}
+    match = _FOLLOWS.fullmatch(value)
+    if match and path:
+        dots = len(match["dots"])
+        beside = path[: max(len(path) - dots, 0)] if dots else ()
+        followers.setdefault(".".join((*beside, match["key"])), []).append(".".join(path))
+        return set()
+    return {word.rpartition(".")[2] for word in re.findall(r"[\w.]+", value)}
 
 
 def _quicken() -> None:

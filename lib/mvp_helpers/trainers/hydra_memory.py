@@ -1,7 +1,8 @@
 """Recorded answers about Hydra configs: for overrides that were accepted before, and for others that differ only in plain values.
 
-A plain override gives an existing key a number, true or false. Where no interpolation of the config refers to that key or a part
-of its path, it changes that one value and nothing else: the answer follows from a recorded one without Hydra.
+A plain override gives an existing key a number, true or false. It changes that value, and those that are one interpolation of it
+(``${data.max_prompt_length}``). Where no other interpolation refers to them or a part of their paths, the answer follows from a
+recorded one without Hydra.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ _PLAIN = re.compile(r"([a-z_]\w*(?:\.[a-z_]\w*)+)=(true|false|-?(?:0|[1-9]\d*)(?
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a set of overrides composed to; ``plain`` are its plain ones, ``references`` as ``hydra_compose`` reports them."""
+    """What a set of overrides composed to; ``plain`` are its plain ones, the rest is as ``hydra_compose`` reports it."""
 
     plain: dict[str, str]
-    references: list[str]
+    followers: dict[str, list[str]]
+    opaque: list[str]
     config: dict[str, Any]
 
 
@@ -48,12 +50,12 @@ class Memory:
                     return config
         return None
 
-    def keep(self, config_name: str, overrides: list[str], config: dict[str, Any], references: list[str]) -> None:
-        """Record Hydra's answer: under all overrides, and as the newest with these overrides that are not plain."""
+    def keep(self, config_name: str, overrides: list[str], composed: dict[str, Any]) -> None:
+        """Record what Hydra composed: under all overrides, and as the newest with these overrides that are not plain."""
         if not self.record:
             return
         plain, others = _split(overrides)
-        answer = msgspec.to_builtins(Answer(plain=plain, references=references, config=config))
+        answer = msgspec.to_builtins(Answer(plain=plain, **composed))
         with contextlib.suppress(OSError):  # Only the next check gets slower.
             self.folder.mkdir(parents=True, exist_ok=True)
             for path in self._paths(config_name, overrides, others):
@@ -79,14 +81,23 @@ def _varied(answer: Answer, plain: dict[str, str], others: list[str]) -> dict[st
     for key, text in plain.items():
         if answer.plain.get(key) == text:
             continue
-        parent, _, last = key.rpartition(".")
-        mapping = select(answer.config, parent)
-        if not isinstance(mapping, dict) or last not in mapping or isinstance(mapping[last], dict | list):
+        if any(_overlap(key, key_of(other)) for other in others) or not _change(answer, key, json.loads(text.lower()), plain):
             return None
-        if {*key.split("."), ""}.intersection(answer.references) or any(_overlap(key, key_of(other)) for other in others):
-            return None
-        mapping[last] = json.loads(text.lower())
     return answer.config
+
+
+def _change(answer: Answer, key: str, value: float | bool, plain: dict[str, str]) -> bool:
+    """Change a value in the answer's config, and those that follow it and are not given; False if more could change."""
+    *parents, last = key.split(".")
+    mapping = select(answer.config, ".".join(parents))
+    if not isinstance(mapping, dict) or last not in mapping or isinstance(mapping[last], dict | list):
+        return False
+    if {*parents, last, ""}.intersection(answer.opaque):
+        return False
+    if any(".".join(parents[:depth]) in answer.followers for depth in range(1, len(parents) + 1)):
+        return False  # another value is a copy of the mapping that it stands in
+    mapping[last] = value
+    return all(other in plain or _change(answer, other, value, plain) for other in answer.followers.get(key, ()))
 
 
 def _overlap(key: str, other: str) -> bool:
