@@ -47,12 +47,15 @@ bare_nodes() { # what a person would type: the recorded commands of 01_up.sh, wi
   done
 }
 
-end_bare() { # only what bare_nodes started: it carries our folder in its environment
+end_bare() { # only what bare_nodes started: it carries our folder in its environment, or its parent does (agents overwrite theirs)
   local file found=1
   while [[ -n $found ]]; do
     found=''
     for file in /proc/[0-9]*/environ; do
-      ! grep -qz "^BENCH_BARE=$folder$" "$file" 2>/dev/null || { found=1 && kill -KILL "${file//[!0-9]/}" 2>/dev/null || true; }
+      grep -qz "^BENCH_BARE=$folder$" "$file" 2>/dev/null || continue
+      found=1
+      pkill -KILL -P "${file//[!0-9]/}" || true
+      kill -KILL "${file//[!0-9]/}" 2>/dev/null || true
     done
   done
 }
