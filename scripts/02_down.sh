@@ -19,6 +19,5 @@ code=0
 (on_each stop_node "${WORKERS[@]}") || code=$?
 (stop_node "$HEAD") || code=$?
 take_hosts_down
-# When a step ends, so does its Ray node, whatever its host answered.
-[[ -n $HOST_STEPS ]] || ((code == 0)) || exit "$code"
+[[ -n $DOWN_ENDS_RAY ]] || ((code == 0)) || exit "$code"
 say "cluster '$CLUSTER_NAME': down after $(seconds_since "$began") s"

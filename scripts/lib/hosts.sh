@@ -14,6 +14,8 @@
 
 [[ -r $SCRIPTS/lib/hosts/$HOST_DRIVER.sh ]] ||
   die 2 "cluster '$CLUSTER_NAME': there is no host driver '$HOST_DRIVER' (scripts/lib/hosts/$HOST_DRIVER.sh)" 'a cluster file with host_driver: local'
+# shellcheck disable=SC2034 # for 02_down.sh: hosts_down ends all that runs on the hosts, also where a host itself did not answer
+DOWN_ENDS_RAY=''
 HOST_STEPS='' STEPS=$PROJECT/.mvp/$CLUSTER_NAME/steps # <host>/{out,log,code,pid} for each step that stays
 # shellcheck source=scripts/lib/hosts/local.sh
 source "$SCRIPTS/lib/hosts/$HOST_DRIVER.sh"

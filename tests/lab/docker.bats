@@ -184,6 +184,7 @@ conforms mvp-ray-head mvp-ray-worker-0
   assert_status 3
   assert_stderr_has 'mvp-ray-worker-1: /usr/bin/python3 lacks click, msgspec, PyYAML'
   run --separate-stderr 02_down.sh # which cannot ask them, and removes them
+  assert_status 0
   [[ -z $(docker ps -aq) ]] || fail "left: $(docker ps -a)"
   # All that the helper needs, but neither Ray nor verl nor zstd.
   mkdir "$LAB_DIR/packages"

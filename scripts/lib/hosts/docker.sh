@@ -4,6 +4,9 @@
 # Running containers are not changed: a new image or setting takes effect after 02_down.sh. Containers run as the user who starts the
 # script, also through sudo.
 
+# shellcheck disable=SC2034 # for 02_down.sh: what runs in a container ends with it
+DOWN_ENDS_RAY=1
+
 find_containers() { # set CONTAINERS, CONTAINER_IPS, IMAGES and IMAGE_IDS of the project's running containers, by host
   local out ids host id image image_id ip
   declare -gA CONTAINERS=() CONTAINER_IPS=() IMAGES=() IMAGE_IDS=()

@@ -4,7 +4,7 @@
 # $ALLOCATION is its record on the launching machine: "<job id> own|adopted", then a line "<host> <node> <address>" for each host.
 
 # shellcheck disable=SC2034 # for hosts.sh: a host's process ends with the step that started it
-HOST_STEPS=1
+HOST_STEPS=1 DOWN_ENDS_RAY=1
 ALLOCATION=$PROJECT/.mvp/$CLUSTER_NAME/allocation
 STEP_NAME=mvp-$CLUSTER_NAME
 
