@@ -63,7 +63,7 @@ def read_jsonl(path: Path) -> Steps:
     for number, line in enumerate(text.splitlines() if by_metric is None else (), 1):
         try:
             step, data = metrics.record(line)
-            steps.setdefault(step, {}).update({str(key): _number(value) for key, value in data.items() if _numeric(value)})
+            steps.setdefault(step, {}).update(_numbers(data))
         except (ValueError, OverflowError):
             raise BadInput(
                 f"{path}, line {number}: not a metrics record",
@@ -83,19 +83,14 @@ def _by_metric(text: str) -> Steps | None:
             return None
         for name, series in whole.items():
             for step, value in series.items():
-                steps.setdefault(int(step), {})[name] = _number(value)
+                steps.setdefault(int(step), {}).update(_numbers({name: value}))
     except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
         return None
     return steps
 
 
-def _numeric(value: Any) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-
-
-def _number(value: Any) -> float:
-    # verl's file logger writes NaN and infinity as null.
-    return math.nan if value is None else float(value)
+def _numbers(data: Mapping[str, Any]) -> dict[str, float]:
+    return {str(key): number for key, value in data.items() if (number := metrics.as_number(value)) is not None}
 
 
 def judge(

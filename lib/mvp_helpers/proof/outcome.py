@@ -10,6 +10,7 @@ from typing import Any
 from ..base.errors import BadInput
 from ..plan import workloads
 from ..record import job_folder
+from ..record.metrics import as_number
 from ..retry import checkpoints as checkpoints_of_chain
 from ..trainers import verl_checkpoints
 from ..trainers.checkpoint import CheckpointLayout
@@ -137,7 +138,8 @@ def snapshots(job: Job, _: Sequence[Job]) -> str:
 def _finite(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_finite, value))
-    return isinstance(value, str) or (isinstance(value, (int, float)) and math.isfinite(value))
+    number = as_number(value)
+    return number is None or math.isfinite(number)
 
 
 def ranges(steps: Iterable[int]) -> str:

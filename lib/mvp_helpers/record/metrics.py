@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import re
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +18,9 @@ from ..base import files
 
 HEADLINES = (("critic/score/mean", "reward"), ("critic/rewards/mean", "reward"), ("train/loss", "loss"), ("val/loss", "loss"))
 STEP_SECONDS = ("timing_s/step", "perf/time_per_step")
+_SPELLED = re.compile(
+    r"(?i)\s*(?:[\w.]+\()?\s*(?:(?P<number>[+-]?(?:nan|inf(?:inity)?|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))|none|null)\s*\)?\s*"
+)
 
 
 def record(line: bytes | str) -> tuple[int, dict[str, Any]]:
@@ -25,6 +30,24 @@ def record(line: bytes | str) -> tuple[int, dict[str, Any]]:
         return int(document["step"]), dict(document["data"])
     except (KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a metrics record: {error}") from None
+
+
+def as_number(value: Any) -> float | None:
+    """Return a metric's value as a number; NaN for null (so verl writes it), None for a text, a list or true.
+
+    A number may be spelled: "NaN", "-Infinity", "tensor(0.5)", "None".
+    """
+    if isinstance(value, str):
+        spelled = _SPELLED.fullmatch(value)
+        return float(spelled["number"] or "nan") if spelled else None
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return math.inf
 
 
 class Metrics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -47,6 +48,16 @@ def test_metrics_files_of_both_kinds_are_read(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"train/reward": {"1": 0.5, "2": 0.75}}')
     assert math.isnan(learning.read_jsonl(tmp_path / "a.jsonl")[2]["loss"]), "verl's file logger writes NaN as null"
     assert learning.read_jsonl(tmp_path / "b.json") == {1: {"train/reward": 0.5}, 2: {"train/reward": 0.75}}
+
+
+@pytest.mark.parametrize("spelled", ["NaN", "nan", "-Infinity", "tensor(nan)", "None", "inf", "np.float64(nan)"])
+def test_a_number_that_a_text_spells_is_one(spelled: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"step": 1, "data": {"actor/loss": spelled, "note": "nano"}}) + "\n")
+    (tmp_path / "b.json").write_text(json.dumps({"actor/loss": {"1": spelled}}))
+    for file in ("a.jsonl", "b.json"):
+        steps = learning.read_jsonl(tmp_path / file)
+        assert [*steps[1]] == ["actor/loss"] and not math.isfinite(steps[1]["actor/loss"])
+        assert learning.judge(steps, VERL).wrong
 
 
 @pytest.mark.parametrize(

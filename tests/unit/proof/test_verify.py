@@ -400,6 +400,7 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
         "step 1: critic/score/mean is None",
     ),
     ("NaN", lambda f: change_text(f.metrics, ":0.02,", ":NaN,"), "metrics", "step 1: critic/score/mean is nan"),
+    ("NaN in a text", lambda f: change_text(f.metrics, ":0.02,", ':"nan",'), "metrics", "step 1: critic/score/mean is nan"),
     (
         "infinity",
         lambda f: change_text(f.metrics, "-1e-3", "-Infinity"),
