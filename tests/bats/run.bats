@@ -34,6 +34,19 @@ run_tests() { # outside of bats, as far as bats can tell
   [[ ${output##*Failed:} != *good.bats* ]] || fail 'good.bats did not fail'
 }
 
+@test "what fails only beside others is run again alone, and named; four failed files are no accident" {
+  printf '@test "first time" {\n  [[ -e %q ]] || { touch %q && false; }\n}\n' "$PWD/seen" "$PWD/seen" >unsteady.bats
+  run_tests good.bats unsteady.bats
+  assert_status 0
+  assert_output '*FAILED unsteady.bats*passed unsteady.bats*2 files in * s. Failed: none. Skipped: 1: no such thing here. Passed only alone: unsteady.bats.'
+  local name
+  rm seen
+  for name in a b c; do printf '@test "bad" {\n  false\n}\n' >"$name.bats"; done
+  run_tests {a,b,c,unsteady}.bats
+  assert_status 1
+  assert_output '*4 files in * s. Failed:* unsteady.bats (1)*'
+}
+
 @test "Ctrl-C ends what runs" {
   printf '@test "slow" {\n  echo "$$" >%q\n  sleep 300\n}\n' "$PWD/pid" >slow.bats
   run --separate-stderr env -i PATH="$PATH" HOME="$HOME" PROJECT="$PROJECT" python - <<'PY'
