@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from ..base import processes
+from ..base.documents import from_json
 from ..base.paths import JobFolder
 from ..base.times import clock, now
 from ..plan.plan import Plan
@@ -127,7 +127,7 @@ class StallWatch:
         assert child.stdout
         os.set_blocking(child.stdout.fileno(), False)  # a grandchild may hold it open
         try:
-            answer = json.loads((child.stdout.read() or b"").splitlines()[-1])
+            answer = from_json((child.stdout.read() or b"").splitlines()[-1])
             current.cause = str(answer["finding"]["text"])
             if answer["bundle"]:
                 current.bundle = os.path.relpath(answer["bundle"], self.folder.path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..base import documents
 from ..base.errors import MvpError
 from ..base.paths import JobFolder
 from ..base.times import seconds_of
@@ -118,7 +118,7 @@ class Job:
 
     def read_json(self, path: Path) -> Any:
         try:
-            return json.loads(path.read_bytes())
+            return documents.read_json(path)
         except FileNotFoundError:
             raise Fail(f"{self.name_of(path)} is missing") from None
         except (OSError, ValueError) as error:

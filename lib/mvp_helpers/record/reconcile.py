@@ -5,7 +5,6 @@ Only endings are written. While a job runs, its own processes write; a note abou
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import socket
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..base import documents, files
 from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder
 from ..base.times import moment_of, now, seconds_of
@@ -117,7 +117,7 @@ def settle(folder: JobFolder, result: Result, api: RayApi | None) -> Result:
 def submitted_to(folder: JobFolder) -> str:
     """Return the dashboard address in ``submit_cmd.txt``; empty when that was never written."""
     try:
-        words = shlex.split(folder.submit_cmd.read_text())
+        words = shlex.split(files.read(folder.submit_cmd, documents.MOST_BYTES).decode())
         return words[words.index("--address") + 1].rstrip("/")
     except (OSError, ValueError, IndexError):
         return ""
@@ -141,7 +141,7 @@ def _ended(folder: JobFolder, result: Result, decision: Decision, record: dict[s
 def _submitter(folder: JobFolder) -> Submitter:
     """Return whether the process that claimed the folder is alive, as far as this host can know."""
     try:
-        source = json.loads(folder.provenance.read_bytes())["submitted_from"]
+        source = documents.read_json(folder.provenance)["submitted_from"]
         if source["hostname"] != socket.gethostname():
             return "unknown"
         os.kill(int(source["pid"]), 0)
@@ -149,7 +149,7 @@ def _submitter(folder: JobFolder) -> Submitter:
         return "gone"
     except PermissionError:
         return "alive"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return "unknown"
     return "alive"
 

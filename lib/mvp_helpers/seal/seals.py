@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..base import files
+from ..base.documents import Damaged, read_json
 from ..base.errors import Failed
 from ..base.paths import JobFolder
 from ..base.times import now
@@ -213,6 +213,6 @@ def _digest(line: bytes) -> str:
 def _provenance(job: JobFolder) -> Any:
     """Return the job's provenance; None where that is missing or damaged, which other checks report."""
     try:
-        return json.loads(job.provenance.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return read_json(job.provenance)
+    except (OSError, Damaged):
         return None

@@ -14,7 +14,6 @@ Only names, small JSON files, headers and the directories of zip archives are re
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import re
@@ -24,6 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..base.documents import Damaged, from_json, read_json
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
 from .checkpoint import Checkpoint, CheckpointLayout, Resume
@@ -275,7 +275,7 @@ def _safetensors_size(file: Path) -> int:
     with file.open("rb") as stream:
         try:
             [length] = struct.unpack("<Q", stream.read(8))
-            header = json.loads(stream.read(min(length, _MOST_HEADER)))
+            header = from_json(stream.read(min(length, _MOST_HEADER)))
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
             return int(8 + length + max(ends, default=0))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error):
@@ -284,10 +284,10 @@ def _safetensors_size(file: Path) -> int:
 
 def _json(path: Path, shown: str) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_bytes())
+        document = read_json(path)
     except FileNotFoundError:
         raise _Broken(f"{shown} is missing") from None
-    except ValueError:
+    except Damaged:
         raise _cut(path, shown) from None
     if not isinstance(document, dict):
         raise _cut(path, shown)
