@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..base.errors import BadInput
+from ..base.terminal import shown
 
 if TYPE_CHECKING:
     from ..base.paths import JobFolder
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def say(text: str) -> None:
     """Print one line for the person watching."""
-    print(text, file=sys.stderr, flush=True)
+    print(shown(text), file=sys.stderr, flush=True)
 
 
 def columns() -> int:

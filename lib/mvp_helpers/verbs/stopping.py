@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..base.errors import BadInput
+from ..base.terminal import shown
 from . import job, say
 
 
@@ -23,7 +24,7 @@ def stop(ids: tuple[str, ...], now: bool, save_only: bool) -> None:
     folders, api = [folder for _, folder in jobs], ray_api.of(jobs[0][0])
     if save_only:
         for folder, saved in stop.save(folders, api, say):
-            print(folder.submission_id, saved.step, saved.path)
+            print(folder.submission_id, saved.step, shown(saved.path))
         return
     for result in stop.stop(folders, api, say, at_once=now):
         print(result.submission_id, result.state)
