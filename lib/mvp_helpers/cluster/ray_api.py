@@ -105,7 +105,7 @@ class RayApi:
         with self._shape(path := f"/api/v0/{kind}"):
             answer = self.get(f"{path}?detail=1&limit={STATE_API_LIMIT}")
             if not answer.get("result"):
-                raise Blocked(f"Ray cannot list its {kind}: {answer.get('msg', '')}")
+                raise Blocked(f"Ray at {self.address} cannot list its {kind}: {answer.get('msg', '')}")
             found = answer["data"]["result"]
             rows = [{**row} for row in found["result"]]
             return rows, int(found.get("total", len(rows)))

@@ -48,6 +48,41 @@ def test_a_trainer_that_ends_well_succeeds_and_its_output_is_kept(tmp_path: Path
     assert seal_request.ids(folder.shared, plan.read(folder).cluster) == [folder.submission_id]
 
 
+LINES = [
+    '{"step":1,"data":{"critic/score/mean":1e400}}',
+    '{"step":1e400,"data":{}}',
+    '{"step":%s,"data":{}}' % ("9" * 5000),
+    '{"step":2,"data":{"a":%s}}' % ("[" * 100_000),
+    '{"step":2,"data":{"a":%s}}' % ("[" * 900 + "]" * 900),
+    '{"step":2,"data":{"a":"\\ud800","b":1e400,"\\u0000":NaN}}',
+    '{"step":2,"data":{"a":"%s"}}' % ("x" * 3_000_000),
+    "\0" * 70_000,
+    '{"step":3,"data":{"train/loss":0.25}}',
+]
+
+
+def test_no_output_of_a_trainer_ends_the_runner(tmp_path: Path) -> None:
+    trainer = tmp_path / "trainer.py"
+    trainer.write_text(
+        "import os, sys, time\n"
+        "for line in open(sys.argv[1], 'rb'):\n"
+        "    with open('metrics.jsonl', 'ab') as metrics: metrics.write(line)\n"
+        "    os.write(1, line[:1_000_000] + b'\\xff\\x00\\x1b[2J Error' + b'A.' * 40_000)\n"
+        "    time.sleep(0.3)\n"
+        "os.mkfifo('precheck.json')\n"
+        "os.write(2, b'\\nValueError: \\xed\\xa0\\x80 the end\\n')\n"
+        "sys.exit(7)\n"
+    )
+    lines = tmp_path / "lines"
+    lines.write_bytes("\n".join([*LINES, ""]).encode() + b"\xff\xfe\n")
+    folder = job(tmp_path, ["python3", str(trainer), str(lines)])
+    code, _, result = run(folder)
+    assert (code, result.state, result.exit_code) == (7, "FAILED", 7)
+    assert result.reason == "the trainer ended with exit code 7: ValueError: \ufffd\ufffd\ufffd the end"
+    assert (result.steps_done, result.last_metrics) == (3, {"train/loss": 0.25})
+    assert metrics.read(folder.metrics).damaged == [2, 3, 4, 5, 6, 7, 8, 10]
+
+
 def test_arguments_arrive_byte_for_byte(tmp_path: Path) -> None:
     nasty = ["", "a b", "it's", '"', "$(id)", "`id`", "new\nline", "ü漢", "\\", "*", "-x"]
     folder = job(tmp_path, [*python("import sys, json; print(json.dumps(sys.argv[1:]))"), *nasty])
