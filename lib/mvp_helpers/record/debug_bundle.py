@@ -134,7 +134,7 @@ def outcome(bundle: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def _write(parent: Path, name: str, collected: dict[str, _Answer], summary: dict[str, Any]) -> Path:
-    parent.mkdir(parents=True, exist_ok=True)
+    parent.mkdir(exist_ok=True)  # not its parents: a job folder that was moved away must not come back half empty
     _remove_abandoned(parent)
     work = parent / f".{name}.{os.getpid()}"
     work.mkdir()

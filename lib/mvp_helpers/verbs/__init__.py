@@ -28,8 +28,11 @@ def columns() -> int:
     return shutil.get_terminal_size((160, 24)).columns
 
 
-def job(submission_id: str) -> tuple[Cluster, JobFolder]:
-    """Return the cluster of ``MVP_CLUSTER_JSON`` and the folder of one of its jobs. Raises BadInput when there is no such job."""
+def job(submission_id: str, *, maybe_gone: bool = False) -> tuple[Cluster, JobFolder]:
+    """Return the cluster of ``MVP_CLUSTER_JSON`` and the folder of one of its jobs.
+
+    Raises BadInput when there is no such folder, unless it is ``maybe_gone``, or its ``result.json`` cannot be read.
+    """
     from pathlib import Path
 
     from ..base import paths
@@ -40,5 +43,6 @@ def job(submission_id: str) -> tuple[Cluster, JobFolder]:
         raise BadInput(f"{submission_id!r} is not a submission_id", hint="./scripts/50_status.sh lists the jobs")
     loaded = cluster_file.from_environment()
     folder = paths.SharedRoot(Path(loaded.shared_root)).job(submission_id)
-    job_folder.read(folder)
+    if folder.path.is_dir() or not maybe_gone:
+        job_folder.read(folder)
     return loaded, folder

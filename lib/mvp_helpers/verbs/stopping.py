@@ -20,7 +20,7 @@ def stop(ids: tuple[str, ...], now: bool, save_only: bool) -> None:
 
     if now and save_only:
         raise BadInput("--now and --save-only exclude each other")
-    jobs = [job(submission_id) for submission_id in dict.fromkeys(ids)]
+    jobs = [job(submission_id, maybe_gone=not save_only) for submission_id in dict.fromkeys(ids)]
     folders, api = [folder for _, folder in jobs], ray_api.of(jobs[0][0])
     if save_only:
         for folder, saved in stop.save(folders, api, say):
@@ -39,7 +39,7 @@ def stop_here(host: str, ids: tuple[str, ...], now: bool) -> None:
     from ..job import stop
 
     for submission_id in dict.fromkeys(ids):
-        stop.stop_here(job(submission_id)[1], host, say, at_once=now)
+        stop.stop_here(job(submission_id, maybe_gone=True)[1], host, say, at_once=now)
 
 
 @click.command("end-leftovers")
@@ -50,4 +50,4 @@ def end_leftovers(host: str, ids: tuple[str, ...]) -> None:
     from ..job import stop
 
     for submission_id in dict.fromkeys(ids):
-        stop.end_leftovers(job(submission_id)[1], host, say)
+        stop.end_leftovers(job(submission_id, maybe_gone=True)[1], host, say)

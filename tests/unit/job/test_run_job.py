@@ -146,6 +146,19 @@ def test_rays_stop_signal_to_every_process_and_a_second_one_reach_the_trainer_as
     assert (job_folder.read(folder).state, job_folder.read(folder).exit_code) == ("STOPPED", 0)
 
 
+def test_a_job_whose_folder_is_moved_away_can_be_stopped_and_does_not_come_back(tmp_path: Path) -> None:
+    folder = job(tmp_path, python("import time; print('trains', flush=True); time.sleep(60)"))
+    process = start(folder)
+    wait_for(lambda: folder.driver_log.exists() and "trains" in folder.driver_log.read_text(), "the trainer")
+    wait_for(lambda: list(folder.debug.glob("2*-started")), "the first bundle")
+    moved = folder.shared.jobs.rename(tmp_path / "moved")
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM, out + errors
+    assert "Traceback" not in out + errors
+    assert not folder.path.exists() and (moved / folder.submission_id).is_dir()
+
+
 def test_a_trainer_that_ignores_the_stop_is_killed_in_time(tmp_path: Path) -> None:
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
     folder = job(tmp_path, python(code), stop_wait_s=1)
