@@ -23,8 +23,8 @@ MOST_BYTES = 256 << 20
 MOST_YAML_BYTES = 16 << 20
 MOST_LEVELS = 100
 """Of nested lists and mappings in it: what is nested deeper cannot be written again."""
-MOST_DIGITS = 18
-"""Of an integer in it: more do not fit into 64 bits."""
+INTEGERS = range(-(1 << 63), 1 << 64)
+"""Integers in it: those that fit into 64 bits."""
 
 
 _LEVEL = {"SequenceStartEvent": 1, "MappingStartEvent": 1, "SequenceEndEvent": -1, "MappingEndEvent": -1}
@@ -97,7 +97,7 @@ def read_as(path: Path, kind: type[T]) -> T:
 
 
 def _integer(text: str) -> int:
-    if len(text) > MOST_DIGITS:
+    if len(text) > 20 or int(text) not in INTEGERS:
         raise Damaged(f"an integer of {len(text)} digits")
     return int(text)
 
