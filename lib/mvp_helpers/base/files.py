@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 
 @contextlib.contextmanager
@@ -54,8 +55,12 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def opened(path: Path) -> IO[bytes]:
+def opened(path: Path) -> BinaryIO:
     """Open a regular file that anybody may have put there. Raises OSError, also for a pipe, which would block for ever."""
+    return os.fdopen(_descriptor(path), "rb")
+
+
+def _descriptor(path: Path) -> int:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError:  # a name with a NUL byte
@@ -63,7 +68,7 @@ def opened(path: Path) -> IO[bytes]:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return os.fdopen(descriptor, "rb")
+    return descriptor
 
 
 def read(path: Path, most: int) -> bytes:
@@ -85,7 +90,7 @@ def sha256(path: Path) -> str:
     """Return the hex digest of a file's content, read in 1 MiB pieces."""
     digest, buffer = hashlib.sha256(), bytearray(1 << 20)
     view = memoryview(buffer)
-    with path.open("rb", buffering=0) as stream:
+    with io.FileIO(_descriptor(path)) as stream:
         while size := stream.readinto(buffer):  # into the same memory: new pages for each piece cost a third of the time
             digest.update(view[:size])
     return digest.hexdigest()

@@ -115,7 +115,7 @@ def _sources(folder: JobFolder, result: Result) -> Iterator[Source]:
     """Yield what may contain the cause, the likeliest first."""
     if folder.precheck.exists() and result.state == "BLOCKED":
         yield folder.precheck.name, True, [_lines(_problems(folder.precheck))]
-    if folder.driver_log.exists() and folder.driver_log.stat().st_size:
+    if folder.driver_log.is_file() and folder.driver_log.stat().st_size:
         yield f"logs/{folder.driver_log.name}", False, _readable(folder.driver_log)
     for bundle in sorted(folder.debug.glob("2*"), reverse=True):
         if bundle.is_dir():
@@ -148,7 +148,7 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
     yield f"{place}/actors.json", True, [_lines(told)]
     # The node's own logs stay out: they contain other jobs, and problems that Ray overcame.
     for output in sorted(bundle.glob("hosts/*/ray-logs/worker-*")):
-        if output.stat().st_size:
+        if output.is_file() and output.stat().st_size:
             yield str(output.relative_to(folder.path)), False, _readable(output)
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from ..base import files
 from ..base.errors import BadInput
@@ -77,12 +77,13 @@ def start_of(folder: JobFolder, since: float | None) -> int:
             hint=f"./scripts/51_logs.sh {folder.submission_id}",
         ) from None
     with _opened(folder.driver_log) as stream:
+        offset = min(offset, os.fstat(stream.fileno()).st_size)
         begin = max(0, offset - LINE_START_SEARCH)
         stream.seek(begin)
         return begin + stream.read(offset - begin).rfind(b"\n") + 1
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> BinaryIO:
     """Open a log. Raises BadInput for what cannot be read, FileNotFoundError where there is none."""
     try:
         return files.opened(path)

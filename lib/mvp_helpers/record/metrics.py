@@ -45,9 +45,9 @@ class Metrics:
         self._inside_long = False
 
     def refresh(self) -> bool:
-        """Read complete new lines; return whether there were any. A missing file has no steps. Raises OSError."""
+        """Read complete new lines; return whether there were any. A file that cannot be read has no steps."""
         began = self._offset
-        with contextlib.suppress(FileNotFoundError), files.opened(self._path) as stream:
+        with contextlib.suppress(OSError), files.opened(self._path) as stream:
             stream.seek(self._offset)
             while piece := stream.read(LONGEST_LINE):
                 whole = piece[: piece.rfind(b"\n") + 1]
