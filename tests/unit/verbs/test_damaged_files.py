@@ -5,6 +5,7 @@ Every file of a finished job is damaged in seeded ways, and the verbs that read 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -28,18 +29,15 @@ from mvp_helpers.record import control
 from mvp_helpers.record.chain import Attempt, Chain, Retry
 
 VICTIM, OTHER = "victim", "other"
-VERBS = (
-    ("status", "--json"),
-    ("status",),
-    ("list",),
-    ("verify", VICTIM, OTHER),
-    ("explain", VICTIM),
-    ("logs", VICTIM),
-    ("logs", VICTIM, "--since", "1h"),
-    ("trend", VICTIM),
-)
+VERBS = (("status", "--json"), ("status",), ("list",), ("verify", VICTIM, OTHER), ("explain", VICTIM))
+VERBS_OF_FILE = {
+    "driver.log": (("logs", VICTIM),),
+    "driver.times": (("logs", VICTIM, "--since", "1h"),),
+    "metrics.jsonl": (("trend", VICTIM),),
+    "result.json": (("logs", VICTIM), ("trend", VICTIM)),
+}
 EXIT_CODES = {0, 1, 2, 3, 4}
-CASES = 6
+CASES = 2
 """Seeded damages of each file, beside those of its whole content."""
 VALUES = (
     *(
@@ -62,20 +60,12 @@ VALUES = (
     *([], {}, [[]], [None], {"": None}, {"a": {"b": []}}, [{"submission_id": VICTIM}]),
 )
 CONTENTS = {
-    "nothing": b"",
     "brackets": b"[" * 100_000,
-    "braces": b'{"a":' * 100_000,
-    "dashes": b"- " * 100_000,
-    "a list": b"[]",
     "a mapping": b"{}",
-    "null": b"null\n",
     "infinity": b"1e400",
     "half a character": b'"\\ud800"',
-    "a long number": b"9" * 5_000,
     "no text": bytes(range(256)) * 40,
-    "NUL bytes": b"\0" * 70_000,
     "a long line": b"x" * 2_000_000,
-    "a YAML tag": b"!!timestamp x",
     "a YAML alias of itself": b"&a [*a]",
 }
 PLACES: dict[str, Callable[[Path], object]] = {
@@ -147,10 +137,10 @@ def _replace(holder: Any, seed: random.Random) -> None:
         holder[key] = seed.choice(VALUES)
 
 
-def look(capfd: pytest.CaptureFixture[str], what: str) -> Iterator[str]:
+def look(capfd: pytest.CaptureFixture[str], path: Path, what: str) -> Iterator[str]:
     """Run every verb; yield what is wrong: none may raise, and the other job is as good as before."""
-    for verb in VERBS:
-        run = f"{' '.join(verb)} with {what}"
+    for verb in (*VERBS, *VERBS_OF_FILE.get(path.name, ())):
+        run = f"{' '.join(verb)} with {path.name}: {what}"
         try:
             code = cli.main(list(verb))
         except BaseException as error:
@@ -170,12 +160,12 @@ def look(capfd: pytest.CaptureFixture[str], what: str) -> Iterator[str]:
 
 
 def test_no_content_of_a_file_harms_more_than_its_job(root: SharedRoot, capfd: pytest.CaptureFixture[str]) -> None:
-    problems = [*look(capfd, "nothing damaged")]
+    problems = [*look(capfd, root.job(VICTIM).path, "nothing damaged")]
     for path in list(read_back(root)):
         good = path.read_bytes()
         for number in range(CASES):
             path.write_bytes(damaged(good, path, random.Random(f"{path.name} {number}")))
-            problems += look(capfd, f"{path.name}, damage {number}")
+            problems += look(capfd, path, f"damage {number}")
         path.write_bytes(good)
     assert not problems, "\n".join(problems)
 
@@ -187,22 +177,22 @@ def test_no_whole_file_harms_more_than_its_job(root: SharedRoot, capfd: pytest.C
         good = path.read_bytes()
         path.unlink()
         path.write_bytes(CONTENTS[what]) if what in CONTENTS else PLACES[what](path)
-        problems += look(capfd, f"{path.name}: {what}")
+        problems += look(capfd, path, what)
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         path.write_bytes(good)
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "STOPPED", "BLOCKED", "FAILED"])
-def test_no_content_harms_more_than_a_job_in_any_state(root: SharedRoot, capfd: pytest.CaptureFixture[str], state: str) -> None:
+def test_no_content_harms_more_than_a_job_in_any_state(root: SharedRoot, capfd: pytest.CaptureFixture[str]) -> None:
     problems = []
     folder: JobFolder = root.job(VICTIM)
-    for path in list(read_back(root)):
+    states = itertools.cycle(["RUNNING", "STOPPED", "BLOCKED", "FAILED"])
+    for path, state in zip(list(read_back(root)), states, strict=False):
         if path == folder.result:
             continue
         good = path.read_bytes()
         change_result(folder, state=state, ended_at=None if state == "RUNNING" else now(), reason="the end\x1b[2J\r\0")
         path.write_bytes(damaged(good, path, random.Random(f"{path.name} {state}")))
-        problems += look(capfd, f"{path.name} of a job that is {state}")
+        problems += look(capfd, path, f"damaged, of a job that is {state}")
         path.write_bytes(good)
     assert not problems, "\n".join(problems)
