@@ -67,6 +67,8 @@ def _descriptor(path: Path) -> int:
         raise OSError(errno.EINVAL, "not a file name", str(path)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
+        if os.path.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return descriptor
 

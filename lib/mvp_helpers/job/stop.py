@@ -60,7 +60,7 @@ def stop(folders: Sequence[JobFolder], api: RayApi, say: Say, *, at_once: bool =
         TimedOut: a job goes on longer than its trainer's time and ``MARGIN_S``.
         KeyboardInterrupt: Ctrl-C, after saying that the stop goes on.
     """
-    gone = [folder for folder in folders if not folder.path.is_dir()]
+    gone = [folder for folder in folders if not os.path.isdir(folder.path)]
     stopped = [_stop_without_folder(folder, api, say) for folder in gone]
     folders = _end_chains([folder for folder in folders if folder not in gone], say, at_once)
     results = {folder.submission_id: _request(folder, api, say, at_once) for folder in folders}
@@ -254,7 +254,7 @@ def stop_here(folder: JobFolder, host: str, say: Say, *, at_once: bool = False) 
     Raises TimedOut: the job goes on longer than its trainer's time and ``MARGIN_S``.
     """
     name, word = folder.submission_id, f"run-job {folder.path}"
-    gone = not folder.path.is_dir()
+    gone = not os.path.isdir(folder.path)
     if not gone and job_folder.read(folder).driver_host not in (None, host):  # hosts can share a machine
         return
     runners = [pid for pid in processes.holding(environment.JOB_FOLDER, str(folder.path)) if word in processes.command(pid)]
@@ -291,7 +291,7 @@ def end_leftovers(folder: JobFolder, host: str, say: Say) -> None:
         Failed: a process is still there after SIGKILL.
     """
     name = folder.submission_id
-    if folder.path.is_dir() and not job_folder.read(folder).ended:
+    if os.path.isdir(folder.path) and not job_folder.read(folder).ended:
         raise BadInput(f"job '{name}' has not ended", hint=f"./scripts/52_stop.sh {name}")
 
     def left() -> list[int]:
