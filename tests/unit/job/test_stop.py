@@ -198,7 +198,7 @@ def test_a_job_that_ray_does_not_have_yet_is_said(folder: JobFolder, ray: FakeRa
 def test_a_refusal_of_ray_is_said(folder: JobFolder, ray: FakeRay) -> None:
     ray.has_job("a", "RUNNING")
     ray.answers[STOP] = 500
-    with pytest.raises(Blocked, match="cannot stop job 'a': HTTP 500"):
+    with pytest.raises(Blocked, match="answers /api/jobs/a/stop with HTTP 500"):
         stop.stop([folder], ray.api(), lambda _: None)
 
 
