@@ -7,6 +7,7 @@ import os
 import sys
 
 from .base.errors import MvpError
+from .base.terminal import shown
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -37,5 +38,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _report(error: MvpError) -> int:
-    print(error.show(), file=sys.stderr)
+    print(shown(error.show()), file=sys.stderr)
     return error.exit_code

@@ -39,6 +39,7 @@ def start(folder: JobFolder, **environment: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        errors="replace",
     )
 
 

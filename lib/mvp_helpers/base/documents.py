@@ -1,16 +1,122 @@
-"""Parse JSON and YAML that people write; errors name the line and column of a mistake, or the wrong field."""
+"""Parse JSON and YAML that people write, with errors that name the place of a mistake; read back what programs wrote.
+
+A job can write anything into its folder. Whatever is in a file that is read back, ``Damaged`` is the only error beside OSError.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from . import files
 from .errors import BadInput, did_you_mean
 
 T = TypeVar("T")
+
+MOST_BYTES = 256 << 20
+"""Of a file that is read back as a whole; the largest that we write, Ray's table of 10,000 actors, has a tenth of that."""
+MOST_YAML_BYTES = 16 << 20
+MOST_LEVELS = 100
+"""Of nested lists and mappings in it: what is nested deeper cannot be written again."""
+INTEGERS = range(-(1 << 63), 1 << 64)
+"""Integers in it: those that fit into 64 bits."""
+
+
+_LEVEL = {"SequenceStartEvent": 1, "MappingStartEvent": 1, "SequenceEndEvent": -1, "MappingEndEvent": -1}
+
+
+class Damaged(ValueError):
+    """A file that was read back is not what its writer leaves there; the text says what is wrong with it."""
+
+
+def read_json(path: Path) -> Any:
+    """Return the plain data in a JSON file. Raises OSError and Damaged."""
+    return from_json(files.read(path, MOST_BYTES))
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the mappings in the list in a JSON file. Raises OSError and Damaged."""
+    rows = read_json(path)
+    if not isinstance(rows, list):
+        raise Damaged("not a list")
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def read_yaml(path: Path) -> Any:
+    """Return the plain data in a YAML file. Raises OSError and Damaged."""
+    import yaml
+
+    data, loader = files.read(path, MOST_YAML_BYTES), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        # First without building anything: a C stack that is too deep ends the process.
+        levels = itertools.accumulate(_LEVEL.get(type(event).__name__, 0) for event in yaml.parse(data, loader))
+        if any(level > MOST_LEVELS for level in levels):
+            raise Damaged("nested too deeply")
+        return yaml.load(data, loader)
+    except Damaged:
+        raise
+    except Exception as error:  # for a scalar that does not fit its tag PyYAML raises whatever its constructor does
+        problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else None
+        raise Damaged(f"not YAML: {problem or type(error).__name__}") from None
+
+
+def from_json(data: bytes) -> Any:
+    """Return the plain data in JSON that a program wrote, which can be written again as JSON. Raises Damaged.
+
+    Numbers may be NaN or infinite: Python's own writer makes such.
+    """
+    try:
+        value = _JSON.decode(data.decode())
+        # Only text can be too deep, or contain half of a character: looking for that first is much cheaper than looking at all.
+        if data.count(b"[") + data.count(b"{") > MOST_LEVELS and _levels(value) > MOST_LEVELS:
+            raise Damaged("nested too deeply")
+        if b"\\ud" in data or b"\\uD" in data:
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise Damaged("nested too deeply") from None
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise Damaged(f"not text: {error.reason}") from None
+    except json.JSONDecodeError as error:
+        raise Damaged(f"not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
+    return value
+
+
+def read_as(path: Path, kind: type[T]) -> T:
+    """Return a JSON file as a ``kind`` (a msgspec.Struct), whose numbers are finite. Raises OSError and Damaged."""
+    data = files.read(path, MOST_BYTES)
+    from_json(data)  # it can be written again, too
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(str(error)) from None
+
+
+def _integer(text: str) -> int:
+    if len(text) > 20 or int(text) not in INTEGERS:
+        raise Damaged(f"an integer of {len(text)} digits")
+    return int(text)
+
+
+_JSON = json.JSONDecoder(parse_int=_integer)
+
+
+def _levels(value: Any) -> int:
+    """Return how deeply plain data is nested; a level at a time, so that no depth is too much."""
+    level, inside = 0, [value]
+    while inside:
+        level += 1
+        inside = [
+            item
+            for holder in inside
+            for item in (holder.values() if isinstance(holder, dict) else holder if isinstance(holder, list) else ())
+            if isinstance(item, (dict, list))
+        ]
+    return level
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,15 +1,18 @@
-"""Write files that another host reads: to a temporary name in the same folder, fsynced, then renamed."""
+"""Write files that another host reads: to a temporary name in the same folder, fsynced, then renamed. Open what others wrote."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import io
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
 @contextlib.contextmanager
@@ -52,9 +55,35 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
+def opened(path: Path) -> BinaryIO:
+    """Open a regular file that anybody may have put there. Raises OSError, also for a pipe, which would block for ever."""
+    return os.fdopen(_descriptor(path), "rb")
+
+
+def _descriptor(path: Path) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError:  # a name with a NUL byte
+        raise OSError(errno.EINVAL, "not a file name", str(path)) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        if os.path.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return descriptor
+
+
+def read(path: Path, most: int) -> bytes:
+    """Return a file's content. Raises OSError, also when it has more than ``most`` bytes."""
+    with opened(path) as stream:
+        if os.fstat(stream.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"has more than {most >> 20} MiB", str(path))
+        return stream.read()
+
+
 def tail(path: Path, size: int) -> bytes:
     """Return the last ``size`` bytes of a file. Raises OSError."""
-    with path.open("rb") as stream:
+    with opened(path) as stream:
         stream.seek(max(0, stream.seek(0, os.SEEK_END) - size))
         return stream.read(size)
 
@@ -63,7 +92,7 @@ def sha256(path: Path) -> str:
     """Return the hex digest of a file's content, read in 1 MiB pieces."""
     digest, buffer = hashlib.sha256(), bytearray(1 << 20)
     view = memoryview(buffer)
-    with path.open("rb", buffering=0) as stream:
+    with io.FileIO(_descriptor(path)) as stream:
         while size := stream.readinto(buffer):  # into the same memory: new pages for each piece cost a third of the time
             digest.update(view[:size])
     return digest.hexdigest()

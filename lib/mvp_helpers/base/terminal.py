@@ -1,19 +1,58 @@
-"""Format text for a terminal: aligned columns, shortened lines, colour only for people."""
+"""Format text for a terminal: aligned columns, shortened lines, colour only for people, nothing else that a terminal acts on."""
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 
 GREEN, RED, CYAN = "32", "31", "36"
 COLOURS = {
     **dict.fromkeys(("SUCCEEDED", "alive"), GREEN),
-    **dict.fromkeys(("FAILED", "BLOCKED", "NOT_SUBMITTED", "dead", "missing"), RED),
+    **dict.fromkeys(("FAILED", "BLOCKED", "NOT_SUBMITTED", "DAMAGED", "dead", "missing"), RED),
     "RUNNING": CYAN,
 }
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_BEGUN = re.compile(r"\x1b(?:\[[0-9;:]{0,30})?\Z")
+"""What may go on as a colour in the next piece."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal acts on, but tab and line ends: C0, DEL, C1, line separators, what reverses text; and what is no character."""
+
+
+def shown(text: str) -> str:
+    """Return a message that may quote others: colours left out, every other control character escaped (``\\x1b``)."""
+    return _escaped(text).replace("\r", "\\x0d")
+
+
+class LogText:
+    """A log, piece by piece, like ``shown`` but with the carriage returns of progress bars; what is not UTF-8 is escaped, too."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._begun = ""
+
+    def take(self, piece: bytes, *, last: bool = False) -> bytes:
+        """Return what can be shown now; a colour that may go on in the next piece is kept back unless this is the ``last``."""
+        text = self._begun + self._decoder.decode(piece, last)
+        begun = None if last else _BEGUN.search(text)
+        self._begun = begun[0] if begun else ""
+        return _escaped(text[: len(text) - len(self._begun)]).encode()
+
+
+def _escaped(text: str) -> str:
+    return _CONTROL.sub(_escape, _COLOUR.sub("", text))
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
 def columns(titles: list[str], rows: list[list[str]], width: int, colour: bool) -> list[str]:
     """Return aligned lines; the last column gets the remaining width."""
+    rows = [[shown(cell) for cell in row] for row in rows]
     wide = [max(len(row[at]) for row in [titles, *rows]) for at in range(len(titles))]
     lines = []
     for row in [titles, *rows]:
@@ -29,7 +68,7 @@ def columns(titles: list[str], rows: list[list[str]], width: int, colour: bool) 
 
 def cut(line: str, width: int) -> str:
     """Return ``line`` on one line of at most ``width`` columns, with an ellipsis where it was longer."""
-    line = " ".join(line.split("\n"))
+    line = shown(" ".join(line.split("\n")))
     return line if len(line) <= width else line[: max(1, width - 1)] + "…"
 
 

@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from .terminal import shown
+
 Verdict = Literal["Pass", "Fail", "Blocked", "Skipped", "Not requested"]
 SIGNS: dict[Verdict, str] = {"Pass": "✓", "Fail": "✗", "Blocked": "✗", "Skipped": "–", "Not requested": "–"}
 NARROWEST = 40
@@ -64,9 +66,9 @@ def table(checks: Sequence[Check], width: int, title: str = "") -> str:
     for check in checks:
         head = f"{indent}{SIGNS[check.verdict]} {check.verdict:<{max(word, 7)}}  {check.name:<{longest}}  "
         room = max(NARROWEST, width - len(head))
-        texts = textwrap.wrap(check.reason, room, break_on_hyphens=False) or [""]
+        texts = textwrap.wrap(shown(check.reason), room, break_on_hyphens=False) or [""]
         if check.hint and not check.met:
-            texts += textwrap.wrap(check.hint, room, initial_indent="→ ", subsequent_indent="  ", break_on_hyphens=False)
+            texts += textwrap.wrap(shown(check.hint), room, initial_indent="→ ", subsequent_indent="  ", break_on_hyphens=False)
         lines.append((head + texts[0]).rstrip())
         lines += [" " * len(head) + text for text in texts[1:]]
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..base import files
+from ..base.documents import Damaged, read_as
 from ..base.errors import Blocked
 from ..base.paths import SharedRoot
 from . import network
@@ -68,8 +69,8 @@ def withdraw(cluster: Cluster, instance: str) -> None:
 def published(cluster: Cluster) -> Head | None:
     """Return the head that was started last; None when none was started, or it was stopped."""
     try:
-        return msgspec.json.decode(_file(cluster).read_bytes(), type=Head)
-    except (FileNotFoundError, msgspec.MsgspecError):
+        return read_as(_file(cluster), Head)
+    except (FileNotFoundError, Damaged):
         return None
 
 

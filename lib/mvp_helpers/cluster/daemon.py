@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,8 @@ from . import ray_node
 from .cluster_file import Cluster
 from .node_record import NodePaths
 
+LOOK_S = 2.0
+"""Seconds between two looks of a daemon at its own pid file."""
 END_S = 30.0
 """Time for a daemon to end, including what it has begun."""
 
@@ -77,12 +81,24 @@ class Daemon:
             except BlockingIOError:
                 return
             pid = os.getpid()
-            files.write_text(self._file("pid"), f"{pid} {processes.start_time(pid)} {processes.boot_id()}\n")
+            mine = f"{pid} {processes.start_time(pid)} {processes.boot_id()}\n"
+            files.write_text(self._file("pid"), mine)
+            threading.Thread(target=self._end_when_lost, args=(mine,), daemon=True).start()
             log(f"{self.name} of {self.host} started")
             try:
                 work()
             except KeyboardInterrupt:
                 log("interrupted: ending")
+
+    def _end_when_lost(self, mine: str) -> None:
+        """End this process when its pid file is gone: then nobody can find it to stop it."""
+        while True:
+            time.sleep(LOOK_S)
+            with contextlib.suppress(OSError):
+                if not self._file("pid").exists() or self._file("pid").read_text() != mine:
+                    log(f"{self._file('pid')} is gone: ending")
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    return
 
 
 def log(text: str) -> None:

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,9 @@ from typing import Literal
 import msgspec
 
 from ..base import files, processes
+from ..base.documents import Damaged, read_as
 from ..base.errors import Blocked
+from ..base.shared_storage import point_to
 from .cluster_file import Cluster
 
 KEPT_SESSIONS = 3
@@ -64,27 +67,36 @@ class NodePaths:
     def read(self) -> Record | None:
         """Return the record, or None when the node was never started, was stopped, or its record is damaged."""
         try:
-            return msgspec.json.decode(self.record.read_bytes(), type=Record)
-        except (FileNotFoundError, msgspec.MsgspecError):
+            return read_as(self.record, Record)
+        except (FileNotFoundError, Damaged):
             return None
 
     def write(self, record: Record) -> None:
         files.write_json(self.record, msgspec.to_builtins(record))
 
     def make_temp_dir(self) -> None:
-        """Create the folder for Ray's files. Raises Blocked when another user owns that path."""
-        if self.on_shared_storage:
-            self.temp_dir.mkdir(mode=0o700, exist_ok=True)
-        else:
-            self.ray_files.mkdir(exist_ok=True)
-            with contextlib.suppress(FileExistsError):
+        """Create the folder for Ray's files. Raises Blocked when something else has that path."""
+        with contextlib.suppress(FileExistsError):
+            if self.on_shared_storage:
+                self.temp_dir.mkdir(mode=0o700)
+            else:
+                self.ray_files.mkdir(exist_ok=True)
                 self.temp_dir.symlink_to(self.ray_files)
-        if self.temp_dir.lstat().st_uid != os.getuid() or not (self.on_shared_storage or self.temp_dir.samefile(self.ray_files)):
-            raise Blocked(
-                f"{self.temp_dir} belongs to another user", hint=f"ls -ld {self.temp_dir}; set TMPDIR to another short folder"
-            )
+        facts = self.temp_dir.lstat()
+        right = stat.S_ISDIR if self.on_shared_storage else stat.S_ISLNK
+        if facts.st_uid != os.getuid() or not right(facts.st_mode):
+            whose = "belongs to another user" if facts.st_uid != os.getuid() else "is not a folder that this cluster made"
+            raise Blocked(f"{self.temp_dir} {whose}", hint=f"ls -ld {self.temp_dir}; set TMPDIR to another short folder")
+        if not self.on_shared_storage:
+            point_to(self.temp_dir, str(self.ray_files))  # a link of ours may lead to where the folder was before
         for old in self.sessions()[KEPT_SESSIONS - 1 :]:
             shutil.rmtree(old, ignore_errors=True)
+
+    def remove_temp_link(self) -> None:
+        """Remove the link to Ray's files, if it is ours; what is on shared storage stays."""
+        with contextlib.suppress(OSError):
+            if not self.on_shared_storage and os.readlink(self.temp_dir) == str(self.ray_files):
+                self.temp_dir.unlink()
 
     def sessions(self) -> list[Path]:
         """Return Ray's own folders (logs and sockets), newest first; they remain after the node was stopped."""

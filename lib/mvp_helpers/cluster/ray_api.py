@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import http.client
 import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..base.documents import Damaged, from_json
 from ..base.errors import Blocked
 from .cluster_file import Cluster
 
@@ -35,6 +37,10 @@ class Node:
         return float(self.resources.get(name, 0))
 
 
+class NotKnown(Blocked):
+    """Ray has not what it was asked for (HTTP 404)."""
+
+
 class RayApi:
     """REST calls to one cluster's dashboard (``address`` like ``http://127.0.0.10:8265``)."""
 
@@ -49,8 +55,8 @@ class RayApi:
         """Return the body of one call.
 
         Raises:
-            urllib.error.HTTPError: Ray answered with an error status.
-            Blocked: nothing answers at that address, or it refuses the token.
+            NotKnown: Ray answered that there is no such thing.
+            Blocked: nothing answers at that address, or not as Ray does, or it refuses the token.
         """
         request = urllib.request.Request(self.address + path, method=method)
         if self._token:
@@ -64,80 +70,91 @@ class RayApi:
                     f"Ray at {self.address} refuses the token of this cluster",
                     hint="another cluster may hold that port; ./scripts/50_status.sh, or ./scripts/02_down.sh and 01_up.sh",
                 ) from None
-            raise
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
+            if error.code == 404:
+                raise NotKnown(f"{self.address} has no {path}") from None
+            raise Blocked(f"Ray at {self.address} answers {path} with HTTP {error.code}", hint="./scripts/50_status.sh") from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or str(error) or type(error).__name__
             raise Blocked(f"the Ray cluster does not answer at {self.address}: {reason}", hint="./scripts/01_up.sh") from None
 
     def get(self, path: str, method: str = "GET") -> Any:
         """Return the decoded JSON of one call; raises like ``get_text``."""
         text = self.get_text(path, method)
         try:
-            return json.loads(text)
-        except ValueError:
+            return from_json(text.encode())
+        except Damaged:
             raise Blocked(f"{self.address}{path} did not return JSON: {text[:80]!r}") from None
 
+    @contextlib.contextmanager
+    def _shape(self, path: str) -> Iterator[None]:
+        """Raise Blocked when the block finds another shape than Ray's: any program may have that port."""
+        try:
+            yield
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raise Blocked(
+                f"{self.address}{path} did not answer as Ray does ({type(error).__name__}: {error})",
+                hint="another program may have that port: ray.dashboard_port in the cluster file",
+            ) from None
+
     def version(self) -> str:
-        return str(self.get("/api/version")["ray_version"])
+        with self._shape(path := "/api/version"):
+            return str(self.get(path)["ray_version"])
 
     def state_rows(self, kind: str) -> tuple[list[dict[str, Any]], int]:
         """Return rows of Ray's state API (``nodes``, ``actors``, ``placement_groups`` …) and their total number."""
-        answer = self.get(f"/api/v0/{kind}?detail=1&limit={STATE_API_LIMIT}")
-        if not answer.get("result"):
-            raise Blocked(f"Ray cannot list its {kind}: {answer.get('msg', '')}")
-        found = answer["data"]["result"]
-        rows: list[dict[str, Any]] = found["result"]
-        return rows, int(found.get("total", len(rows)))
+        with self._shape(path := f"/api/v0/{kind}"):
+            answer = self.get(f"{path}?detail=1&limit={STATE_API_LIMIT}")
+            if not answer.get("result"):
+                raise Blocked(f"Ray at {self.address} cannot list its {kind}: {answer.get('msg', '')}")
+            found = answer["data"]["result"]
+            rows = [{**row} for row in found["result"]]
+            return rows, int(found.get("total", len(rows)))
 
     def nodes(self) -> list[Node]:
         """Return all nodes in Ray's node table, including dead ones."""
-        return [
-            Node(
-                node_id=row["node_id"],
-                ip=row["node_ip"],
-                alive=row["state"] == "ALIVE",
-                is_head=bool(row["is_head_node"]),
-                resources=row.get("resources_total") or {},
-            )
-            for row in self.state_rows("nodes")[0]
-        ]
+        rows, _ = self.state_rows("nodes")
+        with self._shape("/api/v0/nodes"):
+            return [
+                Node(
+                    node_id=str(row["node_id"]),
+                    ip=str(row["node_ip"]),
+                    alive=row["state"] == "ALIVE",
+                    is_head=bool(row["is_head_node"]),
+                    resources={**(row.get("resources_total") or {})},
+                )
+                for row in rows
+            ]
 
     def cluster_status(self) -> str:
         """Return the text that ``ray status`` prints."""
-        return str(self.get("/api/cluster_status?format=1")["data"]["clusterStatus"])
+        with self._shape(path := "/api/cluster_status?format=1"):
+            return str(self.get(path)["data"]["clusterStatus"])
 
     def job(self, submission_id: str) -> dict[str, Any] | None:
         """Return Ray's record of one job, or None when Ray has none."""
-        try:
-            record: dict[str, Any] = self.get(f"/api/jobs/{urllib.parse.quote(submission_id, safe='')}")
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
-                return None
-            raise Blocked(f"Ray cannot read its record of job '{submission_id}': HTTP {error.code}") from None
-        return record
+        with self._shape(path := _job(submission_id)), contextlib.suppress(NotKnown):
+            return {**self.get(path)}
+        return None
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return Ray's records of all jobs. Takes 3 s for 10,000 jobs, so do not call it while a person waits."""
-        records: list[dict[str, Any]] = self.get("/api/jobs/")
-        return records
+        with self._shape(path := "/api/jobs/"):
+            return [{**record} for record in self.get(path)]
 
     def stop_job(self, submission_id: str) -> bool | None:
         """Ask Ray to stop a job; return False when it had already ended, None when Ray has no record of it."""
-        try:
-            answer = self.get(f"/api/jobs/{urllib.parse.quote(submission_id, safe='')}/stop", method="POST")
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
-                return None
-            raise Blocked(f"Ray cannot stop job '{submission_id}': HTTP {error.code}", hint="./scripts/50_status.sh") from None
-        return bool(answer["stopped"])
+        with self._shape(path := f"{_job(submission_id)}/stop"), contextlib.suppress(NotKnown):
+            return bool(self.get(path, method="POST")["stopped"])
+        return None
 
     def delete_job(self, submission_id: str) -> None:
         """Remove the record of a job that has ended; do nothing when Ray has none. Raises Blocked."""
-        try:
-            self.get(f"/api/jobs/{urllib.parse.quote(submission_id, safe='')}", method="DELETE")
-        except urllib.error.HTTPError as error:
-            if error.code != 404:
-                raise Blocked(f"Ray cannot remove its record of job '{submission_id}': HTTP {error.code}") from None
+        with contextlib.suppress(NotKnown):
+            self.get(_job(submission_id), method="DELETE")
+
+
+def _job(submission_id: str) -> str:
+    return f"/api/jobs/{urllib.parse.quote(submission_id, safe='')}"
 
 
 def read_token(cluster: Cluster) -> str:

@@ -8,11 +8,11 @@ else is touched. Nothing here imports Ray, which would take 0.4 s per call.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import importlib.metadata
 import json
 import os
 import platform
+import re
 import secrets
 import socket
 import subprocess
@@ -145,9 +145,11 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
         old = paths.read()
         if old and old.runs() and _has_raylet(old) and _wait_for_row(cluster, old):
             return "already running"
+        if not old and _unrecorded(cluster, name):
+            raise Blocked(f"{name}: its Ray node runs, but {paths.record} was lost", hint="./scripts/02_down.sh ends the node")
         if old:
             _say(f"{name}: its Ray node is not fully alive: ending the rest of it")
-            _end(paths, old)
+            _end(paths, old.instance)
         ray_version = _installed_ray(cluster, host)
         _check_versions(cluster, host, ray_version)
         _make_token(cluster, host, ray_version)
@@ -170,7 +172,7 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
         try:
             _start_and_wait(cluster, host, paths, record, early)
         except BaseException:
-            _end(paths, record)
+            _end(paths, record.instance)
             raise
         if host.role == "head":
             shared = {
@@ -238,7 +240,7 @@ def stay(cluster: Cluster, name: str) -> None:
         while started.runs():
             time.sleep(0.5)
     except KeyboardInterrupt:
-        _end(paths, started)
+        _end(paths, started.instance)
         raise
     now = paths.read()
     if now and now.instance == started.instance and not now.stopping:
@@ -256,22 +258,43 @@ def stop(cluster: Cluster, name: str) -> str:
     record = paths.read()
     if record:
         paths.write(msgspec.structs.replace(record, stopping=True))
-        _end(paths, record)
-        addresses.withdraw(cluster, record.instance)
-    if not paths.on_shared_storage:
-        paths.temp_dir.unlink(missing_ok=True)
-    return "stopped" if record else "not running"
+    instances = [record.instance] if record else _unrecorded(cluster, name)
+    for instance in instances:
+        if not record:
+            _say(f"{name}: ending its Ray node, whose record {paths.record} was lost")
+        _end(paths, instance)
+        addresses.withdraw(cluster, instance)
+    paths.remove_temp_link()
+    return "stopped" if instances else "not running"
 
 
-def _end(paths: NodePaths, record: Record) -> None:
+def _unrecorded(cluster: Cluster, name: str) -> list[str]:
+    """Return the instances of host ``name`` that run although their record was lost with the state directory.
+
+    Another checkout can have a cluster of the same name, but not with the same folder for Ray's files.
+    """
+    prefix, folder = f"{cluster.name}.{name}.", str(NodePaths(cluster, name).temp_dir)
+    found = set()
+    for pid in processes.pids():
+        with contextlib.suppress(OSError):
+            instance = processes.environment(pid).get(INSTANCE, "")
+            if instance.startswith(prefix) and folder in re.split(r"[ =]", processes.command(pid)):
+                found.add(instance)
+    return sorted(found)
+
+
+def _end(paths: NodePaths, instance: str) -> None:
     """End ``ray start``, which ends Ray's own processes in order, then all other processes with this node's mark."""
-    current = paths.read()
-    if current and current.instance == record.instance:
-        record = current  # with its process id, if it got that far
-    processes.end(lambda: [record.pid] if record.runs() else [], TERM_WAIT_S)
+    record = paths.read()
+    if record and record.instance == instance:
+        pid = [record.pid] if record.runs() else []  # its process id, if it got that far
+    else:
+        pid = [each for each in processes.holding(INSTANCE, instance) if " start --block " in processes.command(each)]
+    starts = {each: processes.start_time(each) for each in pid}
+    processes.end(lambda: [each for each in pid if starts[each] == processes.start_time(each) is not None], TERM_WAIT_S)
 
     def leftovers() -> set[int]:
-        return {*processes.holding(INSTANCE, record.instance), *processes.renamed_by_ray(Path(os.path.realpath(paths.temp_dir)))}
+        return {*processes.holding(INSTANCE, instance), *processes.renamed_by_ray(Path(os.path.realpath(paths.temp_dir)))}
 
     if left := processes.end(leftovers, LEFTOVER_WAIT_S):
         raise Failed(f"these processes survive SIGKILL: {', '.join(f'{pid} ({processes.command(pid)[:60]})' for pid in left)}")
@@ -284,7 +307,7 @@ def _ask(cluster: Cluster, question: Callable[[ray_api.RayApi], T]) -> T | None:
         return None
     try:
         return question(ray_api.of(cluster))
-    except (MvpError, OSError, http.client.HTTPException):
+    except (MvpError, OSError):
         return None
 
 
@@ -297,7 +320,7 @@ def _has_raylet(record: Record) -> bool:
 def _row(cluster: Cluster, record: Record) -> bool | None:
     """Return whether Ray's node table lists this node as alive; None when the head does not answer."""
     rows = _ask(cluster, lambda api: api.state_rows("nodes")[0])
-    return None if rows is None else any(row["node_name"] == record.instance and row["state"] == "ALIVE" for row in rows)
+    return None if rows is None else any(row.get("node_name") == record.instance and row.get("state") == "ALIVE" for row in rows)
 
 
 def _wait_for_row(cluster: Cluster, record: Record) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from ..base.documents import Damaged, read_as, read_json, read_rows
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
 from ..base.times import seconds_of
@@ -52,8 +52,8 @@ def of_job(folder: JobFolder, result: Result) -> Diagnosis:
 def _stalled(folder: JobFolder, open_stall: Stall) -> Diagnosis:
     """Return why a job makes no step, as the bundle of its stall shows."""
     try:
-        finding = msgspec.json.decode((folder.path / open_stall.bundle / "stall.json").read_bytes(), type=stall.Finding)
-    except (OSError, msgspec.MsgspecError):  # the bundle is not complete yet, or could not be written
+        finding = read_as(folder.path / open_stall.bundle / "stall.json", stall.Finding)
+    except (OSError, Damaged):  # the bundle is not complete yet, or could not be written
         finding = stall.Finding(kind="unknown", text=open_stall.cause or "no new step; the bundle is not complete yet")
     by_kind: dict[str, Confidence] = {"unknown": "low", "waits": "low", "stopped": "high", "pending": "high"}
     return Diagnosis(
@@ -115,7 +115,7 @@ def _sources(folder: JobFolder, result: Result) -> Iterator[Source]:
     """Yield what may contain the cause, the likeliest first."""
     if folder.precheck.exists() and result.state == "BLOCKED":
         yield folder.precheck.name, True, [_lines(_problems(folder.precheck))]
-    if folder.driver_log.exists() and folder.driver_log.stat().st_size:
+    if folder.driver_log.is_file() and folder.driver_log.stat().st_size:
         yield f"logs/{folder.driver_log.name}", False, _readable(folder.driver_log)
     for bundle in sorted(folder.debug.glob("2*"), reverse=True):
         if bundle.is_dir():
@@ -148,7 +148,7 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
     yield f"{place}/actors.json", True, [_lines(told)]
     # The node's own logs stay out: they contain other jobs, and problems that Ray overcame.
     for output in sorted(bundle.glob("hosts/*/ray-logs/worker-*")):
-        if output.stat().st_size:
+        if output.is_file() and output.stat().st_size:
             yield str(output.relative_to(folder.path)), False, _readable(output)
 
 
@@ -164,16 +164,15 @@ def _readable(log: Path) -> Iterator[bytes]:
 
 def _rows(file: Path) -> list[dict[str, Any]]:
     try:
-        rows = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+        return read_rows(file)
+    except (OSError, Damaged):
         return []
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 def _problems(file: Path) -> list[str]:
     try:
-        return [str(problem) for problem in json.loads(file.read_bytes())["problems"]]
-    except (OSError, ValueError, KeyError, TypeError):
+        return [str(problem) for problem in read_json(file)["problems"]]
+    except (OSError, Damaged, KeyError, TypeError):
         return []
 
 

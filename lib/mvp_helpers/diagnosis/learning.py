@@ -62,7 +62,7 @@ def read_jsonl(path: Path) -> Steps:
     steps = by_metric or {}
     for number, line in enumerate(text.splitlines() if by_metric is None else (), 1):
         try:
-            step, data = metrics.record(line)
+            step, data = metrics.record(line.encode())
             steps.setdefault(step, {}).update(_numbers(data))
         except (ValueError, OverflowError):
             raise BadInput(

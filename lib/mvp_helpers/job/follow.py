@@ -16,6 +16,7 @@ import msgspec
 
 from ..base.errors import BadInput, Blocked, MvpError, TimedOut
 from ..base.paths import JobFolder
+from ..base.terminal import shown
 from ..base.times import clock
 from ..cluster.ray_api import RayApi
 from ..plan import plan
@@ -270,7 +271,7 @@ class _LiveLine:
 
     def show(self, text: str) -> None:
         width = shutil.get_terminal_size().columns - 1
-        self._stream.write(f"\r\x1b[K{text[:width]}")
+        self._stream.write(f"\r\x1b[K{shown(text)[:width]}")
         self._stream.flush()
         self._shown = True
 

@@ -5,16 +5,27 @@ The proof costs nothing: no process imports the trainer only to be asked. A proc
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from ..base.documents import Damaged, read_as, read_json
 from ..base.paths import JobFolder
 from ..plan.plan import Plan
 
 HOOK = "mvp_verl.hook"
 EXTERNAL_MODULES = "VERL_USE_EXTERNAL_MODULES"
 """The variable in which verl looks for modules to import along with itself. Source: verl/__init__.py since 0.5."""
+
+
+class _Record(msgspec.Struct):
+    """What every record has."""
+
+    role: str
+    problem: str
+    modules: dict[str, str] = {}
+    versions: dict[str, str] = {}
 
 
 def by_the_trainer(plan: Plan) -> bool:
@@ -32,9 +43,9 @@ def records(folder: JobFolder) -> list[dict[str, Any]]:
     rows = []
     for path in sorted(folder.imports.glob("[!.]*.json")):
         try:
-            row = json.loads(path.read_bytes())
-            rows.append({"role": str(row["role"]), "problem": str(row["problem"]), **row})
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            read_as(path, _Record)
+            rows.append(read_json(path))
+        except (OSError, Damaged) as error:
             rows.append({"role": "?", "problem": f"imports/{path.name} cannot be read: {error}", "modules": {}})
     return sorted(rows, key=lambda row: row["role"] != "driver")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import platform
 import socket
@@ -12,6 +11,7 @@ from typing import Any
 
 from .. import __version__
 from ..base import files, git
+from ..base.documents import Damaged, read_json
 from ..base.paths import SharedRoot
 from ..base.project import PROJECT
 from ..base.times import now
@@ -88,9 +88,9 @@ def _resumed_from(plan: Plan) -> dict[str, Any] | None:
         return None
     own = {"submission_id": plan.resume.submission_id, "step": plan.resume.step}
     try:
-        source = json.loads(SharedRoot(Path(plan.shared_root)).job(plan.resume.submission_id).provenance.read_bytes())
+        source = read_json(SharedRoot(Path(plan.shared_root)).job(plan.resume.submission_id).provenance)
         lineage = [*((source.get("resumed_from") or {}).get("lineage") or []), own]
-    except (OSError, ValueError):
+    except (OSError, Damaged, AttributeError, TypeError):
         lineage = None
     return {**own, "path": plan.resume.path, "skipped": plan.resume.skipped, "lineage": lineage}
 

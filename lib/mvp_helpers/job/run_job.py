@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import signal
 import socket
@@ -19,7 +18,10 @@ import time
 from collections.abc import Callable
 from typing import IO, Any
 
+import msgspec
+
 from ..base import files, processes
+from ..base.documents import Damaged, read_as, read_json
 from ..base.errors import BadInput, MvpError
 from ..base.mask import Mask
 from ..base.paths import JobFolder
@@ -40,6 +42,13 @@ PIECE_BYTES = 1 << 16
 """Read at once: memory of this size is used again; larger pieces get new pages each time, at three times the cost of copying."""
 RECORDS_VISIBLE_S = 60.0
 """How long a record of another host may take to appear on a network file system."""
+
+
+class _Precheck(msgspec.Struct):
+    """What we need of ``precheck.json``."""
+
+    problems: list[str] = []
+    steps_total: int | None = None
 
 
 class Runner:
@@ -91,8 +100,9 @@ class Runner:
             times.start()
             try:
                 code = self._precheck_and_train()
-            except OSError as error:
-                self.result.state, self.result.reason, code = "FAILED", f"the job runner: {error}", 1
+            except Exception as error:  # whatever it is: the last word is written
+                what = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+                self.result.state, self.result.reason, code = "FAILED", f"the job runner: {what}", 1
             ended.set()
             times.join(timeout=5)
         start.join()
@@ -242,8 +252,8 @@ class Runner:
 
     def _precheck_reason(self, code: int) -> str:
         try:
-            return str("; ".join(json.loads(self.folder.precheck.read_bytes())["problems"])) or f"precheck exit code {code}"
-        except (OSError, ValueError):
+            return "; ".join(read_as(self.folder.precheck, _Precheck).problems) or f"precheck exit code {code}"
+        except (OSError, Damaged):
             return f"the precheck ended with exit code {code}: {self.last_error_line or 'see logs/driver.log'}"
 
     def _check_imports(self) -> None:
@@ -263,16 +273,16 @@ class Runner:
         wrong = import_proof.problems(rows)
         if self.result.steps_done and not wrong:
             wrong = import_proof.missing(rows, self.plan)
-        with contextlib.suppress(OSError, ValueError):
-            report = json.loads(self.folder.precheck.read_bytes()) | import_proof.report(rows, wrong)
+        with contextlib.suppress(OSError, Damaged):
+            read_as(self.folder.precheck, _Precheck)
+            report = read_json(self.folder.precheck) | import_proof.report(rows, wrong)
             files.write_json(self.folder.precheck, self._mask.value(report))
         return wrong
 
     def _steps_total(self) -> int | None:
         try:
-            found: int | None = json.loads(self.folder.precheck.read_bytes())["steps_total"]
-            return found
-        except (OSError, ValueError, KeyError):
+            return read_as(self.folder.precheck, _Precheck).steps_total
+        except (OSError, Damaged):
             return None
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from ..base import files, redact
+from ..base.documents import Damaged, read_rows
 from ..base.paths import JobFolder
 from ..cluster import ray_api
 from ..cluster.ray_node import INSTANCE
@@ -123,8 +124,8 @@ def _ask_nodes(
 def _finding(folder: JobFolder, bundle: Path | None, reports: list[dict[str, Any]]) -> analysis.Finding:
     def rows(name: str) -> list[dict[str, Any]]:
         try:
-            return [row for row in json.loads((bundle / name).read_bytes()) if isinstance(row, dict)] if bundle else []
-        except (OSError, ValueError):
+            return read_rows(bundle / name) if bundle else []
+        except (OSError, Damaged):
             return []
 
     own = {str(row.get("job_id")) for row in rows("job.json")} - {"None", ""}

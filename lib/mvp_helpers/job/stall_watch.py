@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from ..base import processes
+from ..base.documents import from_json
 from ..base.paths import JobFolder
 from ..base.times import clock, now
 from ..plan.plan import Plan
@@ -55,7 +55,7 @@ class StallWatch:
             self._child_until += gap
         self._looked_at = at
         changed = self._collect(at)
-        if self._refresh() and self._metrics.last > self._step:
+        if self._metrics.refresh() and self._metrics.last > self._step:
             silent_s, self._step, self._last_step_at = at - self._last_step_at, self._metrics.last, at
             return self._resume(silent_s) or changed
         # A trainer's own report counts the stalled step among its usual ones.
@@ -72,12 +72,6 @@ class StallWatch:
         """End a bundle that is still being taken: the trainer has ended. True when ``result.stalls`` changed."""
         self._child_until = 0.0
         return self._collect(time.monotonic())
-
-    def _refresh(self) -> bool:
-        try:
-            return self._metrics.refresh()
-        except OSError:
-            return False
 
     def _warn_of_limit(self, limit_s: float) -> None:
         after_s, usual = self.plan.stall.after_s, self._usual_s
@@ -127,7 +121,7 @@ class StallWatch:
         assert child.stdout
         os.set_blocking(child.stdout.fileno(), False)  # a grandchild may hold it open
         try:
-            answer = json.loads((child.stdout.read() or b"").splitlines()[-1])
+            answer = from_json((child.stdout.read() or b"").splitlines()[-1])
             current.cause = str(answer["finding"]["text"])
             if answer["bundle"]:
                 current.bundle = os.path.relpath(answer["bundle"], self.folder.path)

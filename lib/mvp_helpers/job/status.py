@@ -73,13 +73,26 @@ def _ends(job: dict[str, Any]) -> str:
 
 
 def job_row(folder: JobFolder, api: RayApi | None) -> dict[str, Any] | None:
-    """Return one job for the screen; None when the folder is gone (the index can lag behind)."""
+    """Return one job for the screen; None when the folder is gone (the index can lag behind).
+
+    Whatever is in the folder, it harms only this row, whose state is ``DAMAGED`` then and whose last error says why.
+    """
     try:
-        result = job_folder.read(folder)
+        return _row(folder, api)
     except BadInput as error:
-        if not folder.path.is_dir():
-            return None
-        result = Result(submission_id=folder.submission_id, workload="?", state="FAILED", reason=error.what)
+        return _damaged(folder, error.what) if folder.path.is_dir() else None
+    except Exception as error:  # the other rows must not depend on what a job can think of
+        return _damaged(folder, f"{folder.path}: {type(error).__name__}: {error}")
+
+
+def _damaged(folder: JobFolder, why: str) -> dict[str, Any]:
+    unknown = ("driver_host", "steps_total", "elapsed_s", "metric", "value")
+    row = {"id": folder.submission_id, "workload": "?", "state": "DAMAGED", "steps_done": 0, "last_error": why, "note": ""}
+    return {**row, **dict.fromkeys(unknown), "attempts": [], "claimed_at": "", "folder": str(folder.path)}
+
+
+def _row(folder: JobFolder, api: RayApi | None) -> dict[str, Any]:
+    result = job_folder.read(folder)
     note = ""
     if not result.ended:
         try:
@@ -121,7 +134,7 @@ def _last_error(folder: JobFolder, result: Result) -> str:
     if result.state in ("SUCCEEDED", "CLAIMED", "SUBMITTED"):
         return ""
     if result.ended and result.reason:
-        return result.reason.strip().splitlines()[-1]
+        return (result.reason.strip().splitlines() or [""])[-1]
     try:
         return error_lines.last(files.tail(folder.driver_log, LOG_TAIL_BYTES))
     except OSError:

@@ -22,7 +22,7 @@ from ..plan import environment, plan
 from ..record import chain as chains
 from ..record import control, debug_bundle, job_folder, metrics, reconcile
 from ..record.control import Saved, Trainer
-from ..record.job_folder import Result
+from ..record.job_folder import Result, State
 from . import stopping
 
 Say = Callable[[str], None]
@@ -32,6 +32,8 @@ NEVER_STARTED_S = 3.0
 """A job that Ray still has not started this long after the stop will not train any more: its folder says STOPPED."""
 MARGIN_S = environment.LAST_WORD_S + 20.0
 """Beyond the trainer's time: for the job runner, then for Ray."""
+UNKNOWN_S = 300.0
+"""The trainer's time where its plan cannot be read any more."""
 STOPPED = "stopped on request (52)"
 LEAVE_S = 5.0
 """How long processes get to go by themselves when their job has ended, and again after SIGTERM."""
@@ -47,17 +49,20 @@ class GoesOn(MvpError):
 def stop(folders: Sequence[JobFolder], api: RayApi, say: Say, *, at_once: bool = False) -> list[Result]:
     """Stop all these jobs together and return their results when every one of them has ended. One that had ended is left alone.
 
-    Of a chain its latest attempt is stopped, and no other follows.
+    Of a chain its latest attempt is stopped, and no other follows. A job whose folder is gone is stopped by Ray alone.
 
     With ``at_once`` the trainers get SIGTERM without being asked to save.
 
     Raises:
+        BadInput: there is neither a folder nor a record of Ray.
         Blocked: Ray does not answer, or does not have the job yet.
         GoesOn: without ``at_once``, a trainer that cannot be asked to save has steps to lose; none of the jobs was stopped.
         TimedOut: a job goes on longer than its trainer's time and ``MARGIN_S``.
         KeyboardInterrupt: Ctrl-C, after saying that the stop goes on.
     """
-    folders = _end_chains(folders, say, at_once)
+    gone = [folder for folder in folders if not os.path.isdir(folder.path)]
+    stopped = [_stop_without_folder(folder, api, say) for folder in gone]
+    folders = _end_chains([folder for folder in folders if folder not in gone], say, at_once)
     results = {folder.submission_id: _request(folder, api, say, at_once) for folder in folders}
     asked_at = time.monotonic()
     try:
@@ -71,11 +76,31 @@ def stop(folders: Sequence[JobFolder], api: RayApi, say: Say, *, at_once: bool =
     except KeyboardInterrupt:
         say("no longer waiting; the stop goes on: ./scripts/50_status.sh")
         raise
-    return list(results.values())
+    return [*stopped, *results.values()]
+
+
+def _stop_without_folder(folder: JobFolder, api: RayApi, say: Say) -> Result:
+    """Have Ray stop a job whose folder was moved or removed; return what Ray says of it then."""
+    name, asked_at = folder.submission_id, time.monotonic()
+    record = api.job(name) or {}
+    if not record:
+        job_folder.read(folder)  # raises: there is no such job
+    if record.get("status") not in ENDED:
+        api.stop_job(name)
+        say(f"{name}: its folder {folder.path} is gone: no checkpoint can be asked for; Ray was asked to stop it")
+    while (status := (api.job(name) or {}).get("status", "STOPPED")) not in ENDED:
+        if time.monotonic() - asked_at > UNKNOWN_S + MARGIN_S:
+            raise TimedOut(f"job '{name}' has not ended {clock(UNKNOWN_S + MARGIN_S)} after Ray was asked to stop it")
+        time.sleep(POLL_S)
+    say(f"{name}: Ray says {status}; nothing was written, as {folder.path} is gone")
+    states: dict[str, State] = {"SUCCEEDED": "SUCCEEDED", "FAILED": "FAILED"}
+    return Result(submission_id=name, workload="?", state=states.get(str(status), "STOPPED"))
 
 
 def _end_chains(folders: Sequence[JobFolder], say: Say, at_once: bool) -> list[JobFolder]:
     """End the chains of these jobs, and return what is to be stopped: the latest attempt of each. Raises GoesOn."""
+    if not folders:
+        return []
     shared = folders[0].shared
     if not any(chains.find(shared, folder.submission_id) for folder in folders):
         for folder in () if at_once else folders:
@@ -229,19 +254,30 @@ def stop_here(folder: JobFolder, host: str, say: Say, *, at_once: bool = False) 
     Raises TimedOut: the job goes on longer than its trainer's time and ``MARGIN_S``.
     """
     name, word = folder.submission_id, f"run-job {folder.path}"
-    if job_folder.read(folder).driver_host not in (None, host):  # hosts can share a machine
+    gone = not os.path.isdir(folder.path)
+    if not gone and job_folder.read(folder).driver_host not in (None, host):  # hosts can share a machine
         return
     runners = [pid for pid in processes.holding(environment.JOB_FOLDER, str(folder.path)) if word in processes.command(pid)]
     if not runners:
         return
-    _write_request(folder, at_once)
-    say(f"{host}: job '{name}': {_announce(folder, at_once)}")
+    if gone:
+        say(f"{host}: job '{name}': its folder {folder.path} is gone: no checkpoint can be asked for")
+    else:
+        _write_request(folder, at_once)
+        say(f"{host}: job '{name}': {_announce(folder, at_once)}")
+    born = {pid: processes.start_time(pid) for pid in runners}
     for pid in runners:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-    patience = _time_given(folder) + MARGIN_S
+    patience = (UNKNOWN_S if gone else _time_given(folder)) + MARGIN_S
     deadline = time.monotonic() + patience
-    while not job_folder.read(folder).ended:
+
+    def goes_on() -> bool:
+        if gone:
+            return any(processes.start_time(pid) == born[pid] is not None for pid in runners)
+        return not job_folder.read(folder).ended
+
+    while goes_on():
         if time.monotonic() > deadline:
             raise TimedOut(f"{host}: job '{name}' has not ended {clock(patience)} after its runner was asked to stop")
         time.sleep(POLL_S)
@@ -255,7 +291,7 @@ def end_leftovers(folder: JobFolder, host: str, say: Say) -> None:
         Failed: a process is still there after SIGKILL.
     """
     name = folder.submission_id
-    if not job_folder.read(folder).ended:
+    if os.path.isdir(folder.path) and not job_folder.read(folder).ended:
         raise BadInput(f"job '{name}' has not ended", hint=f"./scripts/52_stop.sh {name}")
 
     def left() -> list[int]:

@@ -7,7 +7,6 @@ It waits until a job of another version runs beside it. While both run, its driv
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base import files
+from ..base.documents import Damaged, read_json
 from ..base.errors import TimedOut
 from ..base.paths import JobFolder
 from ..base.times import now
@@ -63,11 +63,11 @@ def _wait_for_other(folder: JobFolder, code_id: str | None, ready: Callable[[dic
     while time.monotonic() < deadline:
         for name in job_folder.active_ids(shared):
             try:
-                evidence = json.loads(evidence_file(shared.job(name)).read_bytes())
-            except (OSError, ValueError):
+                evidence = read_json(evidence_file(shared.job(name)))
+                if evidence["code_id"] != code_id and ready(evidence):
+                    return shared.job(name)
+            except (OSError, Damaged, KeyError, TypeError, AttributeError):  # not of this workload, or not complete yet
                 continue
-            if evidence["code_id"] != code_id and ready(evidence):
-                return shared.job(name)
         time.sleep(POLL_S)
     raise TimedOut(f"no job of another version than {code_id} started, or it ended early (waited {COMPANY_S:g} s)")
 

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..base import documents
+from ..base.documents import Damaged
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
 from ..record.chain import Retry
@@ -123,11 +125,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(folder: JobFolder) -> Plan:
     """Read the plan of a job folder. Raises BadInput when it is missing or damaged."""
-    import yaml
-
     try:
-        return msgspec.convert(yaml.load(folder.resolved.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)), Plan)
-    except (OSError, yaml.YAMLError, msgspec.MsgspecError) as error:
+        return msgspec.convert(documents.read_yaml(folder.resolved), Plan)
+    except (OSError, Damaged, msgspec.MsgspecError, RecursionError) as error:
         raise BadInput(f"cannot read {folder.resolved}: {error}") from None
 
 

@@ -6,6 +6,7 @@ A snapshot ``common/code/verl/<code_id>/`` has ``verl/``, ``mvp_marker.py`` (``M
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base import files
+from ..base.documents import Damaged, read_json
 from ..base.errors import BadInput, Blocked, did_you_mean
 from ..base.paths import SharedRoot
 
@@ -29,7 +31,7 @@ _CODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _METADATA = ("pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "requirements.txt", "LICENSE")
 _SCRIPT = "./scripts/31_snapshot_verl_code.sh"
 _RACY_NS = 2_000_000_000  # the coarsest timestamps of a file system in use are two seconds
-_ABANDONED_S = 86_400
+_NEW = ".new-"
 
 Say = Callable[[str], None]
 Signature = list[int]
@@ -90,11 +92,13 @@ def snapshot(
     from ..base.shared_storage import point_to, writing
 
     with writing(shared.verl_code):
-        if existing is None:
-            began = time.monotonic()
-            existing = _create(made, root, source, index, shared, say)
-            if existing is None:
-                say(f"made {target} ({len(index.files)} files) in {time.monotonic() - began:.1f} s")
+        if existing is None or _leftovers(shared):
+            with alone(shared, f"making {target}", say):
+                began = time.monotonic()
+                existing = existing or _existing(target, made, index.hashes)
+                if existing is None:
+                    _create(made, root, source, index, shared)
+                    say(f"made {target} ({len(index.files)} files) in {time.monotonic() - began:.1f} s")
         if existing is not None:
             say(f"skip: exists {target} ({len(index.files)} files)")
         index.write()
@@ -186,16 +190,27 @@ def _existing(target: Path, wanted: Snapshot, hashes: dict[str, str]) -> Snapsho
     return existing
 
 
-def _create(made: Snapshot, root: Path, source: Source, index: _Index, shared: SharedRoot, say: Say) -> Snapshot | None:
-    """Copy into a hidden folder, then rename that. Returns the snapshot of another process that was faster, else None."""
+@contextlib.contextmanager
+def alone(shared: SharedRoot, reason: str, say: Say) -> Iterator[None]:
+    """Be the only one who makes snapshots during the block; before it remove what killed processes left half made."""
+    from ..base.shared_storage import locked, remove_tree
+
+    with locked(shared.verl_code / ".lock", reason, say):
+        for leftover in _leftovers(shared):
+            remove_tree(leftover)
+        yield
+
+
+def _leftovers(shared: SharedRoot) -> list[Path]:
+    return list(shared.verl_code.glob(f"{_NEW}*"))
+
+
+def _create(made: Snapshot, root: Path, source: Source, index: _Index, shared: SharedRoot) -> None:
+    """Copy into a hidden folder, then rename that."""
     from ..base.shared_storage import remove_tree
     from ..base.times import now
 
-    shared.verl_code.mkdir(parents=True, exist_ok=True)
-    for leftover in shared.verl_code.glob(".new-*"):
-        if time.time() - leftover.stat().st_mtime > _ABANDONED_S:
-            remove_tree(leftover)
-    work = Path(tempfile.mkdtemp(prefix=f".new-{made.code_id}-", dir=shared.verl_code))
+    work = Path(tempfile.mkdtemp(prefix=f"{_NEW}{made.code_id}-", dir=shared.verl_code))
     try:
         stored = _stored(shared)
         facts = {}
@@ -218,13 +233,8 @@ def _create(made: Snapshot, root: Path, source: Source, index: _Index, shared: S
         for folder, _, _ in os.walk(work, topdown=False):
             os.chmod(folder, 0o555)
         work.rename(made.path)
-    except OSError:
-        if (existing := _existing(made.path, made, index.hashes)) is None:
-            raise
-        return existing
     finally:
         remove_tree(work)
-    return None
 
 
 def _stored(shared: SharedRoot) -> dict[str, str]:
@@ -279,9 +289,9 @@ class _Index:
         name = hashlib.sha256(f"{os.uname().nodename}:{root}".encode()).hexdigest()[:16]
         place = shared.verl_code / ".sources" / f"{name}.json"
         try:
-            value = json.loads(place.read_bytes())
+            value = read_json(place)
             return cls(root, place, value["taken_ns"], value["files"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, Damaged, KeyError, TypeError):
             return cls(root, place, 0, {})
 
     @property
@@ -398,13 +408,13 @@ def _marker(code_id: str) -> str:
 def read_manifest(path: Path) -> dict[str, Any]:
     """Read ``mvp_manifest.json`` of a snapshot. Raises BadInput when it is missing or damaged."""
     try:
-        value = json.loads((path / MANIFEST).read_bytes())
+        value = read_json(path / MANIFEST)
         if isinstance(value, dict) and all(key in value for key in ("code_id", "content", "source", "files")):
             return value
         problem = "not a manifest"
     except FileNotFoundError:
         problem = "missing"
-    except (OSError, ValueError) as error:
+    except (OSError, Damaged) as error:
         problem = str(error)
     raise BadInput(
         f"{path} is not a complete code snapshot: cannot read {MANIFEST}: {problem}",

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ..base.documents import Damaged, read_as
 from ..base.errors import BadInput
 from ..base.paths import JobFolder, SharedRoot
 from ..base.terminal import columns
@@ -50,14 +51,13 @@ class _Provenance(msgspec.Struct):
 
 def uses(shared: SharedRoot) -> dict[str, list[str]]:
     """Return the ids of the jobs that name each ``code_id``, newest first (by the time of their provenance)."""
-    decoder = msgspec.json.Decoder(_Provenance)
     named: list[tuple[int, str, str]] = []
     with contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(shared.jobs):
             # A job that was just claimed has none yet: its submission checks the snapshot again after writing it.
-            with contextlib.suppress(OSError, msgspec.MsgspecError):
+            with contextlib.suppress(OSError, Damaged):
                 path = JobFolder(Path(entry.path)).provenance
-                if code := decoder.decode(path.read_bytes()).code:
+                if code := read_as(path, _Provenance).code:
                     named.append((path.stat().st_mtime_ns, code.code_id, entry.name))
     by_code: dict[str, list[str]] = {}
     for _, code_id, job in sorted(named, reverse=True):
@@ -135,10 +135,12 @@ def prune(shared: SharedRoot, say: Say, *, dry_run: bool = False) -> list[str]:
     """
     from ..base.shared_storage import remove_tree, writing
 
+    if not shared.verl_code.is_dir():
+        return []
     unused = [row.path for row in stored(shared) if not row.jobs and not row.current]
     if dry_run:
         return [path.name for path in unused]
-    with writing(shared.verl_code):
+    with writing(shared.verl_code), snapshot.alone(shared, "removing snapshots", say):
         for path in unused:
             path.rename(path.with_name(GONE + path.name))
         used, removed = uses(shared), []

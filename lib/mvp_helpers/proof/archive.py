@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ..base import redact
+from ..base.documents import Damaged, read_as
 from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder
 from ..cluster.cluster_file import Cluster
@@ -25,6 +26,10 @@ MOST = 64 << 20
 LOG_TAIL = 8 << 20
 METRICS_TAIL = 1 << 20
 EARLIER_BUNDLES = 10
+
+
+class _Report(msgspec.Struct):
+    missing: list[str]
 
 
 def pack(cluster: Cluster, folder: JobFolder, bundle: Path) -> tuple[Path, list[str]]:
@@ -81,8 +86,8 @@ def _missing(cluster: Cluster, bundle: Path) -> list[str]:
     missing = [f"Ray: {item}: {error}" for item, error in failed.items()]
     for host in cluster.hosts:
         try:
-            problems = json.loads((bundle / "hosts" / host.name / "report.json").read_bytes())["missing"]
-        except (OSError, ValueError, KeyError):
+            problems = read_as(bundle / "hosts" / host.name / "report.json", _Report).missing
+        except (OSError, Damaged):
             problems = ["no report from this host"]
         missing += [f"{host.name}: {problem}" for problem in problems]
     return missing

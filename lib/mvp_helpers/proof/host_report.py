@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from ..base import files, processes, redact
+from ..base.documents import Damaged, read_rows
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
 from ..base.times import now, seconds_of
@@ -193,8 +194,8 @@ class _Report:
         """Return Ray's own ids of the job from its bundles; empty when none has one."""
         ids = set()
         for file in self.folder.debug.glob("*/job.json"):
-            with contextlib.suppress(OSError, ValueError):
-                ids |= {str(row["job_id"]) for row in json.loads(file.read_bytes()) if row.get("job_id")}
+            with contextlib.suppress(OSError, Damaged):
+                ids |= {str(row["job_id"]) for row in read_rows(file) if row.get("job_id")}
         return ids
 
     def py_spy(self) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ..base import documents, files
 from ..base.errors import BadInput
 from ..plan import jobspec, workloads
 from ..plan.jobspec import JobSpec
@@ -57,7 +58,7 @@ def _spec(job: Job) -> JobSpec:
     need(len(paths) == 1, f"config/: {len(paths)} files job_spec.json or job_spec.yaml, expected one")
     job.cite(paths[0], "workload")
     try:
-        return jobspec.load(paths[0].read_bytes(), job.name_of(paths[0]))
+        return jobspec.load(files.read(paths[0], documents.MOST_BYTES), job.name_of(paths[0]))
     except BadInput as error:
         raise Fail(error.what) from None
 

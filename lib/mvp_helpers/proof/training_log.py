@@ -35,7 +35,7 @@ class LogView:
 def view(job: Job) -> LogView:
     """Read the whole driver log. Raises OSError."""
     found, ignored = LogView(), 0
-    with job.folder.driver_log.open("rb") as stream:
+    with files.opened(job.folder.driver_log) as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), 1):
             if _WORD in line:
                 step, values = metrics_of(line)

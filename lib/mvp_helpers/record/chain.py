@@ -15,7 +15,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ..base import files
+from ..base import documents, files
+from ..base.documents import Damaged
 from ..base.errors import BadInput
 from ..base.paths import SharedRoot
 from ..base.times import now
@@ -60,7 +61,7 @@ class Chain(msgspec.Struct, kw_only=True):
 
     cluster: str
     retry: Retry
-    attempts: list[Attempt]
+    attempts: Annotated[list[Attempt], Described(min_length=1)]
     workloads: str = ""
     """``MVP_WORKLOADS`` of the submitter, by which every attempt finds its workload."""
     note: str = ""
@@ -182,8 +183,8 @@ def _path(shared: SharedRoot, first: str, *, ended: bool = False) -> Path:
 
 def _read(path: Path) -> Chain | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Chain)
+        return documents.read_as(path, Chain)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, Damaged) as error:
         raise BadInput(f"cannot read {path}: {error}") from None

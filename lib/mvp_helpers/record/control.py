@@ -12,7 +12,8 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from ..base import files
+from ..base import documents, files
+from ..base.documents import Damaged
 from ..base.paths import JobFolder
 from ..base.times import now
 
@@ -133,6 +134,6 @@ def _write(folder: JobFolder, name: str, record: Record) -> None:
 def _read(folder: JobFolder, name: str, kind: type[Record]) -> Record | None:
     """One file, or None when it is missing, unreadable or not of its kind: a damaged request must not end a training."""
     try:
-        return msgspec.json.decode((folder.control / f"{name}.json").read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError):
+        return documents.read_as(folder.control / f"{name}.json", kind)
+    except (OSError, Damaged):
         return None

@@ -6,6 +6,7 @@ ran is kept, not their entrypoints and messages.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -17,14 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..base import files
+import msgspec
+
+from ..base import documents, files
+from ..base.documents import Damaged
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
+from ..base.shared_storage import remove_tree
 from ..base.times import now
 from ..cluster.ray_api import RayApi
 
 TIMEOUT_S = 10.0
 """The longest wait for Ray. A job list that takes longer is left out; the other items are kept."""
+
+_ABANDONED_S = 3600.0
 
 STATE_KINDS = ("nodes", "actors", "placement_groups")
 _SECRET_KEYS = frozenset(
@@ -56,6 +63,15 @@ class _Answer:
             "truncated": 0 if rows is None else max(0, self.total - rows),
             "error": self.error,
         }
+
+
+class _Item(msgspec.Struct):
+    file: str | None
+    error: str
+
+
+class _Summary(msgspec.Struct):
+    items: dict[str, _Item]
 
 
 def take(folder: JobFolder, api: RayApi, event: str, *, timeout_s: float = TIMEOUT_S) -> Path:
@@ -109,23 +125,38 @@ def take(folder: JobFolder, api: RayApi, event: str, *, timeout_s: float = TIMEO
 
 
 def outcome(bundle: Path) -> tuple[dict[str, str], list[str]]:
-    """Return the errors of a bundle (item → error), and the items it contains."""
-    items = json.loads((bundle / "bundle.json").read_bytes())["items"]
-    failed = {name: item["error"] for name, item in items.items() if item["error"]}
-    return failed, [name for name, item in items.items() if item["file"]]
+    """Return the errors of a bundle (item → error), and the items it contains. Raises BadInput for a damaged one."""
+    try:
+        items = documents.read_as(bundle / "bundle.json", _Summary).items
+    except (OSError, Damaged) as error:
+        raise BadInput(f"cannot read {bundle / 'bundle.json'}: {error}") from None
+    return {name: item.error for name, item in items.items() if item.error}, [name for name, item in items.items() if item.file]
 
 
 def _write(parent: Path, name: str, collected: dict[str, _Answer], summary: dict[str, Any]) -> Path:
-    parent.mkdir(parents=True, exist_ok=True)
+    parent.mkdir(exist_ok=True)  # not its parents: a job folder that was moved away must not come back half empty
+    _remove_abandoned(parent)
     work = parent / f".{name}.{os.getpid()}"
     work.mkdir()
-    for file, answer in collected.items():
-        if isinstance(answer.content, str):
-            (work / file).write_text(answer.content)
-        elif answer.content is not None:
-            (work / file).write_text(json.dumps(answer.content, indent=1))
-    files.write_json(work / "bundle.json", summary)
-    return work.rename(parent / name)
+    try:
+        for file, answer in collected.items():
+            if isinstance(answer.content, str):
+                (work / file).write_text(answer.content, errors="replace")
+            elif answer.content is not None:
+                (work / file).write_text(json.dumps(answer.content, indent=1))
+        files.write_json(work / "bundle.json", summary)
+        return work.rename(parent / name)
+    except BaseException:
+        remove_tree(work)
+        raise
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove drafts of bundles and archives whose writers were killed: both take seconds to write."""
+    for draft in parent.glob(".2*"):
+        with contextlib.suppress(OSError):
+            if time.time() - draft.lstat().st_mtime > _ABANDONED_S:
+                remove_tree(draft)
 
 
 def _state(api: RayApi, kind: str) -> tuple[Content, int]:

@@ -7,6 +7,8 @@ runner gone (see ``reconcile.py``) writes the final state.
 from __future__ import annotations
 
 import errno
+import os
+import re
 import shutil
 import tempfile
 import time
@@ -15,7 +17,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..base import files
+from ..base import documents, files
+from ..base.documents import Damaged
 from ..base.errors import BadInput, Blocked
 from ..base.paths import JobFolder, SharedRoot
 from ..base.times import now, seconds_of
@@ -23,6 +26,8 @@ from .stall import Stall
 
 State = Literal["CLAIMED", "NOT_SUBMITTED", "SUBMITTED", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"]
 TERMINAL = frozenset({"NOT_SUBMITTED", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"})
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_INDEXED = re.compile(rf"\d{{4}}[0-9T.:-]*Z_{_ID.pattern}")
 ID_HINT = "choose another submission_id, or leave it out to have one made"
 
 
@@ -47,6 +52,15 @@ class Result(msgspec.Struct, omit_defaults=False, kw_only=True):
     last_metrics: dict[str, Any] = {}
     stalls: list[Stall] = []
     """When no step came, and why; the last one is going on when it is not ``over``."""
+
+    def __post_init__(self) -> None:
+        """Refuse a time that is none. Raises ValueError."""
+        for name in ("claimed_at", "submitted_at", "started_at", "ended_at"):
+            if moment := getattr(self, name):
+                try:
+                    seconds_of(moment)
+                except (ValueError, OverflowError):
+                    raise ValueError(f"{name}: {moment[:40]!r} is not a time") from None
 
     @property
     def ended(self) -> bool:
@@ -128,28 +142,32 @@ def read(folder: JobFolder) -> Result:
         BadInput: no such job, or its ``result.json`` is missing or damaged.
     """
     try:
-        return msgspec.json.decode(folder.result.read_bytes(), type=Result)
+        return documents.read_as(folder.result, Result)
     except FileNotFoundError:
         what = "has no result.json" if folder.path.is_dir() else "does not exist"
         raise BadInput(
             f"job '{folder.submission_id}' {what}: {folder.path}", hint="./scripts/50_status.sh lists the jobs"
         ) from None
-    except (msgspec.MsgspecError, OSError) as error:
+    except (Damaged, OSError) as error:
         raise BadInput(f"cannot read {folder.result}: {error}") from error
 
 
 def newest_ids(shared: SharedRoot, limit: int) -> list[str]:
-    """Return the newest ``limit`` job ids, newest first, from one directory listing."""
-    try:
-        names = sorted((entry.name for entry in Path(shared.job_index).iterdir()), reverse=True)
-    except FileNotFoundError:
-        return []
-    return [name.split("_", 1)[1] for name in names[:limit]]
+    """Return the newest ``limit`` job ids, newest first, from one directory listing. Raises Blocked."""
+    names = sorted((name for name in _names(shared.job_index) if _INDEXED.fullmatch(name)), reverse=True)
+    return [name.partition("_")[2] for name in names[:limit]]
 
 
 def active_ids(shared: SharedRoot) -> list[str]:
-    """Return the ids of the jobs whose folders record no end."""
+    """Return the ids of the jobs whose folders record no end. Raises Blocked."""
+    return sorted(name for name in _names(shared.active_jobs) if _ID.fullmatch(name))
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names in a list of jobs; a name that we did not write stays out of what is made of them."""
     try:
-        return sorted(entry.name for entry in shared.active_jobs.iterdir())
+        return os.listdir(folder)
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise Blocked(f"cannot list the jobs: {folder}: {error.strerror}", hint="./scripts/00_prereq_check.sh") from None

@@ -13,8 +13,12 @@ from pathlib import Path
 from threading import Event
 from typing import IO
 
+from ..base import files
+
 EVERY_S = 0.5
 ALIVE_S = 10.0
+_LONGEST = 40
+"""Bytes of a line that are read at once; whatever else is in the file."""
 
 
 def keep(times: Path, log: IO[bytes], ended: Event) -> None:
@@ -41,8 +45,8 @@ def offset_at(times: Path, moment: float) -> int:
     Raises OSError when no times were recorded.
     """
     offset = 0
-    with times.open("rb") as lines:
-        for line in lines:
+    with files.opened(times) as lines:
+        for line in iter(lambda: lines.readline(_LONGEST), b""):
             fields = line.split()
             # A line truncated by a full disk continues with the next one: it has three fields, or a time in the future.
             if len(fields) == 2 and all(map(bytes.isdigit, fields)) and int(fields[0]) <= moment * 1000:

@@ -6,7 +6,6 @@ verl's file logger writes NaN and infinity as ``null``, may log validation befor
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import re
 import statistics
@@ -15,21 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from ..base import files
+from ..base.documents import Damaged, from_json
 
 HEADLINES = (("critic/score/mean", "reward"), ("critic/rewards/mean", "reward"), ("train/loss", "loss"), ("val/loss", "loss"))
 STEP_SECONDS = ("timing_s/step", "perf/time_per_step")
 _SPELLED = re.compile(
     r"(?i)\s*(?:[\w.]+\()?\s*(?:(?P<number>[+-]?(?:nan|inf(?:inity)?|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))|none|null)\s*\)?\s*"
 )
+LONGEST_LINE = 1 << 20
+"""In bytes; verl's lines have about 5,000."""
 
 
-def record(line: bytes | str) -> tuple[int, dict[str, Any]]:
-    """Return step and metrics of one line. Raises ValueError for anything else."""
-    try:
-        document = json.loads(line)
-        return int(document["step"]), dict(document["data"])
-    except (KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"not a metrics record: {error}") from None
+def record(line: bytes) -> tuple[int, dict[str, Any]]:
+    """Return step and metrics of one line. Raises Damaged for anything else."""
+    match from_json(line):
+        case {"step": int(step), "data": dict(data)} if not isinstance(step, bool):
+            return step, data
+    raise Damaged("not a metrics record")
 
 
 def as_number(value: Any) -> float | None:
@@ -63,29 +64,38 @@ class Metrics:
         self.repeated: list[int] = []
         """Lines (from 1) with a value that an earlier line of the same step has already."""
         self._path, self._offset, self._lines = path, 0, 0
+        self._inside_long = False
 
     def refresh(self) -> bool:
-        """Read complete new lines; return whether there were any. A missing file has no steps."""
-        try:
-            with self._path.open("rb") as stream:
+        """Read complete new lines; return whether there were any. A file that cannot be read has no steps."""
+        began = self._offset
+        with contextlib.suppress(OSError), files.opened(self._path) as stream:
+            stream.seek(self._offset)
+            while piece := stream.read(LONGEST_LINE):
+                whole = piece[: piece.rfind(b"\n") + 1]
+                if not whole and len(piece) < LONGEST_LINE:
+                    break
+                self._take(whole or piece)
                 stream.seek(self._offset)
-                added = stream.read()
-        except FileNotFoundError:
-            return False
-        whole = added[: added.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for line in whole.splitlines():
+        return self._offset > began
+
+    def _take(self, data: bytes) -> None:
+        """Take whole lines, or a piece of one that is too long, which counts as damaged up to its end."""
+        self._offset += len(data)
+        *lines, rest = data.split(b"\n")
+        for line in lines:
             self._lines += 1
             try:
-                step, data = record(line)
-            except ValueError:
+                step, values = record(b"" if self._inside_long else line)
+            except Damaged:
                 self.damaged.append(self._lines)
             else:
                 self.lines.setdefault(step, self._lines)
-                if self.steps.setdefault(step, {}).keys() & data.keys():
+                if self.steps.setdefault(step, {}).keys() & values.keys():
                     self.repeated.append(self._lines)
-                self.steps[step].update(data)
-        return bool(whole)
+                self.steps[step].update(values)
+            self._inside_long = False
+        self._inside_long = self._inside_long or bool(rest)
 
     @property
     def trained(self) -> list[int]:
@@ -122,8 +132,8 @@ def tail(path: Path, size: int = 65_536) -> tuple[int, dict[str, Any]]:
         end = files.tail(path, size)
     except OSError:
         return 0, {}
-    for line in end.splitlines():
-        with contextlib.suppress(ValueError):
+    for line in end.split(b"\n"):
+        with contextlib.suppress(Damaged):
             step, data = record(line)
             steps.setdefault(step, {}).update(data)
     last = max(steps, default=0)
@@ -132,11 +142,13 @@ def tail(path: Path, size: int = 65_536) -> tuple[int, dict[str, Any]]:
 
 def headline(data: Mapping[str, Any]) -> tuple[str, float] | None:
     """Return the one number that shows how training goes: ``("reward", 0.125)`` or ``("loss", 5.02)``."""
-    for key, name in HEADLINES:
-        if isinstance(value := data.get(key), (int, float)):
-            return name, float(value)
-    return None
+    return next(((name, value) for key, name in HEADLINES if (value := _finite(data.get(key))) is not None), None)
 
 
 def _first(data: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
-    return next((float(data[key]) for key in keys if isinstance(data.get(key), (int, float))), None)
+    return next((value for key in keys if (value := _finite(data.get(key))) is not None), None)
+
+
+def _finite(value: Any) -> float | None:
+    number = as_number(value)
+    return number if number is not None and math.isfinite(number) else None

@@ -5,7 +5,6 @@ Only endings are written. While a job runs, its own processes write; a note abou
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import socket
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..base import documents, files
 from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder
 from ..base.times import moment_of, now, seconds_of
@@ -28,6 +28,8 @@ ORPHAN_CLAIM_S = 15.0
 """The same when the submitter is known to be gone: its `ray job submit` can outlive it for a moment."""
 GRACE_S = 1.0
 """Wait before an ending is written: the job runner may be about to write it itself, in more detail than Ray has."""
+_LATEST_MS = 4_102_444_800_000
+"""2100: a later end is no time."""
 REASON_LENGTH = 1_000
 UNKNOWN = "as the job folder says"
 """Beginning of the note when Ray cannot be asked."""
@@ -92,7 +94,8 @@ def settle(folder: JobFolder, result: Result, api: RayApi | None) -> Result:
     else:
         try:
             record = api.job(folder.submission_id) or {}
-            seen = Seen(True, record.get("status"), record.get("message") or "")
+            status, message = record.get("status"), record.get("message")
+            seen = Seen(True, None if status is None else str(status), str(message or ""))
             if not record and (address := submitted_to(folder)) not in ("", api.address):
                 # Clusters can share a root: only the Ray that the job was submitted to can know it.
                 seen = Seen(False, message=f"it was submitted to another Ray, at {address}")
@@ -117,7 +120,7 @@ def settle(folder: JobFolder, result: Result, api: RayApi | None) -> Result:
 def submitted_to(folder: JobFolder) -> str:
     """Return the dashboard address in ``submit_cmd.txt``; empty when that was never written."""
     try:
-        words = shlex.split(folder.submit_cmd.read_text())
+        words = shlex.split(files.read(folder.submit_cmd, documents.MOST_BYTES).decode())
         return words[words.index("--address") + 1].rstrip("/")
     except (OSError, ValueError, IndexError):
         return ""
@@ -125,23 +128,27 @@ def submitted_to(folder: JobFolder) -> str:
 
 def _ended(folder: JobFolder, result: Result, decision: Decision, record: dict[str, Any]) -> Result:
     step, data = metrics.tail(folder.metrics)
-    end_ms = record.get("end_time")
+    end_ms, code = record.get("end_time"), record.get("driver_exit_code")
     return msgspec.structs.replace(
         result,
         state=decision.ending,
         reason=decision.reason,
-        exit_code=record.get("driver_exit_code"),
-        ended_at=moment_of(end_ms / 1000) if end_ms else now(),
-        driver_node_id=result.driver_node_id or record.get("driver_node_id"),
+        exit_code=code if isinstance(code, int) else None,
+        ended_at=moment_of(end_ms / 1000) if isinstance(end_ms, int) and 0 < end_ms < _LATEST_MS else now(),
+        driver_node_id=result.driver_node_id or _text(record.get("driver_node_id")),
         steps_done=max(result.steps_done, step),
         last_metrics=result.last_metrics if result.steps_done >= step else data,
     )
 
 
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
 def _submitter(folder: JobFolder) -> Submitter:
     """Return whether the process that claimed the folder is alive, as far as this host can know."""
     try:
-        source = json.loads(folder.provenance.read_bytes())["submitted_from"]
+        source = documents.read_json(folder.provenance)["submitted_from"]
         if source["hostname"] != socket.gethostname():
             return "unknown"
         os.kill(int(source["pid"]), 0)
@@ -149,7 +156,7 @@ def _submitter(folder: JobFolder) -> Submitter:
         return "gone"
     except PermissionError:
         return "alive"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return "unknown"
     return "alive"
 

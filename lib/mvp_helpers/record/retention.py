@@ -30,7 +30,7 @@ def sweep(cluster: Cluster, api: RayApi) -> list[str]:
         shared = SharedRoot(Path(cluster.shared_root))
         for record in api.jobs():
             name = record.get("submission_id")
-            if len(removed) == AT_ONCE or not name or record["status"] not in ENDED:
+            if len(removed) == AT_ONCE or not isinstance(name, str) or record.get("status") not in ENDED:
                 continue
             with contextlib.suppress(MvpError, OSError):
                 if _evidence_is_whole(shared.job(name), api):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..base import files
+from ..base.documents import MOST_BYTES, Damaged, read_json
 from ..base.errors import Failed
 from ..base.paths import JobFolder
 from ..base.times import now
@@ -129,7 +129,11 @@ class Seals:
         raise NotSealed("never sealed")
 
     def _read(self, job: JobFolder) -> Seal:
-        lines, trust, recorded = job.seal.read_bytes().splitlines(keepends=True), Trust(self.folder), self._journal(job)
+        lines, trust, recorded = (
+            files.read(job.seal, MOST_BYTES).splitlines(keepends=True),
+            Trust(self.folder),
+            self._journal(job),
+        )
         statements: list[Statement] = []
         for number, line in enumerate(lines, 1):
             place = f"{job.seal.name}:{number}"
@@ -161,7 +165,7 @@ class Seals:
     def _append(self, job: JobFolder, kind: Kind, fresh: Contents) -> None:
         """Add a statement about ``fresh`` to the job's seal, then to the journal; the caller holds the lock."""
         key, result = Key(self.folder), job_folder.read(job)
-        earlier = job.seal.read_bytes() if job.seal.exists() else b""
+        earlier = files.read(job.seal, MOST_BYTES) if job.seal.exists() else b""
         lines = earlier.splitlines(keepends=True)
         predicate = {
             "submission_id": job.submission_id,
@@ -213,6 +217,6 @@ def _digest(line: bytes) -> str:
 def _provenance(job: JobFolder) -> Any:
     """Return the job's provenance; None where that is missing or damaged, which other checks report."""
     try:
-        return json.loads(job.provenance.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return read_json(job.provenance)
+    except (OSError, Damaged):
         return None

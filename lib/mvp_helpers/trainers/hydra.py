@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.documents import Damaged, read_yaml
 from ..base.errors import BadInput, Blocked
 from ..base.project import PROJECT
 
@@ -104,13 +105,11 @@ def overrides_record(run_dir: Path) -> Path:
 
 def recorded(record: Path) -> list[str]:
     """Return the overrides in ``overrides_record``, without those of Hydra's own settings. Raises BadInput, OSError."""
-    import yaml
-
     try:
-        document = yaml.load(record.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        raise BadInput(f"{record} is not YAML: {error}") from None
-    if not isinstance(document, list):
+        document = read_yaml(record)
+    except Damaged as error:
+        raise BadInput(f"{record}: {error}") from None
+    if not isinstance(document, list) or any(isinstance(text, (dict, list)) for text in document):
         raise BadInput(f"{record} is not a list of overrides")
     return [str(text) for text in document]
 

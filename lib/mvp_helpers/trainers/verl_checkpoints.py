@@ -14,7 +14,6 @@ Only names, small JSON files, headers and the directories of zip archives are re
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import re
@@ -24,6 +23,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..base import files
+from ..base.documents import MOST_BYTES, Damaged, from_json, read_json
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
 from .checkpoint import Checkpoint, CheckpointLayout, Resume
@@ -147,7 +148,7 @@ def _shard(path: Path) -> re.Match[str] | None:
 
 def _tracker_step(tracker: Path) -> int | None:
     try:
-        return int(tracker.read_bytes())
+        return int(files.read(tracker, _MOST_JSON))
     except (OSError, ValueError):
         return None
 
@@ -178,7 +179,7 @@ def _examine(step: int, path: Path, parts: list[str], files: list[str]) -> Check
         return Checkpoint(step, path, problem=str(broken))
     except OSError as error:
         return Checkpoint(step, path, problem=f"cannot read {error.filename}: {error.strerror}")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         return Checkpoint(step, path, problem=f"a JSON file in it is damaged: {type(error).__name__}: {error}")
     return Checkpoint(step, path, max(sizes.values()))
 
@@ -239,7 +240,7 @@ def _dist_ckpt(folder: Path, shown: str) -> None:
     if settings.is_file() and _json(settings, f"{shown}/metadata.json").get("sharded_backend") != "torch_dist":
         return
     try:
-        description = pickled.read_bytes()
+        description = files.read(pickled, MOST_BYTES)
     except FileNotFoundError:
         raise _Broken(f"{shown}/.metadata is missing") from None
     if not description.endswith(pickle.STOP):
@@ -261,7 +262,7 @@ def _content(file: Path, shown: str) -> None:
             if not file.with_name(name).is_file():
                 raise _Broken(f"{shown} names {name}, which is missing")
     elif file.suffix == ".distcp":
-        with file.open("rb") as stream:  # archives of torch.save, one after the other
+        with files.opened(file) as stream:  # archives of torch.save, one after the other
             begins_as_archive = stream.read(2) == b"PK"
             stream.seek(-min(_ZIP_END_BYTES, file.stat().st_size), os.SEEK_END)
             if begins_as_archive and not stream.read().startswith(_ZIP_END):
@@ -272,10 +273,10 @@ def _content(file: Path, shown: str) -> None:
 
 def _safetensors_size(file: Path) -> int:
     """Return how long a safetensors file is by its own header; 0 when the header is damaged."""
-    with file.open("rb") as stream:
+    with files.opened(file) as stream:
         try:
             [length] = struct.unpack("<Q", stream.read(8))
-            header = json.loads(stream.read(min(length, _MOST_HEADER)))
+            header = from_json(stream.read(min(length, _MOST_HEADER)))
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
             return int(8 + length + max(ends, default=0))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error):
@@ -284,10 +285,10 @@ def _safetensors_size(file: Path) -> int:
 
 def _json(path: Path, shown: str) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_bytes())
+        document = read_json(path)
     except FileNotFoundError:
         raise _Broken(f"{shown} is missing") from None
-    except ValueError:
+    except Damaged:
         raise _cut(path, shown) from None
     if not isinstance(document, dict):
         raise _cut(path, shown)
@@ -297,11 +298,11 @@ def _json(path: Path, shown: str) -> dict[str, Any]:
 def _archive(path: Path, shown: str) -> None:
     """Raise ``_Broken`` unless this is a whole file of ``torch.save``: a zip archive, whose directory comes last."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with files.opened(path) as stream, zipfile.ZipFile(stream) as archive:
             whole = any(name.endswith("/data.pkl") for name in archive.namelist())
     except FileNotFoundError:
         raise _Broken(f"{shown} is missing") from None
-    except zipfile.BadZipFile:
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
         whole = False
     if not whole:
         raise _cut(path, shown)

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
 from ..base.errors import BadInput
+from ..base.terminal import shown
 
 if TYPE_CHECKING:
     from ..base.paths import JobFolder
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 def say(text: str) -> None:
     """Print one line for the person watching."""
-    print(text, file=sys.stderr, flush=True)
+    print(shown(text), file=sys.stderr, flush=True)
 
 
 def columns() -> int:
@@ -27,8 +29,11 @@ def columns() -> int:
     return shutil.get_terminal_size((160, 24)).columns
 
 
-def job(submission_id: str) -> tuple[Cluster, JobFolder]:
-    """Return the cluster of ``MVP_CLUSTER_JSON`` and the folder of one of its jobs. Raises BadInput when there is no such job."""
+def job(submission_id: str, *, maybe_gone: bool = False) -> tuple[Cluster, JobFolder]:
+    """Return the cluster of ``MVP_CLUSTER_JSON`` and the folder of one of its jobs.
+
+    Raises BadInput when there is no such folder, unless it is ``maybe_gone``, or its ``result.json`` cannot be read.
+    """
     from pathlib import Path
 
     from ..base import paths
@@ -39,5 +44,6 @@ def job(submission_id: str) -> tuple[Cluster, JobFolder]:
         raise BadInput(f"{submission_id!r} is not a submission_id", hint="./scripts/50_status.sh lists the jobs")
     loaded = cluster_file.from_environment()
     folder = paths.SharedRoot(Path(loaded.shared_root)).job(submission_id)
-    job_folder.read(folder)
+    if not maybe_gone or os.path.isdir(folder.path):
+        job_folder.read(folder)
     return loaded, folder

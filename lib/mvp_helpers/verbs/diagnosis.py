@@ -8,6 +8,7 @@ import sys
 import click
 
 from ..base.errors import BadInput
+from ..base.terminal import shown
 from . import columns, job, say
 
 
@@ -17,6 +18,7 @@ from . import columns, job, say
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def explain(target: str, is_log: bool, as_json: bool) -> None:
     """Print the first root cause of a job's failure, or of the failure that a log shows."""
+    import json
     from pathlib import Path
 
     import msgspec
@@ -32,7 +34,7 @@ def explain(target: str, is_log: bool, as_json: bool) -> None:
         explanation = views.explain_job(
             folder, reconcile.settle(folder, job_folder.read(folder), ray_api.of(loaded, timeout_s=3))
         )
-    print(msgspec.json.encode(explanation).decode() if as_json else views.show_explanation(explanation))
+    print(json.dumps(msgspec.to_builtins(explanation)) if as_json else shown(views.show_explanation(explanation)))
 
 
 @click.command("triage")
@@ -40,6 +42,7 @@ def explain(target: str, is_log: bool, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per log.")
 def triage(logs: tuple[str, ...], as_json: bool) -> int:
     """Judge the code under test by logs or metrics files; the exit code is the worst verdict."""
+    import json
     from pathlib import Path
 
     import msgspec
@@ -55,7 +58,7 @@ def triage(logs: tuple[str, ...], as_json: bool) -> int:
             unreadable = error.exit_code
             continue
         verdicts.add(judged.verdict)
-        print(msgspec.json.encode(judged).decode() if as_json else views.show_triage(judged), flush=True)
+        print(json.dumps(msgspec.to_builtins(judged)) if as_json else shown(views.show_triage(judged)), flush=True)
     return unreadable or (1 if "Fail" in verdicts else 3 if verdicts & {"Blocked", "Unknown"} else 0)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..base.errors import BadInput
+from ..base.terminal import shown
 from . import columns, job, say
 from .values import Count, Since
 
@@ -33,8 +35,13 @@ def list_(limit: int) -> None:
     for submission_id in job_folder.newest_ids(shared, limit):
         folder = shared.job(submission_id)
         if folder.path.is_dir():  # a job folder removed by hand leaves its name in the index
-            result = job_folder.read(folder)
-            print(submission_id, result.state, result.workload, result.claimed_at, sep="\t")
+            try:
+                result = job_folder.read(folder)
+            except BadInput as error:
+                say(error.what)
+                print(submission_id, "DAMAGED", "?", "", sep="\t")
+                continue
+            print(submission_id, result.state, shown(result.workload), result.claimed_at, sep="\t")
 
 
 @click.command("status")
@@ -100,14 +107,15 @@ def _to_the_end(folder: JobFolder, follow_one: FollowOne) -> int:
 @click.argument("submission_id", metavar="ID")
 @click.option("-f", "--follow", is_flag=True, help="Follow the log to the job's end and exit with its outcome.")
 @click.option("--since", type=Since(), metavar="WHEN", help="Only what was logged since: 10m, 2h, or 2026-01-31T23:59 (UTC).")
-def logs(submission_id: str, follow: bool, since: float | None) -> int:
+@click.option("--raw", is_flag=True, help="Byte for byte: control characters are not escaped, colours not left out.")
+def logs(submission_id: str, follow: bool, since: float | None, raw: bool) -> int:
     """Print a job's log from its folder."""
     from ..cluster import ray_api
     from ..job import logs
 
     loaded, folder = job(submission_id)
     if not follow:
-        logs.show(folder, since, say)
+        logs.show(folder, since, say, raw=raw)
         return 0
     api = ray_api.of(loaded)
-    return _to_the_end(folder, lambda attempt, _: logs.follow(attempt, api, since if attempt == folder else None, say))
+    return _to_the_end(folder, lambda attempt, _: logs.follow(attempt, api, since if attempt == folder else None, say, raw=raw))

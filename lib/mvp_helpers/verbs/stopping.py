@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..base.errors import BadInput
+from ..base.terminal import shown
 from . import job, say
 
 
@@ -19,11 +20,11 @@ def stop(ids: tuple[str, ...], now: bool, save_only: bool) -> None:
 
     if now and save_only:
         raise BadInput("--now and --save-only exclude each other")
-    jobs = [job(submission_id) for submission_id in dict.fromkeys(ids)]
+    jobs = [job(submission_id, maybe_gone=not save_only) for submission_id in dict.fromkeys(ids)]
     folders, api = [folder for _, folder in jobs], ray_api.of(jobs[0][0])
     if save_only:
         for folder, saved in stop.save(folders, api, say):
-            print(folder.submission_id, saved.step, saved.path)
+            print(folder.submission_id, saved.step, shown(saved.path))
         return
     for result in stop.stop(folders, api, say, at_once=now):
         print(result.submission_id, result.state)
@@ -38,7 +39,7 @@ def stop_here(host: str, ids: tuple[str, ...], now: bool) -> None:
     from ..job import stop
 
     for submission_id in dict.fromkeys(ids):
-        stop.stop_here(job(submission_id)[1], host, say, at_once=now)
+        stop.stop_here(job(submission_id, maybe_gone=True)[1], host, say, at_once=now)
 
 
 @click.command("end-leftovers")
@@ -49,4 +50,4 @@ def end_leftovers(host: str, ids: tuple[str, ...]) -> None:
     from ..job import stop
 
     for submission_id in dict.fromkeys(ids):
-        stop.end_leftovers(job(submission_id)[1], host, say)
+        stop.end_leftovers(job(submission_id, maybe_gone=True)[1], host, say)

@@ -14,6 +14,7 @@ import pytest
 
 from mvp_helpers.base import processes
 from mvp_helpers.base.errors import Blocked, Failed
+from mvp_helpers.base.project import PROJECT
 from mvp_helpers.cluster import cluster_file, ray_node
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.cluster.node_record import LONGEST_SOCKET, NodePaths, Record
@@ -112,10 +113,58 @@ def test_a_temp_dir_that_is_somebody_elses_is_not_used(cluster: Cluster, tmp_pat
     paths.folder.mkdir(parents=True)
     paths.temp_dir.mkdir()
     try:
+        with pytest.raises(Blocked, match="is not a folder that this cluster made"):
+            paths.make_temp_dir()
+        assert ray_node.stop(cluster, "head") == "not running" and paths.temp_dir.is_dir()
+        os.chown(paths.temp_dir, 65534, 65534) if os.getuid() == 0 else pytest.skip("only root can give a folder away")
         with pytest.raises(Blocked, match="belongs to another user"):
             paths.make_temp_dir()
     finally:
         paths.temp_dir.rmdir()
+
+
+def test_a_link_of_ours_to_where_the_state_was_before_is_renewed(cluster: Cluster) -> None:
+    paths = NodePaths(cluster, "head")
+    paths.folder.mkdir(parents=True)
+    paths.temp_dir.symlink_to(paths.folder / "gone")
+    try:
+        paths.make_temp_dir()
+        assert paths.temp_dir.samefile(paths.ray_files)
+    finally:
+        paths.remove_temp_link()
+    assert not os.path.lexists(paths.temp_dir)
+
+
+def test_a_node_whose_record_was_lost_is_found_and_ended(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    elsewhere = msgspec.structs.replace(cluster, state_dir=f"{cluster.state_dir}-of-another-checkout")
+    nodes = []
+    for of in (cluster, elsewhere):
+        mark = os.environ | {ray_node.INSTANCE: f"{of.name}.head.{os.urandom(8).hex()}"}
+        argv = [sys.executable, "-c", "import time; time.sleep(60)", f"--temp-dir={NodePaths(of, 'head').temp_dir}"]
+        nodes.append(subprocess.Popen(argv, env=mark))
+    try:
+        with pytest.raises(Blocked, match=r"head: its Ray node runs, but .*node\.json was lost"):
+            ray_node.start(cluster, "head")
+        assert ray_node.stop(cluster, "head") == "stopped"
+        assert "was lost" in capsys.readouterr().err
+        assert nodes[0].wait() == -signal.SIGTERM and nodes[1].poll() is None
+        assert ray_node.stop(cluster, "head") == "not running"
+    finally:
+        nodes[1].kill()
+        nodes[1].wait()
+
+
+def test_a_daemon_ends_when_its_pid_file_is_gone(tmp_path: Path) -> None:
+    code = (
+        "import time; from pathlib import Path; from mvp_helpers.cluster import daemon; daemon.LOOK_S = 0.05;"
+        f"daemon.Daemon('watchdog', 'head', Path({str(tmp_path)!r})).run(lambda: time.sleep(60))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(PROJECT / "lib")}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout and "started" in process.stdout.readline()
+        (tmp_path / "watchdog.pid").unlink()
+        assert "watchdog.pid is gone: ending" in process.stdout.read()
+        assert process.wait() == 0
 
 
 def test_only_the_newest_sessions_are_kept(cluster: Cluster) -> None:

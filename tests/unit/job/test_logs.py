@@ -71,11 +71,30 @@ def later(*actions: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def test_the_log_comes_byte_for_byte(folder: JobFolder, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_raw_log_comes_byte_for_byte(folder: JobFolder, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     everything = bytes(range(256)) * 5000 + b"\r 10%|#\r 20%|##\nno newline at the end"
     log(folder, everything)
-    logs.show(folder, None, no_talk)
+    logs.show(folder, None, no_talk, raw=True)
     assert capfdbinary.readouterr().out == everything
+
+
+def test_nothing_in_a_log_acts_on_the_terminal(
+    folder: JobFolder, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "CHUNK", 3)  # every sequence and character comes in pieces
+    text = "\x1b[36m(Worker pid=1)\x1b[0m loss\t漢 10%\r20%\r\n\x1b]0;title\x07 \x1b[2J \x9b31m \u202ereversed\x00\x7f\n"
+    log(folder, text.encode() + b"\x9b2J \xe6\xbc cut \x1b[3")
+    logs.show(folder, None, no_talk)
+    assert capfdbinary.readouterr().out.decode() == (
+        "(Worker pid=1) loss\t漢 10%\r20%\r\n\\x1b]0;title\\x07 \\x1b[2J \\x9b31m \\u202ereversed\\x00\\x7f\n"
+        "\\x9b2J \\xe6\\xbc cut \\x1b[3"
+    )
+
+
+def test_a_log_that_is_no_file_is_named(folder: JobFolder) -> None:
+    os.mkfifo(folder.driver_log)
+    with pytest.raises(BadInput, match=r"cannot read .*driver\.log: not a regular file"):
+        logs.show(folder, None, no_talk)
 
 
 def test_a_job_that_logged_nothing_says_its_state(folder: JobFolder) -> None:

@@ -48,6 +48,41 @@ def test_a_trainer_that_ends_well_succeeds_and_its_output_is_kept(tmp_path: Path
     assert seal_request.ids(folder.shared, plan.read(folder).cluster) == [folder.submission_id]
 
 
+LINES = [
+    '{"step":1,"data":{"critic/score/mean":1e400}}',
+    '{"step":1e400,"data":{}}',
+    '{"step":%s,"data":{}}' % ("9" * 5000),
+    '{"step":2,"data":{"a":%s}}' % ("[" * 100_000),
+    '{"step":2,"data":{"a":%s}}' % ("[" * 900 + "]" * 900),
+    '{"step":2,"data":{"a":"\\ud800","b":1e400,"\\u0000":NaN}}',
+    '{"step":2,"data":{"a":"%s"}}' % ("x" * 3_000_000),
+    "\0" * 70_000,
+    '{"step":3,"data":{"train/loss":0.25}}',
+]
+
+
+def test_no_output_of_a_trainer_ends_the_runner(tmp_path: Path) -> None:
+    trainer = tmp_path / "trainer.py"
+    trainer.write_text(
+        "import os, sys, time\n"
+        "for line in open(sys.argv[1], 'rb'):\n"
+        "    with open('metrics.jsonl', 'ab') as metrics: metrics.write(line)\n"
+        "    os.write(1, line[:1_000_000] + b'\\xff\\x00\\x1b[2J Error' + b'A.' * 40_000)\n"
+        "    time.sleep(0.3)\n"
+        "os.mkfifo('precheck.json')\n"
+        "os.write(2, b'\\nValueError: \\xed\\xa0\\x80 the end\\n')\n"
+        "sys.exit(7)\n"
+    )
+    lines = tmp_path / "lines"
+    lines.write_bytes("\n".join([*LINES, ""]).encode() + b"\xff\xfe\n")
+    folder = job(tmp_path, ["python3", str(trainer), str(lines)])
+    code, _, result = run(folder)
+    assert (code, result.state, result.exit_code) == (7, "FAILED", 7)
+    assert result.reason == "the trainer ended with exit code 7: ValueError: \ufffd\ufffd\ufffd the end"
+    assert (result.steps_done, result.last_metrics) == (3, {"train/loss": 0.25})
+    assert metrics.read(folder.metrics).damaged == [2, 3, 4, 5, 6, 7, 8, 10]
+
+
 def test_arguments_arrive_byte_for_byte(tmp_path: Path) -> None:
     nasty = ["", "a b", "it's", '"', "$(id)", "`id`", "new\nline", "ü漢", "\\", "*", "-x"]
     folder = job(tmp_path, [*python("import sys, json; print(json.dumps(sys.argv[1:]))"), *nasty])
@@ -109,6 +144,19 @@ def test_rays_stop_signal_to_every_process_and_a_second_one_reach_the_trainer_as
     process.wait(120)
     assert folder.driver_log.read_text() == "up\nSIGTERM\n"
     assert (job_folder.read(folder).state, job_folder.read(folder).exit_code) == ("STOPPED", 0)
+
+
+def test_a_job_whose_folder_is_moved_away_can_be_stopped_and_does_not_come_back(tmp_path: Path) -> None:
+    folder = job(tmp_path, python("import time; print('trains', flush=True); time.sleep(60)"))
+    process = start(folder)
+    wait_for(lambda: folder.driver_log.exists() and "trains" in folder.driver_log.read_text(), "the trainer")
+    wait_for(lambda: list(folder.debug.glob("2*-started")), "the first bundle")
+    moved = folder.shared.jobs.rename(tmp_path / "moved")
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM, out + errors
+    assert "Traceback" not in out + errors
+    assert not folder.path.exists() and (moved / folder.submission_id).is_dir()
 
 
 def test_a_trainer_that_ignores_the_stop_is_killed_in_time(tmp_path: Path) -> None:

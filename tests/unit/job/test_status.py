@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import socket
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +16,13 @@ import msgspec
 import pytest
 from fake_ray import FakeRay, node_rows
 
+from mvp_helpers.base.errors import Blocked
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.terminal import wants_colour
 from mvp_helpers.base.times import moment_of
 from mvp_helpers.cluster import cluster_file
 from mvp_helpers.cluster.cluster_file import Cluster
+from mvp_helpers.cluster.ray_api import RayApi
 from mvp_helpers.job import status
 from mvp_helpers.record import chain as chains
 from mvp_helpers.record import job_folder
@@ -148,7 +153,50 @@ def test_a_folder_that_is_gone_or_damaged_does_not_hide_the_others(small: Cluste
     add_job(tmp_path, "good", 3)
     jobs = {job["id"]: job for job in status.collect(small, ray.api(), limit=5)["jobs"]}
     assert set(jobs) == {"damaged", "good"}
-    assert "cannot read" in jobs["damaged"]["last_error"]
+    assert jobs["damaged"]["state"] == "DAMAGED" and "result.json: not JSON" in jobs["damaged"]["last_error"]
+
+
+def test_names_in_the_index_that_no_job_has_do_not_count(small: Cluster, ray: FakeRay, tmp_path: Path) -> None:
+    add_job(tmp_path, "good", 3)
+    shared = SharedRoot(tmp_path)
+    for folder in (shared.job_index, shared.active_jobs):
+        for name in ("stray", ".nfs0001", "20260101T000000Z_..", "20260101T000000Z_", "_", "9999-01-01T000000Z_a\nb", "\udcff"):
+            (folder / name).touch()
+    assert [job["id"] for job in status.collect(small, ray.api(), limit=1)["jobs"] if job["state"] != "DAMAGED"] == ["good"]
+
+
+def test_a_list_of_jobs_that_is_no_folder_is_one_line(small: Cluster, ray: FakeRay, tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text("")
+    with pytest.raises(Blocked, match=r"cannot list the jobs: .*/jobs/\.index: Not a directory"):
+        status.collect(small, ray.api(), 5)
+
+
+@pytest.mark.parametrize("answer", [500, [], 7, {"data": 3}, {"result": True, "data": {"result": {"result": [1]}}}])
+def test_a_port_that_does_not_answer_as_ray_does_is_said(small: Cluster, ray: FakeRay, tmp_path: Path, answer: Any) -> None:
+    add_job(tmp_path, "a", 1, state="RUNNING", ended_at=None)
+    ray.answers = dict.fromkeys([*ray.answers, "/api/jobs/a"], answer)
+    found = status.collect(small, ray.api(), 5)
+    assert not found["cluster"]["up"] and ray.address in found["cluster"]["problem"]
+    assert [job["id"] for job in found["jobs"]] == ["a"]
+
+
+def test_a_port_where_something_else_than_http_answers_is_said(small: Cluster, tmp_path: Path) -> None:
+    add_job(tmp_path, "a", 1, state="RUNNING", ended_at=None)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer_each, args=(server, b"SSH-2.0-OpenSSH_9.6\r\n"), daemon=True).start()
+        api = RayApi(f"http://127.0.0.1:{server.getsockname()[1]}")
+        found = status.collect(small, api, 5)
+    assert "does not answer" in found["cluster"]["problem"] and "SSH-2.0" in found["cluster"]["problem"]
+    assert [(job["id"], job["state"]) for job in found["jobs"]] == [("a", "RUNNING")]
+
+
+def answer_each(server: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(OSError):  # the server was closed
+        while True:
+            client, _ = server.accept()
+            with client:
+                client.recv(1000)
+                client.sendall(data)
 
 
 def test_hosts_of_the_cluster_file_are_matched_with_rays_nodes(small: Cluster, ray: FakeRay) -> None:

@@ -83,6 +83,23 @@ def test_a_running_job_is_told_once_and_its_own_ending_is_kept(folder: JobFolder
     assert bundles(folder) == ["stopped"]
 
 
+def test_a_job_whose_folder_was_moved_away_is_stopped_by_ray(folder: JobFolder, ray: FakeRay) -> None:
+    stops(ray, folder, "STOPPED")
+    other = a_job(folder.shared.root, "other", "SUCCEEDED")
+    folder.path.rename(folder.path.with_name("moved"))
+    said: list[str] = []
+    results = stop.stop([folder, other], ray.api(), said.append)
+    assert [(result.submission_id, result.state) for result in results] == [("a", "STOPPED"), ("other", "SUCCEEDED")]
+    assert "a: its folder" in said[0] and "is gone" in said[0] and "Ray says STOPPED" in said[1]
+    assert ray.asked.count(STOP) == 1 and not folder.path.exists()
+
+
+def test_an_id_that_neither_ray_nor_a_folder_knows_is_refused(folder: JobFolder, ray: FakeRay) -> None:
+    ray.lacks_job("none")
+    with pytest.raises(BadInput, match="job 'none' does not exist"):
+        stop.stop([folder.shared.job("none")], ray.api(), lambda _: None)
+
+
 def test_the_bundle_that_the_runner_took_is_enough(folder: JobFolder, ray: FakeRay) -> None:
     (folder.debug / "20260101T000000.000Z-stopped").mkdir(parents=True)
     stops(ray, folder, "STOPPED", state="STOPPED")
@@ -181,7 +198,7 @@ def test_a_job_that_ray_does_not_have_yet_is_said(folder: JobFolder, ray: FakeRa
 def test_a_refusal_of_ray_is_said(folder: JobFolder, ray: FakeRay) -> None:
     ray.has_job("a", "RUNNING")
     ray.answers[STOP] = 500
-    with pytest.raises(Blocked, match="cannot stop job 'a': HTTP 500"):
+    with pytest.raises(Blocked, match="answers /api/jobs/a/stop with HTTP 500"):
         stop.stop([folder], ray.api(), lambda _: None)
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from mvp_helpers.base import shared_storage
 from mvp_helpers.base.errors import BadInput, Blocked
 from mvp_helpers.base.paths import SharedRoot
-from mvp_helpers.prepare import snapshot
+from mvp_helpers.prepare import snapshot, snapshot_store
 from mvp_helpers.prepare.snapshot import Snapshot, Source, check, damage, load
 
 LONG_AGO = time.time() - 3600
@@ -273,13 +274,22 @@ def test_a_source_that_changes_while_it_is_copied_is_not_stored(
     assert not (shared.verl_code / "codeA").exists()
 
 
-def test_the_remains_of_a_killed_copy_are_removed_after_a_day(checkout: Path, shared: SharedRoot) -> None:
-    old, fresh = shared.verl_code / ".new-codeA-old", shared.verl_code / ".new-codeA-fresh"
-    for folder in (old, fresh):
-        folder.mkdir(parents=True)
-    os.utime(old, (LONG_AGO, time.time() - 2 * 86_400))
-    take(checkout, shared, "codeA")
-    assert not old.exists() and fresh.exists()
+@pytest.mark.parametrize("again", [False, True])
+def test_the_remains_of_a_killed_copy_go_with_the_next_command(checkout: Path, shared: SharedRoot, again: bool) -> None:
+    if again:
+        snapshot.snapshot(snapshot.Source(path=checkout), shared, "codeA")
+    left = shared.verl_code / ".new-codeA-killed"
+    (left / "verl").mkdir(parents=True)
+    left.chmod(0o555)
+    gone = {"host": os.uname().nodename, "pid": 1, "started": "1", "pid_space": shared_storage._pid_space()}
+    lock = shared.verl_code / ".lock"
+    lock.mkdir()
+    (lock / "holder.json").write_text(json.dumps(gone))
+    snapshot.snapshot(snapshot.Source(path=checkout), shared, "codeA")
+    assert not left.exists() and not lock.exists()
+    left.mkdir()
+    snapshot_store.prune(shared, lambda _: None)
+    assert not left.exists() and (shared.verl_code / "codeA").is_dir()
 
 
 def _race(checkout: Path, root: Path, answers: multiprocessing.Queue[bool]) -> None:

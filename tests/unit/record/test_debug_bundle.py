@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +34,7 @@ def ray() -> Iterator[FakeRay]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> JobFolder:
+    (tmp_path / "mine").mkdir()
     return JobFolder(tmp_path / "mine")
 
 
@@ -102,6 +105,33 @@ def test_a_ray_that_is_gone_leaves_a_bundle_of_errors(folder: JobFolder) -> None
 def test_nothing_half_written_is_ever_seen(ray: FakeRay, folder: JobFolder) -> None:
     bundles = [debug_bundle.take(folder, ray.api(), "manual") for _ in range(2)]
     assert sorted(folder.debug.iterdir()) == sorted(bundles)
+
+
+def test_a_full_disk_leaves_no_half_bundle(ray: FakeRay, folder: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(debug_bundle.files, "write_json", full)
+    with pytest.raises(OSError, match="No space left"):
+        debug_bundle.take(folder, ray.api(), "manual")
+    assert list(folder.debug.iterdir()) == []
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_bundle(ray: FakeRay, folder: JobFolder) -> None:
+    old, fresh = (folder.debug / f".20260101T00000{at}.000Z-manual.7" for at in (1, 2))
+    for draft in (old, fresh):
+        draft.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    bundle = debug_bundle.take(folder, ray.api(), "manual")
+    assert sorted(folder.debug.iterdir()) == sorted([fresh, bundle])
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{", '{"items": 3}', '{"items": {"jobs": []}}', "[" * 100_000])
+def test_a_damaged_bundle_is_named(ray: FakeRay, folder: JobFolder, damage: str) -> None:
+    bundle = debug_bundle.take(folder, ray.api(), "manual")
+    (bundle / "bundle.json").write_text(damage)
+    with pytest.raises(BadInput, match=r"cannot read .*bundle\.json"):
+        debug_bundle.outcome(bundle)
 
 
 def test_an_event_must_be_usable_in_a_name(ray: FakeRay, folder: JobFolder) -> None:

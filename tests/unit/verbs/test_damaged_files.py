@@ -1,0 +1,198 @@
+"""Whatever is in the files that are read back: one line and an exit code, and the other jobs are shown as before.
+
+Every file of a finished job is damaged in seeded ways, and the verbs that read it are run as a person runs them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import shutil
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from truthful_job import change_result, good_job, seals_of
+
+from mvp_helpers import cli
+from mvp_helpers.base.paths import JobFolder, SharedRoot
+from mvp_helpers.base.times import now
+from mvp_helpers.cluster import cluster_file
+from mvp_helpers.record import chain as chains
+from mvp_helpers.record import control
+from mvp_helpers.record.chain import Attempt, Chain, Retry
+
+VICTIM, OTHER = "victim", "other"
+VERBS = (("status", "--json"), ("status",), ("list",), ("verify", VICTIM, OTHER), ("explain", VICTIM))
+VERBS_OF_FILE = {
+    "driver.log": (("logs", VICTIM),),
+    "driver.times": (("logs", VICTIM, "--since", "1h"),),
+    "metrics.jsonl": (("trend", VICTIM),),
+    "result.json": (("logs", VICTIM), ("trend", VICTIM)),
+}
+EXIT_CODES = {0, 1, 2, 3, 4}
+CASES = 2
+"""Seeded damages of each file, beside those of its whole content."""
+VALUES = (
+    *(
+        None,
+        True,
+        -1,
+        0,
+        1e300,
+        10**17,
+        10**30,
+        "",
+        "x",
+        "\0",
+        "\ud800",
+        "../../x",
+        "\x1b[2J",
+        "2026-13-45T99:99:99Z",
+        "x" * 70_000,
+    ),
+    *([], {}, [[]], [None], {"": None}, {"a": {"b": []}}, [{"submission_id": VICTIM}]),
+)
+CONTENTS = {
+    "brackets": b"[" * 100_000,
+    "a mapping": b"{}",
+    "infinity": b"1e400",
+    "half a character": b'"\\ud800"',
+    "no text": bytes(range(256)) * 40,
+    "a long line": b"x" * 2_000_000,
+    "a YAML alias of itself": b"&a [*a]",
+}
+PLACES: dict[str, Callable[[Path], object]] = {
+    "a folder": Path.mkdir,
+    "a pipe": os.mkfifo,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "missing": lambda path: None,
+}
+
+
+@pytest.fixture
+def root(shared: SharedRoot, monkeypatch: pytest.MonkeyPatch) -> SharedRoot:
+    """A shared root with two finished jobs, and a cluster that is not up."""
+    local = cluster_file.load("local")
+    ray = msgspec.structs.replace(local.ray, dashboard_port=1)
+    state = str(shared.root / "state")
+    cluster = msgspec.structs.replace(local, shared_root=str(shared.root), state_dir=state, seal_dir=state, ray=ray)
+    monkeypatch.setenv("MVP_CLUSTER_JSON", msgspec.json.encode(cluster).decode())
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in (OTHER, VICTIM):
+        folder = good_job(shared, name)
+        control.ask_stop(folder)
+        control.set_trainer(folder, control.Trainer(supported=True, trainer="verl", host="h", pid=1, written_at=now()))
+        (folder.debug / "20260101T000009.000Z-stalled").mkdir()
+        (folder.debug / "20260101T000009.000Z-stalled" / "stall.json").write_text('{"kind": "unknown", "text": "silent"}')
+        seals_of(folder).seal_now(folder)
+    chain = Chain(cluster=local.name, retry=Retry(on=["host"]), attempts=[Attempt(id=VICTIM)], ended_at=now())
+    chains.write(shared, chain)
+    return shared
+
+
+def read_back(root: SharedRoot) -> Iterator[Path]:
+    """Every file of the victim that some verb reads, one of each kind."""
+    folder = root.job(VICTIM)
+    seen = set()
+    for path in sorted(folder.path.rglob("*")):
+        kind = path.suffix if folder.checkpoints in path.parents else path.name
+        if folder.imports in path.parents:
+            kind = "import"
+        if path.is_file() and kind not in seen:
+            seen.add(kind)
+            yield path
+    yield root.jobs / ".chains" / "ended" / f"{VICTIM}.json"
+
+
+def damaged(data: bytes, path: Path, seed: random.Random) -> bytes:
+    """Return the content of a file with one thing in it changed."""
+    if path.suffix in (".json", ".yaml", ".jsonl") and seed.random() < 0.7:
+        lines = data.splitlines(keepends=True) if path.suffix == ".jsonl" else [data]
+        at = seed.randrange(len(lines))
+        document = [yaml.safe_load(lines[at])] if path.suffix == ".yaml" else [json.loads(lines[at])]
+        _replace(document, seed)
+        text = yaml.safe_dump(document[0]) if path.suffix == ".yaml" else json.dumps(document[0])
+        lines[at] = text.replace("Infinity", seed.choice(["1e400", "Infinity"])).encode(errors="surrogatepass") + b"\n"
+        return b"".join(lines)
+    at = seed.randrange(len(data) + 1)
+    end = min(len(data), at + seed.choice([0, 1, 10, 1_000]))
+    pieces = (b"", b"\0", b"\xff", b"\xed\xa0\x80", b"\n", b"[" * 2_000, b"9" * 30, b'"', data[:100], os.urandom(0))
+    return data[:at] + seed.choice(pieces) + (data[end:] if seed.random() < 0.7 else b"")
+
+
+def _replace(holder: Any, seed: random.Random) -> None:
+    """Replace one value somewhere inside ``holder``."""
+    keys = list(holder) if isinstance(holder, dict) else range(len(holder))
+    key = seed.choice(list(keys))
+    if isinstance(holder[key], (dict, list)) and holder[key] and seed.random() < 0.8:
+        _replace(holder[key], seed)
+    else:
+        holder[key] = seed.choice(VALUES)
+
+
+def look(capfd: pytest.CaptureFixture[str], path: Path, what: str) -> Iterator[str]:
+    """Run every verb; yield what is wrong: none may raise, and the other job is as good as before."""
+    for verb in (*VERBS, *VERBS_OF_FILE.get(path.name, ())):
+        run = f"{' '.join(verb)} with {path.name}: {what}"
+        try:
+            code = cli.main(list(verb))
+        except BaseException as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            yield f"{run}: {type(error).__name__}: {error} ({at.filename}:{at.lineno})"[:500]
+            capfd.readouterr()
+            continue
+        out, errors = capfd.readouterr()
+        if code not in EXIT_CODES or any(sign in out + errors for sign in ("\x1b", "\0", "\udcff", "Traceback")):
+            yield f"{run}: exit code {code}: {out[-300:]!r} {errors[-300:]!r}"
+        if verb == ("status", "--json"):
+            [row] = [row for row in json.loads(out, parse_constant=pytest.fail)["jobs"] if row["id"] == OTHER]
+            if (row["state"], row["value"]) != ("SUCCEEDED", 0.5):
+                yield f"{run}: {row}"
+        elif verb == ("list",) and f"{OTHER}\tSUCCEEDED" not in out:
+            yield f"{run}: {out}{errors}"
+
+
+def test_no_content_of_a_file_harms_more_than_its_job(root: SharedRoot, capfd: pytest.CaptureFixture[str]) -> None:
+    problems = [*look(capfd, root.job(VICTIM).path, "nothing damaged")]
+    for path in list(read_back(root)):
+        good = path.read_bytes()
+        for number in range(CASES):
+            path.write_bytes(damaged(good, path, random.Random(f"{path.name} {number}")))
+            problems += look(capfd, path, f"damage {number}")
+        path.write_bytes(good)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("what", [*CONTENTS, *PLACES])
+def test_no_whole_file_harms_more_than_its_job(root: SharedRoot, capfd: pytest.CaptureFixture[str], what: str) -> None:
+    problems = []
+    for path in list(read_back(root)):
+        good = path.read_bytes()
+        path.unlink()
+        path.write_bytes(CONTENTS[what]) if what in CONTENTS else PLACES[what](path)
+        problems += look(capfd, path, what)
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        path.write_bytes(good)
+    assert not problems, "\n".join(problems)
+
+
+def test_no_content_harms_more_than_a_job_in_any_state(root: SharedRoot, capfd: pytest.CaptureFixture[str]) -> None:
+    problems = []
+    folder: JobFolder = root.job(VICTIM)
+    states = itertools.cycle(["RUNNING", "STOPPED", "BLOCKED", "FAILED"])
+    for path, state in zip(list(read_back(root)), states, strict=False):
+        if path == folder.result:
+            continue
+        good = path.read_bytes()
+        change_result(folder, state=state, ended_at=None if state == "RUNNING" else now(), reason="the end\x1b[2J\r\0")
+        path.write_bytes(damaged(good, path, random.Random(f"{path.name} {state}")))
+        problems += look(capfd, path, f"damaged, of a job that is {state}")
+        path.write_bytes(good)
+    assert not problems, "\n".join(problems)
