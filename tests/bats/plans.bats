@@ -26,6 +26,7 @@ plan_all() { # the plan of every JobSpec template (not of its YAML twin) on ever
   plan_all
   local file name
   for file in *.code; do
+    # shellcheck disable=SC2030 # every test has its own
     name=${file%.code} status=$(<"$file") output=$(<"$name.out") stderr=$(<"$name.err")
     assert_status 3
     assert_output "*cluster: ${name%%-[gpsv]*}*submit_cmd: *missing:*'code_path does not exist: */31_snapshot_verl_code.sh)'*"
@@ -65,6 +66,7 @@ plan_all() { # the plan of every JobSpec template (not of its YAML twin) on ever
   assert_stderr_has "'trainer.resume_mode' keeps the job in its own folder and cannot be changed"
 }
 
+# shellcheck disable=SC2031 # every test has its own
 refused() { # <file> <part of the message>: a submission refuses it in one line and a hint
   run --separate-stderr 43_submit_jobspec.sh "$1" --cluster local --dry-run
   assert_status 2
@@ -77,7 +79,7 @@ refused() { # <file> <part of the message>: a submission refuses it in one line 
   refused brackets.yaml 'has more than 2000 values, or more than 20 levels'
   printf 'workload: sft\nm0: &m0 {x: 1}\n' >merged.yaml
   local n
-  for n in {1..8}; do printf 'm%d: &m%d {<<: [*m%d, *m%d, *m%d, *m%d, *m%d, *m%d]}\n' $n $n $((n - 1)){,,,,,} >>merged.yaml; done
+  for n in {1..8}; do printf 'm%d: &m%d {<<: [*m%d, *m%d, *m%d, *m%d, *m%d, *m%d]}\n' "$n" "$n" $((n - 1)){,,,,,} >>merged.yaml; done
   refused merged.yaml 'has more than 2000 values, or more than 20 levels'
   { printf '{"workload": "sft", "secrets": ["' && head -c 100M /dev/zero | tr '\0' x; } >large.json
   refused large.json 'has more than 256 KiB'
