@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Plans of clusters that do not run, on a machine where nothing was prepared.
+# shellcheck disable=SC2030,SC2031 # every test has its own
 
 load helpers
 
@@ -26,7 +27,6 @@ plan_all() { # the plan of every JobSpec template (not of its YAML twin) on ever
   plan_all
   local file name
   for file in *.code; do
-    # shellcheck disable=SC2030 # every test has its own
     name=${file%.code} status=$(<"$file") output=$(<"$name.out") stderr=$(<"$name.err")
     assert_status 3
     assert_output "*cluster: ${name%%-[gpsv]*}*submit_cmd: *missing:*'code_path does not exist: */31_snapshot_verl_code.sh)'*"
@@ -66,7 +66,6 @@ plan_all() { # the plan of every JobSpec template (not of its YAML twin) on ever
   assert_stderr_has "'trainer.resume_mode' keeps the job in its own folder and cannot be changed"
 }
 
-# shellcheck disable=SC2031 # every test has its own
 refused() { # <file> <part of the message>: a submission refuses it in one line and a hint
   run --separate-stderr 43_submit_jobspec.sh "$1" --cluster local --dry-run
   assert_status 2
