@@ -202,7 +202,7 @@ submit_spec() { # <JobSpec file> [--set=KEY=VALUE]... [--wait | --no-wait] [--ti
   find_spec "$spec"
   if grep -q secrets "$file"; then # their values are in this environment, and reach the head only through stdin
     "$PYTHON" -m mvp_helpers pack-spec --spec-name "$spec" <"$file" |
-      helper_for_plan -i submit --packed --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run}
+      helper_for_plan -i submit --packed --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run} || exit # the message was printed in the pipe
   else
     helper_for_plan -i submit --spec-name "$spec" "$@" ${DRY_RUN:+--dry-run} <"$file"
   fi

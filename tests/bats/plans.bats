@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Plans of clusters that do not run, on a machine where nothing was prepared.
+# shellcheck disable=SC2030,SC2031 # every test has its own
 
 load helpers
 
@@ -63,4 +64,24 @@ plan_all() { # the plan of every JobSpec template (not of its YAML twin) on ever
   run --separate-stderr 40_submit_ppo_epoch1.sh --cluster local --dry-run --set trainer.resume_mode=auto
   assert_status 2
   assert_stderr_has "'trainer.resume_mode' keeps the job in its own folder and cannot be changed"
+}
+
+refused() { # <file> <part of the message>: a submission refuses it in one line and a hint
+  run --separate-stderr 43_submit_jobspec.sh "$1" --cluster local --dry-run
+  assert_status 2
+  assert_stderr_has "$2"
+  [[ -z $output && $(wc -l <<<"$stderr") -le 2 ]] || fail 'more than one line and a hint'
+}
+
+@test "a JobSpec that would hang or crash the planning is refused in one line" {
+  printf 'workload: sft\ntrainer_overrides: %s\n' "$(printf '[%.0s' {1..20000})" >brackets.yaml
+  refused brackets.yaml 'has more than 2000 values, or more than 20 levels'
+  printf 'workload: sft\nm0: &m0 {x: 1}\n' >merged.yaml
+  local n
+  for n in {1..8}; do printf 'm%d: &m%d {<<: [*m%d, *m%d, *m%d, *m%d, *m%d, *m%d]}\n' "$n" "$n" $((n - 1)){,,,,,} >>merged.yaml; done
+  refused merged.yaml 'has more than 2000 values, or more than 20 levels'
+  { printf '{"workload": "sft", "secrets": ["' && head -c 100M /dev/zero | tr '\0' x; } >large.json
+  refused large.json 'has more than 256 KiB'
+  printf '{"workload": "sft", "stop_wait_s": 1%s}' "$(printf '0%.0s' {1..400})" >number.json
+  refused number.json 'stop_wait_s: a number with 401 digits is too large'
 }

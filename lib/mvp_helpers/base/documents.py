@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -119,6 +120,20 @@ def _levels(value: Any) -> int:
     return level
 
 
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How large a document may be that this machine must survive, whoever wrote it."""
+
+    size: int
+    """Bytes."""
+    values: int
+    """Keys and values, each alias of YAML counted as often as it is used."""
+    depth: int
+    """Mappings and lists within each other."""
+    number: int
+    """The largest absolute value of a whole number."""
+
+
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
     for key, value in pairs:
@@ -128,28 +143,65 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def parse(data: bytes, source: str) -> dict[str, Any]:
+def parse(data: bytes, source: str, limits: Limits | None = None) -> dict[str, Any]:
     """Return the mapping in JSON bytes (when ``source`` ends in .json) or YAML bytes.
 
     Raises:
-        BadInput: not UTF-8, a syntax error (with line and column), a repeated key, or not a mapping.
+        BadInput: not UTF-8, a syntax error (with line and column), a repeated key, not a mapping, or beyond ``limits``.
     """
+    if limits and len(data) > limits.size:
+        raise BadInput(f"{source} has more than {limits.size >> 10} KiB", hint="start from templates/ppo.json")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{source} is not UTF-8 text (byte {error.start})") from None
     try:
-        document = _parse(text, source)
+        document = _parse(text, source, limits)
     except RecursionError:
         raise BadInput(f"{source}: nested too deeply") from None
     if not isinstance(document, dict):
         raise BadInput(f"{source} must contain a mapping of fields, not {_kind(document)}")
+    if limits:
+        _check_values(document, source, limits)
     return document
 
 
-def _parse(text: str, source: str) -> Any:
+def _check_values(document: dict[str, Any], source: str, limits: Limits) -> None:
+    """Raise BadInput for a document beyond ``limits``, a key that is not a text, or a value that JSON does not have.
+
+    ``_check_yaml`` has bounded what aliases repeat, so that this walk ends.
+    """
+    waiting: list[tuple[str, Any, int]] = [("", document, 0)]
+    seen = 0
+    while waiting:
+        path, value, depth = waiting.pop()
+        seen += 1
+        if seen > limits.values or depth > limits.depth:
+            raise _too_large(source, limits)
+        if isinstance(value, dict):
+            if wrong := [key for key in value if not isinstance(key, str)]:
+                raise BadInput(f"{source}: {path or 'the document'}: the key {wrong[0]!r} is not a text", hint="quote it")
+            waiting += [(f"{path}.{key}".lstrip("."), inner, depth + 1) for key, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{path}[{at}]", inner, depth + 1) for at, inner in enumerate(value)]
+        elif isinstance(value, int) and abs(value) > limits.number:
+            raise BadInput(f"{source}: {path}: a number with {len(str(abs(value)))} digits is too large")
+        elif isinstance(value, bytes | set):
+            raise BadInput(
+                f"{source}: {path}: a {type(value).__name__} of YAML is not a value here", hint="write a text or a list"
+            )
+
+
+def _too_large(source: str, limits: Limits) -> BadInput:
+    return BadInput(
+        f"{source} has more than {limits.values} values, or more than {limits.depth} levels of mappings and lists",
+        hint="write fewer; each alias of YAML (*name) counts as what it repeats",
+    )
+
+
+def _parse(text: str, source: str, limits: Limits | None) -> Any:
     if not source.endswith(".json"):
-        return _parse_yaml(text, source)
+        return _parse_yaml(text, source, limits)
     try:
         return json.loads(text, object_pairs_hook=_no_duplicates)
     except json.JSONDecodeError as error:
@@ -158,7 +210,43 @@ def _parse(text: str, source: str) -> Any:
         raise BadInput(f"{source}: {error}") from None
 
 
-def _parse_yaml(text: str, source: str) -> Any:
+def _check_yaml(text: str, source: str, limits: Limits) -> None:
+    """Raise BadInput for YAML beyond ``limits``, from its events alone.
+
+    PyYAML's C loader crashes the process for some ten thousand levels, and copies what merged aliases (``<<: *a``) repeat.
+    """
+    import yaml
+
+    known: dict[str, tuple[int, int]] = {}
+    opened: list[tuple[str | None, int, int]] = [(None, 0, 0)]
+    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, 1, 1))
+            name, values, levels = None, 0, 0
+        elif isinstance(event, yaml.CollectionEndEvent):
+            name, values, levels = opened.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in known:
+                raise BadInput(f"{source}: the alias *{event.anchor} contains itself or is unknown")
+            name, (values, levels) = None, known[event.anchor]
+        elif isinstance(event, yaml.ScalarEvent):
+            name, values, levels = event.anchor, 1, 0
+            if event.implicit[0] and _LONG_NUMBER.fullmatch(event.value):  # base 60 takes quadratic time
+                raise BadInput(f"{source}: a number with {len(event.value)} digits is too large")
+        else:
+            continue
+        if name:
+            known[name] = (values, levels)
+        outer, values_before, levels_before = opened[-1]
+        opened[-1] = (outer, values_before + values, max(levels_before, levels + 1))
+        if opened[-1][1] > limits.values or len(opened) + levels > limits.depth + 2:
+            raise _too_large(source, limits)
+
+
+_LONG_NUMBER = re.compile(r"[-+0-9_:.]{300,}")
+
+
+def _parse_yaml(text: str, source: str, limits: Limits | None) -> Any:
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -176,13 +264,21 @@ def _parse_yaml(text: str, source: str) -> Any:
             return super().construct_mapping(node, deep)
 
     try:
+        if limits:
+            _check_yaml(text, source, limits)
         return yaml.load(text, Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise BadInput(f"{source}{where}: not valid YAML: {error.problem}") from None
     except yaml.YAMLError as error:
-        raise BadInput(f"{source}: not valid YAML: {error}") from None
+        raise BadInput(f"{source}: not valid YAML: {' '.join(str(error).split())}") from None
+    except _WRONG_SCALAR as error:
+        raise BadInput(f"{source}: not valid YAML: a value does not have the form of its kind: {error}") from None
+
+
+_WRONG_SCALAR = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What PyYAML raises for a scalar that only looks like a date (``2026-99-99``), or contradicts its tag (``!!int x``)."""
 
 
 def _kind(value: Any) -> str:

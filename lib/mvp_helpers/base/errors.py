@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+LONGEST = 4000
+"""Characters of a message that are printed."""
+
+
+def _shown(text: str) -> str:
+    """Return a message as a terminal may get it: whatever a user wrote can be quoted in it."""
+    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in cut)
+
 
 class MvpError(Exception):
     """A failure with a message for the user.
@@ -21,7 +30,7 @@ class MvpError(Exception):
 
     def show(self) -> str:
         """Return the message as printed on stderr: one line, and a second one with the hint."""
-        return f"{self.label}: {self.what}" + (f"\n  try: {self.hint}" if self.hint else "")
+        return f"{self.label}: {_shown(self.what)}" + (f"\n  try: {_shown(self.hint)}" if self.hint else "")
 
 
 class Failed(MvpError):

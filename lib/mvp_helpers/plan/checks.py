@@ -8,19 +8,18 @@ from typing import Any
 from ..base.errors import BadInput
 from ..cluster import network
 from ..cluster.cluster_file import GPU_SELECTORS, Cluster
-from ..trainers import hydra, verl_config
+from ..trainers import verl_config
 from ..trainers.checkpoint import Resume
 from ..trainers.hydra import select
 from . import reward
 from .compose import Composed
 from .resolve import Inputs
-from .workloads import BatchRule, Workload
+from .workloads import BatchRule
 
 
 def check(cluster: Cluster, inputs: Inputs, composed: Composed, source: str) -> None:
     """Raise BadInput for the first rule that the job breaks; see the functions below for the rules."""
     world_size = composed.nnodes * composed.processes_per_node
-    _check_forced(inputs.workload, composed.own, source)
     if composed.reward:
         reward.check_source(composed.reward, source)
     _check_rows(composed, source)
@@ -29,17 +28,6 @@ def check(cluster: Cluster, inputs: Inputs, composed: Composed, source: str) -> 
     _check_environment(cluster, composed.env_vars, source)
     if inputs.resume:
         _check_resume(inputs.resume, composed, world_size, source)
-
-
-def _check_forced(workload: Workload, own: list[str], source: str) -> None:
-    """The JobSpec changes no override that keeps the job in its own folder."""
-    forced = {hydra.key_of(text) for text in [*workload.forced, *workload.resume]}
-    for key in map(hydra.key_of, own):
-        if key in forced:
-            raise BadInput(
-                f"{source}: trainer_overrides: '{key}' keeps the job in its own folder and cannot be changed",
-                hint=f"leave '{key}' out",
-            )
 
 
 def _check_rows(composed: Composed, source: str) -> None:
@@ -56,10 +44,14 @@ def _check_rows(composed: Composed, source: str) -> None:
 def _check_batch(rule: BatchRule, config: dict[str, Any], world_size: int, source: str) -> None:
     """A product of config values divides by, or is at least, the product of others."""
     names = [*rule.product, *rule.divisible_by, *rule.at_least]
-    numbers = {name: world_size if name == "world_size" else select(config, name) for name in names}
     lifted = rule.unless and select(config, rule.unless)
     applies = all(select(config, key) == value for key, value in rule.only_if.items())
-    if lifted or not applies or not all(isinstance(number, int) for number in numbers.values()):
+    if lifted or not applies:
+        return
+    origin = f"{source}: trainer_overrides"
+    given = {name: world_size if name == "world_size" else verl_config.number(config, name, origin) for name in names}
+    numbers = {name: number for name, number in given.items() if number is not None}
+    if len(numbers) < len(given):
         return
 
     def times(names: list[str]) -> int:
@@ -68,7 +60,7 @@ def _check_batch(rule: BatchRule, config: dict[str, Any], world_size: int, sourc
     values = ", ".join(f"{name}={number}" for name, number in numbers.items())
     product = f"{source}: {' * '.join(rule.product)}"
     hint = "change trainer_overrides"
-    if rule.divisible_by and (times(rule.divisible_by) == 0 or times(rule.product) % times(rule.divisible_by)):
+    if rule.divisible_by and times(rule.product) % times(rule.divisible_by):
         raise BadInput(f"{product} must be divisible by {' * '.join(rule.divisible_by)} ({values})", hint=hint)
     if rule.at_least and times(rule.product) < times(rule.at_least):
         raise BadInput(f"{product} must be at least {' * '.join(rule.at_least)} ({values})", hint=hint)

@@ -10,14 +10,16 @@ import msgspec
 
 from ..base.errors import BadInput
 from ..cluster.cluster_file import Cluster
+from ..prepare import parquet
 from ..trainers import hydra, verl_config
 from ..trainers.hydra import select
 from ..trainers.hydra_memory import Memory
 from ..trainers.verl_config import Settings
-from . import environment, parquet, workloads
+from . import environment, limits, workloads
 from .jobspec import JobSpec
 from .resolve import Inputs
 from .reward import RewardFunction
+from .workloads import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,8 @@ def compose(spec: JobSpec, cluster: Cluster, inputs: Inputs, source: str, *, rem
         Blocked: the config cannot be composed here.
     """
     own = hydra.texts(spec.trainer_overrides, f"{source}: trainer_overrides")
+    limits.check_overrides(own, source)
+    _check_forced(inputs.workload, own, source)  # before Hydra reads them: its own settings take effect there, too
     wiring: list[str] = []
     config = _config(cluster, inputs, own, wiring, source, remember=remember)
     reward = inputs.reward
@@ -57,7 +61,8 @@ def compose(spec: JobSpec, cluster: Cluster, inputs: Inputs, source: str, *, rem
         wiring = _wiring(inputs, config, own, source)
         config = _config(cluster, inputs, own, wiring, source, remember=remember)
         reward = _with_call(reward, wiring, config)
-    settings = verl_config.settings(config, f"{source}: trainer_overrides")
+    origin = f"{source}: trainer_overrides"
+    settings = verl_config.settings(config, origin)
     shape = inputs.shape if inputs.workload.hydra else None
     return Composed(
         own=own,
@@ -66,10 +71,22 @@ def compose(spec: JobSpec, cluster: Cluster, inputs: Inputs, source: str, *, rem
         settings=settings,
         nnodes=settings.nnodes or (shape.nnodes if shape else 1),
         processes_per_node=settings.processes_per_node or (shape.processes if shape else 1),
-        training_rows=_training_rows(config),
+        training_rows=_training_rows(config, origin),
         reward=reward,
         env_vars=environment.variables(spec, cluster, inputs),
     )
+
+
+def _check_forced(workload: Workload, own: list[str], source: str) -> None:
+    """The JobSpec changes no override that keeps the job in its own folder, nor how Hydra itself runs."""
+    forced = {hydra.key_of(text) for text in [*workload.forced, *workload.resume]}
+    for text in own:
+        key = hydra.key_of(text)
+        if hydra.is_for_hydra(text) or any(f"{key}.".startswith(f"{kept}.") for kept in forced):
+            raise BadInput(
+                f"{source}: trainer_overrides: '{key}' keeps the job in its own folder and cannot be changed",
+                hint=f"leave '{key}' out",
+            )
 
 
 def _merged(cluster: Cluster, inputs: Inputs, own: list[str], wiring: list[str], placeholders: dict[str, str]) -> list[str]:
@@ -103,13 +120,13 @@ def _config(
     )
 
 
-def _training_rows(config: dict[str, Any]) -> int | None:
+def _training_rows(config: dict[str, Any], origin: str) -> int | None:
     """Count the rows of the files that the config names for training, which a JobSpec's overrides may have changed."""
     try:
         counts = [parquet.rows(Path(file)) for file in verl_config.training_files(config)]
     except (OSError, ValueError):  # missing, or another format
         return None
-    most = verl_config.most_rows(config)
+    most = verl_config.most_rows(config, origin)
     return (min(sum(counts), most) if most else sum(counts)) if counts else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,10 +58,17 @@ def estimate(
 
 
 def count_parameters(model: Path, *, head: bool = True) -> int | None:
-    """Return the number of parameters of a model folder, from the headers of its weight files; None when it has none.
+    """Return the number of parameters of a model folder, from the headers of its weight files; None where they cannot be read.
 
     Without ``head``, the layer that a critic replaces is not counted.
     """
+    try:
+        return _count_parameters(model, head)
+    except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, struct.error):  # not a model's folder
+        return None
+
+
+def _count_parameters(model: Path, head: bool) -> int | None:
     shards = sorted(model.glob("*.safetensors"))
     if shards:
         counts = (

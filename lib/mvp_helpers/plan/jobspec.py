@@ -15,17 +15,15 @@ from ..record import chain, stall
 from ..record.chain import Retry
 from ..record.stall import StallLimits
 from ..trainers import hydra
+from . import limits
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
-ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-RESERVED_ENV = (
-    "RAY_ADDRESS",
-    "RAY_JOB_CONFIG_JSON_ENV_VAR",
-    "RAY_JOB_STOP_SIGNAL",
-    "RAY_JOB_STOP_WAIT_TIME_S",
-    "PYTHONSAFEPATH",
-    "VERL_FILE_LOGGER_PATH",
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+RESERVED_ENV = re.compile(
+    r"MVP_.*|RAY_(ADDRESS|AUTH.*|JOB_.*)|VERL_FILE_LOGGER_PATH"
+    r"|PYTHON(SAFEPATH|HOME|STARTUP|INSPECT|EXECUTABLE|PLATLIBDIR|USERBASE|BREAKPOINT|CASEOK)|PATH|LD_(PRELOAD|AUDIT)|BASH_ENV|ENV"
 )
+"""Variables that decide what the job runner and Ray's own processes run, or whom they trust."""
 LOOKS_SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|API_?KEY)(_|$)(?!.*(FILE|PATH|DIR)$)", re.IGNORECASE)
 EXPANDED_BY_RAY = re.compile(r"\$(\w+|\{[^}]*\})")
 
@@ -89,7 +87,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         | None
     ) = None
     stop_wait_s: Annotated[
-        Annotated[int, Described(ge=3)] | None,
+        Annotated[int, Described(ge=3, le=limits.LONGEST_WAIT_S)] | None,
         Described(description="Seconds the trainer has to save and end at a stop; default: the cluster file's."),
     ] = None
     env_vars: Annotated[dict[str, str], Described(description="Environment variables of the driver and its Ray workers.")] = {}
@@ -122,7 +120,7 @@ def load(data: bytes, source: str) -> JobSpec:
     """
     if not data.strip():
         raise BadInput(f"{source} is empty", hint="start from templates/ppo.json")
-    document = parse(data, source)
+    document = parse(data, source, limits.DOCUMENT)
     if b"\\ud" in data.lower():
         _check_surrogates(document, source)
     _drop_defaults(document)
@@ -132,6 +130,12 @@ def load(data: bytes, source: str) -> JobSpec:
             hint="letters, digits, '.', '_' and '-', starting with a letter or digit, 63 at most",
         )
     spec = convert(document, JobSpec, source)
+    if spec.resume_from and not re.fullmatch(ID_PATTERN.strip("^$"), spec.resume_from):  # "$" also takes a line break
+        raise BadInput(
+            f"{source}: resume_from {_short(spec.resume_from)} is not a job's id", hint="./scripts/50_status.sh lists the jobs"
+        )
+    for field in ("shared_root", "code_path", "model", "dataset", "reward_fn_path"):
+        limits.check_path(field, getattr(spec, field) or "", source)
     _check_resources(spec.resources, source)
     stall.check(spec.stall, source)
     chain.check(spec.retry, spec.submission_id, source)
@@ -150,7 +154,7 @@ def with_overrides(data: bytes, source: str, overrides: Sequence[str]) -> bytes:
     if not overrides:
         return data
     own = hydra.texts(load(data, source).trainer_overrides, f"{source}: trainer_overrides")
-    document = parse(data, source) | {"trainer_overrides": [*own, *overrides]}
+    document = parse(data, source, limits.DOCUMENT) | {"trainer_overrides": [*own, *overrides]}
     if source.endswith(".json"):
         return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
     import yaml
@@ -184,8 +188,7 @@ def _short(value: str) -> str:
 def _check_resources(resources: Resources, source: str) -> None:
     amounts = {f"entrypoint_resources.{name}": amount for name, amount in (resources.entrypoint_resources or {}).items()}
     for name, amount in {"entrypoint_num_cpus": resources.entrypoint_num_cpus or 0, **amounts}.items():
-        if not 0 <= amount < float("inf"):  # YAML has .nan and .inf
-            raise BadInput(f"{source}: resources.{name} is {amount:g}, but an amount must be a number of at least 0")
+        limits.check_amount(name, amount, source)
 
 
 def _check_env(name: str, value: str, source: str) -> None:
@@ -193,8 +196,11 @@ def _check_env(name: str, value: str, source: str) -> None:
         raise BadInput(
             f"{source}: env_vars: {_short(name)} is not a name for an environment variable", hint="letters, digits and '_'"
         )
-    if name in RESERVED_ENV or name.startswith("MVP_"):
-        raise BadInput(f"{source}: env_vars.{name} is set by the toolkit and cannot be changed")
+    if RESERVED_ENV.fullmatch(name):
+        raise BadInput(
+            f"{source}: env_vars.{name} is set by the toolkit and cannot be changed: it changes how the job itself runs",
+            hint="leave it out; env_vars of the cluster file are for all jobs",
+        )
     if LOOKS_SECRET.search(name) and len(value) >= 8:  # shorter: a number or a switch
         raise BadInput(
             f"{source}: env_vars.{name} looks like a secret, and everyone with access to Ray can read env_vars",
@@ -212,7 +218,7 @@ def _check_env(name: str, value: str, source: str) -> None:
 def _check_secret(at: int, name: str, spec: JobSpec, source: str) -> None:
     if not ENV_NAME.fullmatch(name):  # not shown: it may be a value
         raise BadInput(f"{source}: secrets[{at}] is not a name for an environment variable", hint="names only, never a value")
-    if name in RESERVED_ENV or name.startswith(("MVP_", "RAY_", "PYTHON", "LD_")) or name == "PATH":
+    if RESERVED_ENV.fullmatch(name) or name.startswith(("RAY_", "PYTHON", "LD_")):
         raise BadInput(f"{source}: secrets: {name} changes how the job itself runs and cannot be a secret")
     if name in spec.env_vars:
         raise BadInput(f"{source}: {name} is in env_vars and in secrets", hint="keep it in secrets only")

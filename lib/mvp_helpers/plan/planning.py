@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..cluster import shape
 from ..cluster.cluster_file import Cluster
 from ..trainers import verl_actors, verl_config
-from . import checks, compose, deadline, disk, jobspec, resolve, workloads
+from . import checks, compose, deadline, disk, jobspec, limits, resolve, workloads
 from .compose import Composed
 from .disk import Checkpoints
 from .inputs import Missing
@@ -32,7 +32,9 @@ def make(data: bytes, source: str, cluster: Cluster, *, remember: bool = False, 
     inputs = resolve.resolve(spec, cluster, source, missing)
     composed = compose.compose(spec, cluster, inputs, source, remember=remember)
     checks.check(cluster, inputs, composed, source)
-    return _plan(spec, cluster, inputs, composed, source)
+    plan = _plan(spec, cluster, inputs, composed, source)
+    limits.check_arguments([*plan.submit_argv(), *plan.argv], source)
+    return plan
 
 
 def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, source: str) -> Plan:
@@ -59,7 +61,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         dataset=str(inputs.dataset) if inputs.dataset else None,
         data_files=inputs.data_files,
         reward=composed.reward,
-        address=_address(spec.ray.address or cluster.dashboard, cluster),
+        address=cluster.dashboard,
         entrypoint_resources=asked.entrypoint_resources or cluster.entrypoint.resources,
         entrypoint_num_cpus=cluster.entrypoint.num_cpus if cpus is None else cpus,
         entrypoint=[cluster.python, "-m", "mvp_helpers", "run-job", str(inputs.folder.path)],
@@ -68,7 +70,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         shape=shape.in_use(inputs.shape, composed.nnodes, composed.processes_per_node) if inputs.workload.hydra else "",
         defaults_suit=inputs.device.suit,
         cpus_per_process=inputs.device.cpus_per_process,
-        starts=verl_actors.starts(composed.config, inputs.device.cpus_per_process),
+        starts=verl_actors.starts(composed.config, inputs.device.cpus_per_process, f"{source}: trainer_overrides"),
         save_freq=settings.save_freq,
         checkpoints=saved,
         train_batch_size=settings.train_batch_size,
@@ -97,13 +99,6 @@ def _checkpoints(inputs: Inputs, composed: Composed, free: int | None) -> Checkp
         )
 
     return disk.estimate(composed.config, free, inputs.resume.step + 1 if inputs.resume else 1, steps_total)
-
-
-def _address(given: str, cluster: Cluster) -> str:
-    """Return the address of the dashboard. As the head sees it, its own is on 127.0.0.1, where ours does not listen."""
-    port = cluster.ray.dashboard_port
-    own = {f"http://{name}:{port}" for name in ("127.0.0.1", "localhost")}
-    return cluster.dashboard if given.rstrip("/") in own else given
 
 
 def _argv(cluster: Cluster, inputs: Inputs, composed: Composed) -> list[str]:

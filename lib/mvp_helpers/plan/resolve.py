@@ -21,7 +21,7 @@ from ..record import job_folder, metrics, stall
 from ..record.stall import StallLimits
 from ..trainers import verl_checkpoints, verl_config
 from ..trainers.checkpoint import Resume
-from . import inputs, plan, reward, workloads
+from . import inputs, limits, plan, reward, workloads
 from .inputs import Missing
 from .jobspec import JobSpec
 from .reward import RewardFunction
@@ -63,6 +63,8 @@ def resolve(spec: JobSpec, cluster: Cluster, source: str, missing: list[Missing]
     """
     workload = workloads.load(spec.workload)
     _check_shared_root(spec, cluster, source)
+    _check_address(spec.ray.address, cluster, source)
+    limits.check_resources(spec.resources.entrypoint_resources or {}, cluster, source)
     device = _device(workload, cluster)
     shared = SharedRoot(Path(cluster.shared_root))
     folder = shared.job(spec.submission_id or stamped(workload.name))
@@ -101,6 +103,18 @@ def _check_shared_root(spec: JobSpec, cluster: Cluster, source: str) -> None:
         raise BadInput(
             f"{source}: shared_root is {spec.shared_root!r} but cluster '{cluster.name}' has '{cluster.shared_root}'",
             hint="leave shared_root out, or choose the cluster with --cluster",
+        )
+
+
+def _check_address(given: str | None, cluster: Cluster, source: str) -> None:
+    """The dashboard is the cluster's, which the head also sees on 127.0.0.1: any other would be sent the cluster's token."""
+    names = {"127.0.0.1", "localhost", cluster.head.name, cluster.head.ip or cluster.head.name}
+    own = {f"http://{name}:{cluster.ray.dashboard_port}" for name in names}
+    # Before the head runs, its address may not be known: nothing is sent to the one that is given then.
+    if given and cluster.head.ip and given.rstrip("/") not in own:
+        raise BadInput(
+            f"{source}: ray.address {given[:200]!r} is not the dashboard of cluster '{cluster.name}' ({cluster.dashboard})",
+            hint="leave ray out, or choose the cluster with --cluster",
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from .hydra_memory import Memory
 
 COMPOSE_TIMEOUT_S = 60
-_LISTED = re.compile(r"~[^=]+|\+{0,2}[^=\s]+=")
-_KEY = re.compile(r"[^\s=\0]+")
+_LISTED = re.compile(r"~[A-Za-z_$][^=\0]*|(\+{0,2}|~)[A-Za-z_$][^=\s\0]*=")
+_KEY = re.compile(r"[+~]{0,2}[^\s=\0+~-][^\s=\0]*")
 _UNQUOTED = re.compile(r"[A-Za-z_/][\w/.@+-]*")
 _SHOWN = 120
 
@@ -95,7 +96,8 @@ def key_of(override: str) -> str:
 
 def is_for_hydra(override: str) -> bool:
     """Return whether an override changes Hydra's own settings, not the trainer's config."""
-    return key_of(override).startswith(("hydra.", "hydra/"))
+    group, _, packages = key_of(override).partition("@")
+    return any(re.split(r"[./]", name)[0] == "hydra" for name in (group, *packages.split(":")))
 
 
 def overrides_record(run_dir: Path) -> Path:
@@ -126,7 +128,7 @@ def merge(*layers: list[str]) -> list[str]:
 
 
 def sketch(overrides: list[str]) -> dict[str, Any]:
-    """Return the values that overrides set, as the part of a config that is known without its files. Nothing is checked."""
+    """Return the values that overrides set: the part of a config that is known without its files. Nothing is checked."""
     import yaml
 
     config: dict[str, Any] = {}
@@ -139,9 +141,11 @@ def sketch(overrides: list[str]) -> dict[str, Any]:
             inner = group.setdefault(part, {})
             group = inner if isinstance(inner, dict) else {}
         text = override.split("=", 1)[1]
+        if "${" in text:  # not known without the files
+            continue
         try:
-            group[last] = yaml.safe_load(text)
-        except yaml.YAMLError:
+            group[last] = text if "&" in text else yaml.safe_load(text)  # an anchor of YAML has no meaning to Hydra
+        except (yaml.YAMLError, ValueError):  # also a text that only looks like a date
             group[last] = text
     return config
 
@@ -191,6 +195,8 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
         )
     except subprocess.TimeoutExpired:
         raise Blocked(f"composing the Hydra config took more than {COMPOSE_TIMEOUT_S} s") from None
+    if run.returncode in (-signal.SIGXCPU, -signal.SIGKILL) or "MemoryError" in run.stderr:
+        raise BadInput("composing these overrides takes too much time or memory", hint="fewer interpolations (${…}) and items")
     if run.returncode:
         last = (run.stderr.strip().splitlines() or ["no message"])[-1]
         hint = "./scripts/12_install_py_deps.sh" if "No module named" in last else ""

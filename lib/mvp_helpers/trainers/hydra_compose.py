@@ -12,9 +12,12 @@ import functools
 import gc
 import json
 import re
+import resource
 import sys
 from typing import Any
 
+CPU_S, MEMORY = 20, 4 << 30
+"""Of this process: ten times what the largest config of verl needs."""
 _FOLLOWS = re.compile(r"\$\{(?:oc\.select: *)?(?P<dots>\.*)(?P<key>\w[\w.]*)(?: *,[^${}]*)?\}")
 """A value that is one interpolation: ``${a.b}``, ``${..b}`` (each dot goes up), ``${oc.select:a.b,7}``."""
 
@@ -34,7 +37,6 @@ def main() -> None:
     """Compose with all overrides. When Hydra refuses one, record it, drop it and try again, so that all mistakes show at once."""
     from hydra import compose, initialize_config_dir
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -48,31 +50,31 @@ def main() -> None:
     for text in request["overrides"]:
         try:
             good[text] = parser.parse_override(text).key_or_group
-        except HydraException as error:
-            errors.append({"override": text, "key": "", "why": str(error).splitlines()[0]})
+        except Exception as error:  # Hydra's own, but also what its parser meets: a number that Python does not read
+            errors.append({"override": text, "key": "", "why": _first_line(error)})
     with initialize_config_dir(request["config_dir"], version_base=None):
         while True:
             try:
                 config = compose(request["config_name"], overrides=list(good))
                 break
-            except (HydraException, OmegaConfBaseException) as error:
-                message = str(error)
+            except Exception as error:  # Hydra's and OmegaConf's own, and what they do not catch: RecursionError, OSError
+                message = str(error) or type(error).__name__
                 named = re.search(r"Could not (?:override|append to config|delete from config)[^']*'([^']+)'", message)
                 key = named[1] if named else ""
-                culprits = [text for text, target in good.items() if target == key] or _one_by_one(good, request)
+                culprits = [text for text, target in good.items() if target == key] or _first_refused(list(good), request)
                 if not culprits:
                     # No override is to blame: the config itself does not compose.
                     errors.append({"override": "", "key": "", "why": " ".join(message.split())[:500]})
                     print(json.dumps({"errors": errors, "keys": []}))
                     return
                 for text in culprits:
-                    errors.append({"override": text, "key": good.pop(text), "why": message.splitlines()[0]})
+                    errors.append({"override": text, "key": good.pop(text), "why": _first_line(message)})
         plain = OmegaConf.to_container(config, resolve=False)
         for text, key in good.items():
             try:
                 OmegaConf.select(config, key)
-            except OmegaConfBaseException as error:
-                errors.append({"override": text, "key": "", "why": str(error).splitlines()[0]})
+            except (OmegaConfBaseException, RecursionError) as error:
+                errors.append({"override": text, "key": "", "why": _first_line(error)})
     if errors:
         print(json.dumps({"errors": errors, "keys": _keys(plain)}))
         return
@@ -81,17 +83,28 @@ def main() -> None:
     print(json.dumps({"config": _resolved(config), "followers": followers, "opaque": sorted(opaque)}))
 
 
-def _one_by_one(good: dict[str, str], request: dict[str, Any]) -> list[str]:
-    """Return the overrides that Hydra refuses on their own (its message named none of our keys)."""
+def _first_line(error: Exception | str) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:500]
+
+
+def _first_refused(overrides: list[str], request: dict[str, Any]) -> list[str]:
+    """Return the first override that Hydra refuses after the ones before it (its message named none of our keys)."""
     from hydra import compose
 
-    refused = []
-    for text in good:
+    def accepted(count: int) -> bool:
         try:
-            compose(request["config_name"], overrides=[text])
+            compose(request["config_name"], overrides=overrides[:count])
         except Exception:
-            refused.append(text)
-    return refused
+            return False
+        return True
+
+    if not accepted(0):
+        return []
+    good, bad = 0, len(overrides)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if accepted(middle) else (good, middle)
+    return overrides[good:bad]
 
 
 def _resolved(config: Any) -> Any:
@@ -104,7 +117,7 @@ def _resolved(config: Any) -> Any:
         for key in config:
             try:
                 plain[str(key)] = _resolved(config[key])
-            except OmegaConfBaseException:
+            except (OmegaConfBaseException, RecursionError):
                 plain[str(key)] = OmegaConf.to_container(config, resolve=False)[key]
         return plain
     if isinstance(config, ListConfig):
@@ -144,6 +157,13 @@ def _quicken() -> None:
     OverridesParser.create = lambda *_: parser
 
 
+def _bound() -> None:
+    """Let the kernel end this process when overrides make it work or grow without end."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
 if __name__ == "__main__":
+    _bound()
     _quicken()
     main()

@@ -19,6 +19,12 @@ TRAIN_FILES = "data.train_files"
 TRAIN_MAX_SAMPLES = "data.train_max_samples"
 CUSTOM_DATASET = "data.custom_cls.path"
 
+SAVE_WORDS = ("after_each_epoch",)
+"""What SFT takes instead of a number."""
+MOST, MOST_PROCESSES = 10**9, 10_000
+"""Bounds of numbers that the plan computes with, above every real job."""
+SHOWN = 80
+
 REWARD_MANAGERS = ("reward_model.reward_manager", "reward.reward_manager.name")
 """Keys that name the reward manager; the older one wins."""
 REWARD_FUNCTION = "custom_reward_function"
@@ -45,29 +51,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def settings(config: dict[str, Any], origin: str) -> Settings:
     """Read the settings of a composed config. Raises BadInput (beginning with ``origin``) for values that verl cannot use."""
-    save_freq = select(config, SAVE_FREQ)
+    save_freq = None if select(config, SAVE_FREQ) in SAVE_WORDS else number(config, SAVE_FREQ, origin, least=-1)
+    if save_freq == 0:
+        raise BadInput(f"{origin}: {SAVE_FREQ} must not be 0", hint="-1 saves nothing")
     return Settings(
-        nnodes=_number(config, NNODES, 1, origin),
-        processes_per_node=_number(config, PROCESSES_PER_NODE, 1, origin),
-        save_freq=save_freq if _whole(save_freq) else None,  # SFT also takes "after_each_epoch"
-        train_batch_size=_number(config, TRAIN_BATCH_SIZE, 1, origin),
-        total_epochs=_number(config, TOTAL_EPOCHS, None, origin),
-        total_training_steps=_number(config, TOTAL_TRAINING_STEPS, None, origin),
+        nnodes=number(config, NNODES, origin, most=MOST_PROCESSES),
+        processes_per_node=number(config, PROCESSES_PER_NODE, origin, most=MOST_PROCESSES),
+        save_freq=save_freq,
+        train_batch_size=number(config, TRAIN_BATCH_SIZE, origin),
+        total_epochs=number(config, TOTAL_EPOCHS, origin),
+        total_training_steps=number(config, TOTAL_TRAINING_STEPS, origin),
     )
 
 
-def _number(config: dict[str, Any], key: str, least: int | None, origin: str) -> int | None:
+def number(config: dict[str, Any], key: str, origin: str, *, least: int = 1, most: int = MOST) -> int | None:
+    """Return the whole number at a key of a composed config; None where it has none.
+
+    Raises BadInput, beginning with ``origin``, for anything else: the plan computes with it before the trainer sees it.
+    """
     value = select(config, key)
     if value is None:
         return None
-    if not _whole(value) or (least is not None and value < least):
-        kind = "a whole number" if least is None else f"a whole number of at least {least}"
-        raise BadInput(f"{origin}: {key} must be {kind}, not {value!r}")
-    return int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        hint = "write the number itself" if isinstance(value, str) and "${" in value else ""
+        raise BadInput(f"{origin}: {key} must be a whole number from {least} to {most}, not {_short(value)}", hint=hint)
+    return value
 
 
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 def training_files(config: dict[str, Any]) -> list[str]:
@@ -78,10 +91,10 @@ def training_files(config: dict[str, Any]) -> list[str]:
     return [str(file) for file in (files if isinstance(files, list) else [files])]
 
 
-def most_rows(config: dict[str, Any]) -> int | None:
-    """Return how many of these rows verl uses at most; None for all."""
-    most = select(config, TRAIN_MAX_SAMPLES)
-    return most if _whole(most) and most > 0 else None
+def most_rows(config: dict[str, Any], origin: str) -> int | None:
+    """Return how many of these rows verl uses at most; None for all. Raises BadInput as ``number``."""
+    most = number(config, TRAIN_MAX_SAMPLES, origin, least=-1)
+    return most if most and most > 0 else None
 
 
 def steps_total(

@@ -51,10 +51,11 @@ def submit(
     from ..base.errors import Blocked
     from ..cluster import cluster_file
     from ..job import job_secrets, submit
-    from ..plan import jobspec, plan
+    from ..plan import jobspec, limits, plan
 
     loaded = cluster_file.from_environment()
-    environment, data = job_secrets.unpack(sys.stdin.buffer.read(), packed)
+    given = sys.stdin.buffer.read(-1 if packed else limits.DOCUMENT.size + 1)  # pack-spec has cut its own input
+    environment, data = job_secrets.unpack(given, packed)
     data = jobspec.with_overrides(data, spec_name, overrides)
     if dry_run:
         planned, missing = submit.preview(data, spec_name, loaded, environment)
@@ -83,8 +84,9 @@ def submit(
 def pack_spec(spec_name: str) -> None:
     """Print the JobSpec on stdin together with the secrets that it names, taken from this environment, for submit --packed."""
     from ..job import job_secrets
+    from ..plan import limits
 
-    sys.stdout.buffer.write(job_secrets.pack(sys.stdin.buffer.read(), spec_name))
+    sys.stdout.buffer.write(job_secrets.pack(sys.stdin.buffer.read(limits.DOCUMENT.size + 1), spec_name))
 
 
 @click.command("run-job")

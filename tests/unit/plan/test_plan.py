@@ -116,7 +116,14 @@ def test_the_submit_line_is_exact_and_survives_a_shell(cluster: Cluster) -> None
 def test_the_heads_own_dashboard_as_the_head_sees_it_is_this_cluster(cluster: Cluster, given: str) -> None:
     ours = msgspec.structs.replace(cluster, ray=msgspec.structs.replace(cluster.ray, dashboard_port=8265))
     assert make(ours, ray={"address": given}).address == ours.dashboard != given.rstrip("/")
-    assert make(ours, ray={"address": "http://127.0.0.1:9999"}).address == "http://127.0.0.1:9999"
+
+
+@pytest.mark.parametrize(
+    "given", ["http://127.0.0.1:9999", "http://evil.example:8265", "http://[::1", "http://127.0.0.1:8265@evil:1"]
+)
+def test_another_dashboard_would_be_sent_this_clusters_token_and_is_refused(cluster: Cluster, given: str) -> None:
+    ours = msgspec.structs.replace(cluster, ray=msgspec.structs.replace(cluster.ray, dashboard_port=8265))
+    assert f"ray.address {given!r} is not the dashboard of cluster 'local'" in refused(ours, ray={"address": given})
 
 
 def test_a_users_value_is_not_searched_for_placeholders(cluster: Cluster) -> None:

@@ -9,7 +9,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet as real
 
-from mvp_helpers.plan import parquet
+from mvp_helpers.prepare import parquet
 
 
 @pytest.mark.parametrize(
