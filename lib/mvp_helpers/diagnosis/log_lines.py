@@ -17,7 +17,8 @@ _SOURCE = re.compile(
     r"(?P<who>\((?:[^()]*[^()\s] )?pid=\w+(?:, ip=[^(),\s]+)?\)"  # (WorkerDict pid=1, ip=10.0.0.1)
     r"|\((?:raylet|autoscaler|gcs_server)[^()]*\)"
     r"|\[(?:rank|default)?\d+\]:"
-    r"|\d{1,5}:(?= ?\S|   ))"  # srun --label
+    r"|\d{1,5}:(?= ?\S|   )"  # srun --label
+    r"|[\w.-]+/\d+ (?=\[(?:rank|default)\d+\]:))"  # nemo-run, torchx
     r" ?"
     r"|\d{4}-\d\d-\d\dT[\d:.]+Z "  # containers' runtimes
     r"|[a-z][\w.-]*[-_]\d+ +\| (?=\S|  )"  # compose

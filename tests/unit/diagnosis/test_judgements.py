@@ -483,6 +483,23 @@ CASES = {
         "Fail",
         "training",
     ),
+    "a model's file that ends too early": (
+        f'Traceback (most recent call last):\n  File "{PACKAGES}transformers/modeling_utils.py", line 9, in load_state_dict\n'
+        f'    x()\n  File "{PACKAGES}torch/serialization.py", line 9, in _legacy_load\n    y()\nEOFError: Ran out of input\n',
+        "Blocked",
+        "model path",
+    ),
+    "a group of processes that does not form, cut off": (
+        'Traceback (most recent call last):\n  File "/q/t.py", line 4, in main\n    dist.init_process_group("nccl")\n  File "/op',
+        "Blocked",
+        "network",
+    ),
+    "ranks whose lines a launcher of tasks marks": (
+        'index/0 [default0]:[rank0]:   File "/m/megatron/core/datasets/builder.py", line 9, in build\n'
+        "index/0 [default0]:[rank0]:     x()\nindex/0 [default0]:[rank0]: ValueError: no documents\n",
+        "Blocked",
+        "data",
+    ),
     "failing tests": ("FAILED tests/test_x.py::test_a - assert 1 == 2\n=== 1 failed, 5 passed in 2.31s ===\n", "Fail", "test"),
 }
 
