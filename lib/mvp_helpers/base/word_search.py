@@ -1,42 +1,37 @@
-"""Where any of many words occurs in a large file, by the search program that is installed: ripgrep, or grep."""
+"""The lines of a large file that contain any of many words, by the search program that is installed: ripgrep, or grep."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
-from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-_BLOCK = 1 << 20
-_OFFSET = re.compile(rb"^(\d+):", re.MULTILINE)
+BLOCK = 1 << 20
+"""Bytes read at once; a longer line comes in several pieces."""
 
 
-def offsets(path: Path, words: Iterable[bytes]) -> array[int] | None:
-    """Return the offsets in bytes of the words in the file, ascending; None if no search program can find them.
+class SearchFailed(Exception):
+    """The search program ended before it had searched the whole file."""
 
-    Python's own search reads the file once for each word; these programs read it once for all.
+
+def lines(path: Path, words: Iterable[bytes]) -> Iterator[bytes] | None:
+    """Return blocks of the lines that contain a word, each as ``number:offset:line``; None without a search program.
+
+    Numbers count from 1, offsets are in bytes. Each piece of a line that is longer than a block has the line's number and its
+    own offset. Python's own search reads the file once for each word; these programs read it once for all. The iterator raises
+    SearchFailed at its end if the program could not search.
     """
-    options = ["--byte-offset", "--only-matching", "--text", "--fixed-strings", "--file=-"]
+    options = ["--line-number", "--byte-offset", "--text", "--fixed-strings", "--no-filename", "--color=never", "--file=-"]
     if program := shutil.which("rg"):
-        argv = [
-            program,
-            "--no-config",
-            "--no-line-number",
-            "--no-filename",
-            "--color=never",
-            "--no-mmap",
-            *options,
-            "--",
-            str(path),
-        ]
-    elif program := shutil.which("grep"):
-        argv = [program, "--no-filename", "--color=never", *options, "--", str(path)]
-    else:
+        options += ["--no-config", "--no-mmap", "--encoding=none", "--no-heading"]
+    elif not (program := shutil.which("grep")):
         return None
-    found = array("Q")
+    return _blocks([program, *options, "--", str(path)], b"".join(word + b"\n" for word in words))
+
+
+def _blocks(argv: list[str], words: bytes) -> Iterator[bytes]:
     try:
         with subprocess.Popen(
             argv,
@@ -46,13 +41,22 @@ def offsets(path: Path, words: Iterable[bytes]) -> array[int] | None:
             env=os.environ | {"LC_ALL": "C"},
         ) as process:
             assert process.stdin and process.stdout
-            process.stdin.write(b"".join(word + b"\n" for word in words))
+            process.stdin.write(words)
             process.stdin.close()
             rest = b""
-            while block := process.stdout.read(_BLOCK):
-                whole, _, rest = (rest + block).rpartition(b"\n")
-                found.extend(map(int, _OFFSET.findall(whole)))
-            found.extend(map(int, _OFFSET.findall(rest)))
-    except OSError:
-        return None
-    return found if process.returncode in (0, 1) else None
+            while piece := process.stdout.read(BLOCK):
+                if cut := piece.rfind(b"\n") + 1:
+                    yield b"".join((rest, memoryview(piece)[:cut]))  # one copy; slicing and adding would make two
+                    rest = piece[cut:]
+                else:
+                    rest += piece
+                if len(rest) > BLOCK:
+                    yield rest
+                    number, offset, line = rest.split(b":", 2)
+                    rest = b"%b:%d:" % (number, int(offset) + len(line))
+            if rest:
+                yield rest
+    except OSError as error:
+        raise SearchFailed from error
+    if process.returncode not in (0, 1):
+        raise SearchFailed

@@ -30,6 +30,7 @@ TWO_RUNS = (
     "The log contains several runs: an earlier one failed like this, and the last one's output does not explain that failure."
 )
 ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended badly, and the log does not explain why."
+WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
 BLOCKED = "No evidence against the code under test."
 AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
@@ -170,7 +171,9 @@ def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) ->
     )
     if rule and hit:
         return _of_rule(place, rule, hit, target)
-    boundary = known.boundary(frames, f"{cause.source} {cause.evidence}")
+    # Without a frame that shows it, the line of code that raised, or what carried the exception, may say what it worked on.
+    carriers = " ".join(each.text for each in cause.chain.links if each.wrapper) if cause.chain else ""
+    boundary = known.boundary(frames, f"{cause.source} {cause.evidence} {link.code if link else ''} {carriers}")
     return msgspec.structs.replace(
         place,
         boundary=boundary,
@@ -218,7 +221,13 @@ def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
 def _followed_up(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     """Return it with what its boundary proposes to run next; a rule's own ``next`` takes precedence."""
     follow_up = known.follow_up(diagnosis.boundary, diagnosis.evidence)
-    if diagnosis.rule or follow_up is None:
+    if diagnosis.rule:
+        return diagnosis
+    if CUT_OFF in diagnosis.evidence or "(cut off)" in diagnosis.evidence:
+        run = f"; then {follow_up.run}" if follow_up else ""
+        limitation = follow_up.limitation if follow_up else ""
+        return msgspec.structs.replace(diagnosis, next=f"{WHOLE_LOG}{run}", limitation=limitation)
+    if follow_up is None:
         return diagnosis
     return msgspec.structs.replace(diagnosis, next=follow_up.run, limitation=follow_up.limitation)
 

@@ -16,8 +16,9 @@ _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])|(?:\
 _SOURCE = re.compile(
     r"(?P<who>\((?:[^()]*[^()\s] )?pid=\w+(?:, ip=[^(),\s]+)?\)"  # (WorkerDict pid=1, ip=10.0.0.1)
     r"|\((?:raylet|autoscaler|gcs_server)[^()]*\)"
-    r"|\[(?:rank|default)\d+\]:"
-    r"|\d{1,5}:(?= ?\S|   ))"  # srun --label
+    r"|\[(?:rank|default)?\d+\]:"
+    r"|\d{1,5}:(?= ?\S|   )"  # srun --label
+    r"|[\w.-]+/\d+ (?=\[(?:rank|default)\d+\]:))"  # nemo-run, torchx
     r" ?"
     r"|\d{4}-\d\d-\d\dT[\d:.]+Z "  # containers' runtimes
     r"|[a-z][\w.-]*[-_]\d+ +\| (?=\S|  )"  # compose
@@ -28,7 +29,7 @@ _SOURCE = re.compile(
     r"| *[|│] (?=\S|  )"  # exception groups, rich
 )
 _GLUED = re.compile(
-    r"\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-|slurmstepd: |srun: )"
+    r"\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-|[A-Z]{4,8}:\w|slurmstepd: |srun: )"
     r"|\s(?=\[rank\d+\]: )"
 )
 """The end of a progress bar that shares a line with the output of another process."""
@@ -99,7 +100,7 @@ def whole(raw: bytes) -> str:
 def clean(raw: bytes, number: int) -> Line:
     """Return a raw line without colours and prefixes; ``number`` counts from 1."""
     text = plain(raw)
-    if ("%|" in text or "[rank" in text) and (glued := _GLUED.search(text)):
+    if ("%|" in text or "[rank" in text or "it/s]" in text or "s/it]" in text) and (glued := _GLUED.search(text)):
         text = text[glued.end() :]
     source, level, logged = "", "", False
     while True:

@@ -6,14 +6,14 @@ belong to a traceback, so that a log of any size costs little more than reading 
 
 from __future__ import annotations
 
-import bisect
 import heapq
 import itertools
+import os
 import re
-from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from ..base import word_search
 from ..base.errors import BadInput
@@ -61,9 +61,8 @@ class Scan:
         self._tracebacks = Tracebacks()
         self._started: dict[int, Progress] = {}
         self._number = 1
-        self._at = 0
-        self._found: array[int] | None = None
-        self._next = 0
+        self._offset = 0
+        """The next line, when a file is read."""
 
     def _words_of(self, phase: Phase) -> dict[bytes, int]:
         """Return the words to search for in a run that is in ``phase``, and what a line with one may be."""
@@ -83,8 +82,12 @@ class Scan:
         """Read a log. Raises BadInput if it cannot be read, is empty, or is not text."""
         chunks = pieces(path)
         first = next(chunks)
-        if path.stat().st_size >= LARGE:
-            self._found = word_search.offsets(path, self.words())
+        if path.stat().st_size >= LARGE and (blocks := word_search.lines(path, self.words())):
+            try:
+                with path.open("rb") as log:
+                    return self._searched(log, blocks)
+            except word_search.SearchFailed:
+                return Scan(self.signatures, self.name, self.rank, self.known_only).read(pieces(path))
         return self.read(itertools.chain([first], chunks))
 
     def read(self, chunks: Iterable[bytes]) -> Scan:
@@ -103,9 +106,48 @@ class Scan:
                 rest = b""
         if rest:
             self._chunk(rest)
+        return self._end()
+
+    def _end(self) -> Scan:
         for chain in self._tracebacks.rest():
             self._chain(chain)
         return self
+
+    def _searched(self, log: BinaryIO, blocks: Iterable[bytes]) -> Scan:
+        """Read the lines that a search program found, and those between them that may belong to a traceback."""
+        for block in blocks:
+            lines = block.split(b"\n")
+            if not lines[-1]:
+                lines.pop()
+            letters: list[bytes] = []
+            at = 0
+            while at < len(lines):
+                if self._in_training:
+                    letters = letters or success.letters(block).split(b"\n")
+                    at, step = self.success.next_steps(lines, letters, at)
+                    if step is not None:
+                        self._step_done(step)
+                    if at == len(lines):
+                        break
+                number, offset, raw = lines[at].split(b":", 2)
+                self._between(log, int(offset))
+                self._one(raw, int(number), _UNKNOWN)
+                self._number, self._offset = int(number) + 1, int(offset) + len(raw) + 1
+                at += 1
+        self._between(log, log.seek(0, os.SEEK_END))
+        log.seek(max(0, log.tell() - success.TAIL))
+        self.success.read(log.read())
+        return self._end()
+
+    def _between(self, log: BinaryIO, end: int) -> None:
+        """Read the next lines up to the offset ``end``, as long as they may belong to a traceback."""
+        if self._tracebacks.waiting and self._offset < end:
+            log.seek(self._offset)
+        while self._tracebacks.waiting and self._offset < end:
+            raw = log.readline(min(word_search.BLOCK, end - self._offset))
+            self._one(raw, self._number, 0)
+            self._number += raw.endswith(b"\n")
+            self._offset += len(raw)
 
     def _chunk(self, chunk: bytes) -> None:
         """Read the lines of ``chunk`` that may matter; count the others."""
@@ -129,13 +171,9 @@ class Scan:
             if reached:  # only now: what the next lines mean depends on this one
                 upcoming = next(candidates, None)
         self._number = number + chunk.count(b"\n", counted) + (0 if chunk.endswith(b"\n") else 1)
-        self._at += len(chunk)
 
     def _candidates(self, chunk: bytes) -> Iterator[tuple[int, int]]:
         """Yield the starts of the lines that contain a word, in order, each once, with what they may be."""
-        if self._found is not None:
-            yield from self._found_in(chunk)
-            return
         # Another run may begin in this chunk, so that errors of its start matter again.
         words = self._words["start" if self.progress.phase == "done" else self.progress.phase]
         found = heapq.merge(*(_starts(chunk, word, kinds) for word, kinds in words.items() if word in chunk))
@@ -148,30 +186,6 @@ class Scan:
         if line >= 0:
             yield line, kinds
 
-    def _found_in(self, chunk: bytes) -> Iterator[tuple[int, int]]:
-        """Yield the same for a file in which the words were found before, without lines that only report an ordinary step."""
-        assert self._found is not None
-        first = self._next
-        self._next = bisect.bisect_left(self._found, self._at + len(chunk), first)
-        here, end, step = self._at, -1, None
-        ordinary, waiting = self.success.next_step, self._tracebacks
-        for found in self._found[first : self._next]:
-            offset = found - here
-            if offset <= end:
-                continue
-            start = chunk.rfind(b"\n", 0, max(offset, 0)) + 1
-            end = chunk.find(b"\n", max(offset, 0))
-            end = end if end >= 0 else len(chunk)
-            in_training = self.progress.phase == "train" and not waiting.waiting
-            if in_training and (done := ordinary(chunk[start : end + 1])) is not None:
-                step = done if step is None or done > step else step
-                continue
-            if step is not None:
-                self.progress, step = Progress("train", max(step, self.progress.step or 0)), None
-            yield start, _UNKNOWN
-        if step is not None:
-            self.progress = Progress("train", max(step, self.progress.step or 0))
-
     def _kinds(self, raw: bytes) -> int:
         kinds = 0
         for word, kind in self._words["start"].items():
@@ -181,9 +195,8 @@ class Scan:
 
     def _one(self, raw: bytes, number: int, kinds: int) -> None:
         """Read one line; ``kinds``: what it may be by its words."""
-        in_training = self.progress.phase == "train" and not self._tracebacks.waiting
-        if kinds & (_RECORD | _UNKNOWN) and in_training and (step := self.success.next_step(raw)) is not None:
-            self.progress = Progress("train", max(step, self.progress.step or 0))
+        if kinds & (_RECORD | _UNKNOWN) and self._in_training and (step := self.success.next_step(raw)) is not None:
+            self._step_done(step)
             return
         if kinds & _UNKNOWN:
             kinds = self._kinds(raw)
@@ -197,15 +210,21 @@ class Scan:
             step = self.success.take(text)
             spoilt = finite and bool(self.success.record.not_finite)
             if step is not None:
-                if later("train", self.progress.phase):
-                    self.progress = Progress("train", self.progress.step)
-                if self.progress.phase == "train":
-                    self.progress = Progress("train", max(step, self.progress.step or 0))
+                if self.progress.phase != "done":
+                    self._step_done(step)
                 if not (self._tracebacks.waiting or spoilt):
                     return
             kinds |= _ERROR if spoilt else 0
         if kinds & _ERROR or self._tracebacks.waiting:
             self._line(log_lines.clean(raw[: log_lines.LONGEST_LINE], number))
+
+    @property
+    def _in_training(self) -> bool:
+        """Return whether lines of metrics may need no more than a look at their step."""
+        return self.progress.phase == "train" and not self._tracebacks.waiting
+
+    def _step_done(self, step: int) -> None:
+        self.progress = Progress("train", max(step, self.progress.step or 0))
 
     def _mark(self, raw: bytes) -> None:
         """Record how far the run is, if the line shows it."""

@@ -160,10 +160,11 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def of_line(self, line: Line, phase: Phase) -> Hit | None:
         """Return the best rule for a line outside of tracebacks."""
+        quiet = line.quiet
         hits = (
-            _fit(rule, line.text, phase, line.number, None, remark=line.quiet)
+            _fit(rule, line.text, phase, line.number, None, remark=quiet)
             for rule in self.rules
-            if not rule.exception and (rule.level == "any" or not line.quiet)
+            if not rule.exception and (rule.level == "any" or not quiet)
         )
         return min((hit for hit in hits if hit), key=lambda hit: hit.rank, default=None)
 

@@ -6,7 +6,10 @@ that speaks against it.
 
 from __future__ import annotations
 
+import itertools
+import operator
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -29,6 +32,9 @@ _BAD_END = re.compile(
 )
 _NEXT_STEP = re.compile(rb" step:(\d{1,12}) - ")
 _UNDER_WAY = re.compile(VERL.under_way.encode())
+_BEGINNING = 400
+"""Bytes of a line in which its step is looked for."""
+_ZERO_NORM = (b"norm:0 ", b"norm:0.0 ", b"norm:0\n", b"norm:0.0\n")
 _DIGITS = b"0123456789.+-eE" + bytes(range(128, 256))
 """What numbers (1.5e-07) and progress bars consist of."""
 _UNUSUAL = re.compile(
@@ -38,6 +44,10 @@ _UNUSUAL = re.compile(
 """What makes a line of metrics more than a report of a step, in a line without ``_DIGITS`` ("non" is "none")."""
 MOST_ORDINARY = 256
 """At most this many kinds of ordinary lines are remembered."""
+_TOGETHER = 64
+"""Ordinary lines that are read at once."""
+_PLACE = b"::"
+"""What is left of a line's number and offset, ``12:345:``, without ``_DIGITS``."""
 _PERCENT = re.compile(VERL.percent.encode())
 _CHECK_ROW = re.compile(r"^\W*PASS\W+\S.*[│|]")
 _CHECK_VALUE = re.compile(r"[│|]\s*['\"]?[+-]?(?:nan|inf(?:inity)?|none|n/a)['\"]?\s*[│|]", re.IGNORECASE)
@@ -49,6 +59,11 @@ WORDS = (
     *("Metric Checks", "PASS ", "└─", "earning-signal", "earning signal", "eward rose", "eward improved", "eward increased"),
 )
 """A line that proves or contradicts a success, and is no line of metrics, contains one of these."""
+
+
+def letters(lines: bytes) -> bytes:
+    """Return the lines without numbers and progress bars."""
+    return lines.translate(None, _DIGITS)
 
 
 class Doubt(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,27 +97,69 @@ class Success:
 
         These lines are the most frequent ones. The letters of a line decide most of it, and they are the same in every step.
         """
-        record = self.record
         if b"step:" not in raw:
             bar = _UNDER_WAY.fullmatch(raw) if b"%|" in raw else None
             if bar is None:
                 return None
             step = int(bar["step"])
-            record.furthest = max(record.furthest, step)
+            self.record.furthest = max(self.record.furthest, step)
             return step
-        match = _NEXT_STEP.search(raw, 0, 400)
-        if match is None:
+        if not _NEXT_STEP.search(raw, 0, _BEGINNING):
             return None
-        letters = raw.translate(None, _DIGITS)
-        trained = self._ordinary.get(letters)
+        line_letters = _PLACE + letters(raw.removesuffix(b"\n"))
+        trained = self._ordinary.get(line_letters)
         if trained is None:
-            if _UNUSUAL.search(letters):
+            if _UNUSUAL.search(line_letters, len(_PLACE)) or line_letters.count(b" stp:") > 1:
                 return None
             trained = b"loss" in raw or b"grad_norm" in raw
             if len(self._ordinary) >= MOST_ORDINARY:
                 self._ordinary.clear()
-            self._ordinary[letters] = trained
-        if b"norm:0 " in raw or b"norm:0.0 " in raw or raw.endswith((b"norm:0.0\n", b"norm:0\n", b"norm:0", b"norm:0.0")):
+            self._ordinary[line_letters] = trained
+        return self._ordinary_step(raw, trained)
+
+    def next_steps(self, lines: Sequence[bytes], letters: Sequence[bytes], at: int) -> tuple[int, int | None]:
+        """Add the lines from ``at`` on, up to the first that may be more; return its index, and the last step added.
+
+        ``lines`` are like ``12:345:line``, by number and offset; ``letters`` are theirs (see ``letters``).
+        """
+        last: int | None = None
+        while at < len(lines):
+            kinds = list(map(self._ordinary.get, letters[at : min(at + _TOGETHER, len(lines))]))
+            step = None if None in kinds else self._ordinary_steps(lines[at : at + len(kinds)], kinds)
+            if step is not None:
+                at, last = at + len(kinds), step if last is None else max(last, step)
+                continue
+            for trained in kinds:
+                if trained is None or (step := self._ordinary_step(lines[at], trained)) is None:
+                    return at, last
+                at, last = at + 1, step if last is None else max(last, step)
+        return at, last
+
+    def _ordinary_steps(self, lines: Sequence[bytes], kinds: Sequence[bool | None]) -> int | None:
+        """Add lines with ordinary letters together, and return the last step; None, and add none, where each needs a look."""
+        record, text = self.record, b"\n".join((*lines, b""))
+        steps = list(map(int, _NEXT_STEP.findall(text)))
+        if len(steps) != len(lines) or any(zero in text for zero in _ZERO_NORM):
+            return None
+        if any(kinds):
+            trained = list(itertools.compress(steps, kinds))
+            series = record.series.get("verl")
+            if series is None or trained[0] <= series.last or any(map(operator.ge, trained, trained[1:])):
+                return None
+            if len(record.rewards) < 2 and b"/mean:" in text:
+                return None
+            for step in trained:
+                series.add(step)
+            record.steps += len(trained)
+        record.furthest = max(record.furthest, *steps)
+        return max(steps)
+
+    def _ordinary_step(self, raw: bytes, trained: bool) -> int | None:
+        """Add a line with ordinary letters."""
+        record, match = self.record, _NEXT_STEP.search(raw, 0, _BEGINNING)
+        if match is None:
+            return None
+        if b"norm:0" in raw and (any(zero in raw for zero in _ZERO_NORM) or raw.endswith((b"norm:0", b"norm:0.0"))):
             return None
         step = int(match[1])
         if trained:

@@ -26,11 +26,12 @@ _NAMED = re.compile(r"(?P<name>[A-Z]\w+) {2,}Traceback")
 """IPython prints the exception's class beside the header."""
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(
-    r'\s*File ["“](?P<file>[^"“”]+)(?:["”], line (?P<line>\d+)(?:, in (?P<name>.+))?)?'  # perhaps cut off
+    r'\s*(?:File ["“]|(?=[^\s"]+\.py", line \d+, in ))(?P<file>[^"“”]+)'  # perhaps cut off at its beginning or end
+    r'(?:["”], line (?P<line>\d+)(?:, in (?P<name>.+))?)?'
     r"|(?:File )?\[?(?P<file_>[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
 )
 """A frame as Python, IPython, pytest and rich print it; perhaps cut off."""
-_CODE = re.compile(r"\s|$|-+> *\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
+_CODE = re.compile(r"\s|[\^~ ]*$|-+> *\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
 """The beginning of a line that shows the code of a frame, or marks a place in it."""
 _IMPORTS = re.compile(r"\s*(?:from \S+ )?import \S")
 _CALLS = re.compile(r"(?P<name>[A-Za-z_]\w+)\(")
@@ -41,7 +42,8 @@ _EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
 _LOUD_NAME = re.compile(r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty)(?:\(\w+\))?$")
 _DOTTED = re.compile(r"\w+(?:\.\w+)+: ?\S")
 _WRAPPER = re.compile(
-    r"^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup)|^[\w.]+: .*error raised in its creation task"
+    r"^(?P<caught>\w+): Caught \w+ in DataLoader worker"
+    r"|^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup)|^[\w.]+: .*error raised in its creation task"
 )
 _FRESH = re.compile(
     r"[\w./-]+: (?:fatal )?(?:error|warning)\b|\++ \S|(?:error|fatal)(?:\[\w+\])?: |" + VERL.metrics, re.IGNORECASE
@@ -135,7 +137,7 @@ class Tracebacks:
             self._ignored.add(line.source)
         opened = self._open.get(line.source)
         if _HEADER.search(line.text) or (opened and opened.continues and _REMOTE.match(line.text)):
-            if opened and not opened.continues:
+            if opened and not (opened.continues or line.text.startswith("Original Traceback")):
                 done += self._close(line.source)
                 opened = None
             if opened is None:
@@ -249,20 +251,26 @@ class _Open:
         """Return the chain. If the log ends before an exception's own line, guess at most its class."""
         links, frames = self.chain.links, tuple(self.frames or ())
         carried = _WRAPPER.search(links[-1].text) if links else None
-        name = self.named or (carried and carried["carried"]) or ""
+        name = self.named or (carried and (carried["carried"] or carried["caught"])) or ""
         if frames:
             inner = frames[-1]
             if (raises := _RAISES.match(self.code)) and _LOUD_NAME.search(raises["name"]):
                 name = raises["name"]
             elif _IMPORTS.match(self.code) and inner.name in ("<module>", ""):
                 name = "ImportError"
-            place = f"{inner.file}:{inner.line}, in {inner.name}" if inner.name else inner.file
+            # Of a path that the excerpt cuts off, the frame before it says more.
+            known = next((frame for frame in reversed(frames) if frame.name), inner)
+            place = f"{known.file}:{known.line}, in {known.name}" if known.name else known.file
             if calls := _CALLS.search(self.code):
                 frames = (*frames, Frame(inner.file, inner.line, calls["name"]))  # the call that raised
-            links.append(Link(self.last, name, f"{name}: (cut off) {place}" if name else f"{CUT_OFF}: {place}", frames))
+            said = f": {self.code.strip()}" if raises else ""
+            text = f"{name}: (cut off) {place}{said}" if name else f"{CUT_OFF}: {place}{said}"
+            links.append(Link(self.last, name, text, frames, code=self.code.strip()))
         elif name and (not links or carried):
             text = links[-1].text if links else ""
             links.append(Link(self.last, name, f"{name}: (cut off) {text}".rstrip(), links[-1].frames if links else ()))
+        elif not links and (said := self.chain.header.partition("Traceback (most")[0].strip(" :-|")):
+            links.append(Link(self.chain.number, "", f"{CUT_OFF}: {said}"))  # all that is left is what announced it
         return self.chain
 
 

@@ -354,6 +354,152 @@ CASES = {
         "Blocked",
         "dependency",
     ),
+    "a check of Ray's that fails": (
+        "(TaskRunner pid=8) [2026-01-31 10:00:00,120 C 8 8] plasma_store.cc:41: Check failed: entry != nullptr \n",
+        "Blocked",
+        "Ray",
+    ),
+    "Ray that does not come up": (
+        raised("TimeoutError: Timed out after 30 seconds, no socket", PACKAGES + "ray/_private/services.py"),
+        "Blocked",
+        "Ray",
+    ),
+    "a traceback of which only the announcement is left": (
+        "(SGLangEngine pid=3) [2026-01-31 10:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "the same while weights are sent": (
+        "Update weights:  40%|#   | 4/10 [00:03<00:04]\n"
+        "(SGLangEngine pid=3) [2026-01-31 10:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n",
+        "Fail",
+        "rollout engine",
+    ),
+    "records that a log collector put on one line": (
+        "Jan 31 10:00:00.120 | ERROR 01-31 10:00:00 [core.py:7] EngineCore failed to start. ERROR 01-31 10:00:00 [core.py:7] "
+        'Traceback (most recent call last): ERROR 01-31 10:00:00 [core.py:7]   File "/opt/vllm/core.py", line 5, in run\n',
+        "Blocked",
+        "rollout engine",
+    ),
+    "an entry that a saved state lacks": (
+        'Traceback (most recent call last):\n  File "/q/w.py", line 4, in <module>\n'
+        "    schedule.load_state_dict(saved[\"schedule\"])\nKeyError: 'schedule'\n",
+        "Fail",
+        "checkpoint",
+    ),
+    "a trainer that resumes, cut off": (
+        f'Traceback (most recent call last):\n  File "{PACKAGES}transformers/trainer.py", line 9, in train\n    state = Sta',
+        "Fail",
+        "trainer",
+    ),
+    "a backward pass of DeepSpeed, without the log's beginning": (
+        raised("RuntimeError: odd", "/q/w.py", PACKAGES + "deepspeed/runtime/engine.py").replace("in work", "in backward"),
+        "Fail",
+        "training",
+    ),
+    "activations that are computed again": (
+        raised(
+            "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values differ",
+            PACKAGES + "torch/utils/checkpoint.py",
+        ).replace("in work", "in backward"),
+        "Fail",
+        "training",
+    ),
+    "a step that Megatron's schedule only drives": (
+        'Traceback (most recent call last):\n  File "/m/megatron/training/training.py", line 9, in train_step\n    x()\n'
+        '  File "/m/megatron/core/pipeline_parallel/schedules.py", line 9, in forward_step\n    x()\nTypeError: bad\n',
+        "Fail",
+        "trainer",
+    ),
+    "a reward function of the user's own trainer": (
+        STEP.format(1) + raised("KeyError: 'board'", "/q/own_trainer.py").replace("in work", "in _score_output"),
+        "Fail",
+        "reward model",
+    ),
+    "a source without a reward function": (
+        STEP.format(1) + raised("NotImplementedError: no function for 'riddles'", "/v/verl/workers/reward_manager/own.py"),
+        "Fail",
+        "reward model",
+    ),
+    "ranks whose launcher numbers the lines": (
+        '[0]:Traceback (most recent call last):\n[0]:  File "/b/src/megatron/bridge/q.py", line 9, in provide\n[0]:    x()\n'
+        "[0]:KeyError: 7\n",
+        "Fail",
+        "provider",
+    ),
+    "a traceback whose indentation a collector removed": (
+        '[2026-01-31 10:00:00] Traceback (most recent call last):\n[2026-01-31 10:00:00]   File "/v/verl/ppo.py", line 3, '
+        "in fit\n[2026-01-31 10:00:00]     self.validate()\n[2026-01-31 10:00:00]     ^^^^^^^^^^^^^\n"
+        '[2026-01-31 10:00:00]   File "/v/verl/workers/reward_manager/own.py", line 4, in __call__\n[2026-01-31',
+        "Fail",
+        "reward model",
+    ),
+    "an engine that wakes up without memory": (
+        'Traceback (most recent call last):\n  File "/opt/vllm/w.py", line 9, in wake_up\n    x()\nRuntimeError: CUDA Error: o\n',
+        "Fail",
+        "rollout engine",
+    ),
+    "a compiler that the excerpt's last line names": (
+        'Traceback (most recent call last):\n  File "/opt/triton/runtime/build.py", line 3, in _build\n'
+        '    raise RuntimeError("Failed to find C compiler. Plea',
+        "Blocked",
+        "dependency",
+    ),
+    "a row without a column, in a data loading process": (
+        raised("KeyError: Caught KeyError in DataLoader worker process 1.", "/q/w.py")
+        + 'Original Traceback (most recent call last):\n  File "/q/index.py", line 5, in locate\n    x()\nKeyError: 41\n',
+        "Blocked",
+        "data",
+    ),
+    "an excerpt that begins within a frame": (
+        "own/verl/utils/rl_dataset.py\", line 4, in _build\n    row[key]\n    ~~~^^^^^\nKeyError: 'task'\n",
+        "Blocked",
+        "data",
+    ),
+    "a reward file of the user's that calls a service": (
+        'Traceback (most recent call last):\n  File "/v/verl/q/q_reward2.py", line 1, in <module>\n    r = requests.get(u)\n'
+        f'  File "{PACKAGES}requests/sessions.py", line 9, in send\n    ada',
+        "Blocked",
+        "reward model",
+    ),
+    "parameters that FSDP cannot wrap": (
+        raised("ValueError: parameters of two types", PACKAGES + "torch/distributed/fsdp/_flat_param.py"),
+        "Fail",
+        "parallel state",
+    ),
+    "advantages of another length, in the user's own loop": (
+        'Traceback (most recent call last):\n  File "/q/ppo.py", line 5, in update\n    advantages = returns[:-1] - values\n'
+        "RuntimeError: The size of tensor a (5) must match the size of tensor b (4)\n",
+        "Fail",
+        "training",
+    ),
+    "a remote call of which only the name is left": (
+        "ray.exceptions.RayTaskError: ray::PolicyWorker.generate() (pid=7, ip=10.0.0.4)\n",
+        "Fail",
+        "rollout engine",
+    ),
+    "attention that has no kernel for this input": (
+        STEP.format(1) + raised("ValueError: no kernel fits", PACKAGES + "transformer_engine/pytorch/attention/dot.py"),
+        "Fail",
+        "training",
+    ),
+    "a model's file that ends too early": (
+        f'Traceback (most recent call last):\n  File "{PACKAGES}transformers/modeling_utils.py", line 9, in load_state_dict\n'
+        f'    x()\n  File "{PACKAGES}torch/serialization.py", line 9, in _legacy_load\n    y()\nEOFError: Ran out of input\n',
+        "Blocked",
+        "model path",
+    ),
+    "a group of processes that does not form, cut off": (
+        'Traceback (most recent call last):\n  File "/q/t.py", line 4, in main\n    dist.init_process_group("nccl")\n  File "/op',
+        "Blocked",
+        "network",
+    ),
+    "ranks whose lines a launcher of tasks marks": (
+        'index/0 [default0]:[rank0]:   File "/m/megatron/core/datasets/builder.py", line 9, in build\n'
+        "index/0 [default0]:[rank0]:     x()\nindex/0 [default0]:[rank0]: ValueError: no documents\n",
+        "Blocked",
+        "data",
+    ),
     "failing tests": ("FAILED tests/test_x.py::test_a - assert 1 == 2\n=== 1 failed, 5 passed in 2.31s ===\n", "Fail", "test"),
 }
 
@@ -477,9 +623,25 @@ def test_every_boundary_with_a_follow_up_can_occur_without_a_rule() -> None:
 def test_a_failed_checkpoint_is_followed_up_without_one_and_with_that_limitation(tmp_path: Path) -> None:
     answer = triaged(tmp_path, CASES["a checkpoint that does not fit"][0])
     assert "SAVE_FREQ=-1" in answer.follow_up and answer.limitation.startswith("without save/resume")
-    engine = triaged(tmp_path, CASES["an engine that does not start"][0])
+    engine = triaged(tmp_path, raised("RuntimeError: capture of graph 4 failed", PACKAGES + "vllm/v1/engine/core.py"))
     assert "enforce_eager=True" in engine.follow_up and "CUDA graph" in engine.limitation
     assert engine.phase == "start" and engine.line == 4
+
+
+FOLLOW_UPS = {
+    "an engine that does not start": "the engine alone",
+    "a source without a reward function": "the reward function alone",
+    "activations that are computed again": "without gradient checkpointing",
+    "Ray that does not come up": "raylet.out",
+    "a provider that its message names": "Bridge unit and conversion tests",
+    "a traceback of which only the announcement is left": "the line that names the exception, which is missing here",
+}
+
+
+@pytest.mark.parametrize("name", FOLLOW_UPS)
+def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(name: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, CASES[name][0])
+    assert FOLLOW_UPS[name] in answer.follow_up, answer
 
 
 def test_one_json_object_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
