@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run tests, several files at once, for most of them mostly wait. Each file is one line when it has ended, with the beginning of each
-# failure; all that the failed ones printed follows at the end, then how many tests failed or were skipped, where and why. One file
+# Run tests, several files at once, for most of them mostly wait. Each file is one line when it has ended, with the beginning of its
+# first failures; all that the failed ones printed follows at the end, then how many tests failed or were skipped, where and why. One file
 # alone is shown as it runs.
 #
 # Up to three failed files are run once more, with nothing beside them: a machine that was too busy is not a defect. The last line names
@@ -59,10 +59,10 @@ show() { # the one that has ended
     grep -qE "$FAILURE" "$log" || printf 'not ok %s: exit code %s\n' "$name" "$code" >>"$log"
   fi
   printf '%s %s (%s s)\n' "$result" "$name" $((SECONDS - since[$pid]))
-  ((code == 0)) || grep -EA7 "$FAILURE" "$log" | cut -c1-240 | head -40
+  ((code == 0)) || grep -m 5 -EA7 "$FAILURE" "$log" | cut -c1-240
 }
 
-run_beside() { # <file or folder>: start it, in a process group: none of them is interrupted by a test of another
+launch() { # <file or folder>: start it, in a process group: none of them is interrupted by a test of another
   set -m
   start "$1" --formatter tap >"$logs/${1//\//_}" 2>&1 </dev/null &
   set +m
@@ -71,7 +71,7 @@ run_beside() { # <file or folder>: start it, in a process group: none of them is
 
 for item in "${items[@]}"; do
   ((${#running[@]} < ${TEST_JOBS:-2})) || show
-  run_beside "$item"
+  launch "$item"
 done
 while ((${#running[@]})); do show; done
 
@@ -82,11 +82,9 @@ done
 if ((${#again[@]} > 0 && ${#again[@]} <= 3)); then
   worst=0
   for item in "${again[@]}"; do
-    log=$logs/${item//\//_}
-    mv "$log" "$log.first"
-    run_beside "$item"
+    launch "$item"
     show
-    grep -qE "$FAILURE" "$log" || unsteady+=" $item"
+    grep -qE "$FAILURE" "$logs/${item//\//_}" || unsteady+=" $item"
   done
 fi
 
@@ -98,7 +96,6 @@ for item in "${items[@]}"; do
   printf '\n=== %s\n' "$item"
   grep -vE "$PASSED" "$log"
 done
-rm -f "$logs"/*.first
 skipped=$(sed -n 's/^ok .* # skip *\(([^)]*) *\)\?//p' "$logs"/* | sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\1: \2/' | paste -sd';')
 printf '\n%s files in %s s. Failed:%s. Skipped: %s.%s\n' "${#items[@]}" "$SECONDS" "${failed:- none}" "${skipped:-none}" \
   "${unsteady:+ Passed only alone:$unsteady.}"

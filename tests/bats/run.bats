@@ -47,6 +47,13 @@ run_tests() { # outside of bats, as far as bats can tell
   assert_output '*4 files in * s. Failed:* unsteady.bats (1)*'
 }
 
+@test "a file with a hundred long failures does not end the runner before its last line" {
+  for ((at = 0; at < 100; at++)); do printf '@test "bad %s" {\n  printf "%%0.s-" {1..3000}\n  false\n}\n' "$at"; done >many.bats
+  run_tests good.bats many.bats
+  assert_status 1
+  assert_output '*2 files in * s. Failed: many.bats (100). Skipped: *'
+}
+
 @test "Ctrl-C ends what runs" {
   printf '@test "slow" {\n  echo "$$" >%q\n  sleep 300\n}\n' "$PWD/pid" >slow.bats
   run --separate-stderr env -i PATH="$PATH" HOME="$HOME" PROJECT="$PROJECT" python - <<'PY'
