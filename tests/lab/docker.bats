@@ -183,8 +183,10 @@ conforms mvp-ray-head mvp-ray-worker-0
   run --separate-stderr 00_prereq_check.sh
   assert_status 3
   assert_stderr_has 'mvp-ray-worker-1: /usr/bin/python3 lacks click, msgspec, PyYAML'
-  run --separate-stderr 02_down.sh # which cannot ask them, and removes them
-  assert_status 0
+  run --separate-stderr 02_down.sh # which cannot ask them for waiting attempts, and removes them
+  assert_status 3
+  assert_stderr_has "cluster 'docked': down after "
+  assert_stderr_has 'waiting attempts of retried jobs may go on'
   [[ -z $(docker ps -aq) ]] || fail "left: $(docker ps -a)"
   # All that the helper needs, but neither Ray nor verl nor zstd.
   mkdir "$LAB_DIR/packages"
