@@ -63,6 +63,12 @@ write_cluster() { # <its name> <how many hosts>
   } >"$BENCH_TMP/$1.yaml"
 }
 
+plain() { # <how many hosts>: what nothing that connects by ssh can avoid: a connection to each, and `true` there
+  local at
+  for ((at = 0; at < $1; at++)); do address "$at" && echo; done |
+    xargs -P 32 -I{} ssh -T -o BatchMode=yes -F "$BENCH_TMP/config" -p "$PORT" {} true
+}
+
 start_sshds
 for hosts in "$FEW" "$MANY"; do write_cluster "$hosts" "$hosts"; done
 say "$(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg), $ROUNDS rounds"
@@ -70,12 +76,14 @@ up "$FEW" # the tools are deployed now
 down "$FEW"
 for ((round = 0; round < ROUNDS; round++)); do
   for hosts in "$FEW" "$MANY"; do
+    measure "ssh to $hosts hosts" plain "$hosts"
     measure "bring-up of $hosts ssh hosts" up "$hosts"
     measure "again, $hosts ssh hosts" up "$hosts" # over the same connections, as in every later script
     down "$hosts"
   done
 done
 compare "bring-up of $MANY ssh hosts" "bring-up of $FEW ssh hosts" 4
+compare "ssh to $MANY hosts" "ssh to $FEW hosts" 4
 compare "again, $MANY ssh hosts" "again, $FEW ssh hosts" 4
 
 # A listening socket that nobody serves: the connection is made, and then nothing comes.

@@ -71,4 +71,4 @@ done
 
 median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
 up=$(median "${ups[@]}") bare=$(median "${bares[@]}")
-printf '01_up.sh %s s, three ray start %s s, ratio 0.%02d (limit 0.60)\n' "$up" "$bare" $((100 * ${up/./} / ${bare/./}))
+awk -v up="$up" -v bare="$bare" 'BEGIN { printf "01_up.sh %s s, three ray start %s s, ratio %.2f (limit 0.60)\n", up, bare, up / bare }'

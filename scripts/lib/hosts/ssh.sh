@@ -79,7 +79,7 @@ host_ip() { # <host>: from the cluster file, or from the host, which is asked on
     touch "${new[@]/#/$ADDRESSES/}" # asked once, whatever the result
     (on_each check_host "${new[@]}") || true
   fi
-  [[ -n $ip ]] || ip=$(cat "$ADDRESSES/$1" 2>/dev/null) || return 1
+  [[ -n $ip ]] || { read -r ip || true; } 2>/dev/null <"$ADDRESSES/$1" || return 1 # no process of its own for each of many hosts
   [[ -n $ip ]] && printf '%s\n' "$ip"
 }
 
