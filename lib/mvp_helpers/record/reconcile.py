@@ -19,7 +19,7 @@ from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder
 from ..base.times import moment_of, now, seconds_of
 from ..cluster.ray_api import RayApi
-from . import job_folder, metrics
+from . import error_lines, job_folder, metrics
 from .job_folder import Result, State
 
 LOST_CLAIM_S = 60.0
@@ -166,9 +166,9 @@ def _age_s(claimed_at: str) -> float:
 
 
 def _short(message: str) -> str:
-    """Return one line; of the log that Ray appends to a failed entrypoint's message only the end (all is in logs/driver.log)."""
+    """Return one line; of the log that Ray appends to a failed entrypoint's message only the last error, or the last line."""
     text, appended, log = message.partition(", last available logs")
     if appended:
-        text += ": " + log.strip().rpartition("\n")[2]
+        text += ": " + (error_lines.last(log.encode(errors="replace")) or log.strip().rpartition("\n")[2])
     text = " ".join(text.split())
     return text if len(text) <= REASON_LENGTH else f"…{text[-REASON_LENGTH:]}"

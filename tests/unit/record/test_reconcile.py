@@ -71,6 +71,14 @@ def test_of_the_log_that_ray_appends_only_the_end_is_kept() -> None:
     )
 
 
+def test_of_the_log_that_ray_appends_the_last_error_is_kept_whatever_follows_it() -> None:
+    log = "OSError: full\nINFO: saved\n"
+    message = f"Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):\n{log}"
+    assert decide("RUNNING", Seen(True, "FAILED", message), "alive", 1).reason == (
+        "Job entrypoint command failed with exit code 1: OSError: full"
+    )
+
+
 def test_a_long_message_of_ray_keeps_its_end() -> None:
     verdict = decide("RUNNING", Seen(True, "FAILED", "x" * 20_000 + "ValueError: here"), "alive", 1)
     assert verdict.reason.endswith("ValueError: here") and len(verdict.reason) < 1_100
