@@ -72,6 +72,12 @@ class Findings:
         """Return whether there is any exception or any error that a rule knows."""
         return bool(self.known or self.first_unknown)
 
+    def at(self, end: Progress) -> Findings:
+        """Return the errors as those of a run that was as far as ``end``."""
+        return dataclasses.replace(
+            self, known={rule: dataclasses.replace(finding, progress=end) for rule, finding in self.known.items()}
+        )
+
     def _keep(self, finding: Finding) -> None:
         if len(self.every) < KEPT:
             self.every.append(finding)

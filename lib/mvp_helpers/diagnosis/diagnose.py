@@ -117,7 +117,8 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
             scan.progress.phase == end.phase and (scan.progress.step or 0) > (end.step or 0)
         ):
             end = scan.progress
-    cause = first_cause([scan.findings for scan in scans], end)
+    # Ray's records of what died have no progress of their own: the run was as far as its log says.
+    cause = first_cause([scan.findings.at(end) if scan.known_only else scan.findings for scan in scans], end)
     earlier = min((scan.earlier for scan in scans if scan.earlier), key=lambda finding: finding.order, default=None)
     logged = next((scan.success.known for scan in scans if scan.success.known), "")
     if cause is None or (cause.rule and cause.rule.verdict == "Noise" and (earlier or (logged and end.phase != "done"))):

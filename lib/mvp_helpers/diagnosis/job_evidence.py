@@ -127,19 +127,21 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
     """Yield Ray's messages about nodes and processes that died while the job ran, and the ends of its processes' own logs."""
     place = bundle.relative_to(folder.path)
     began, ended = (seconds_of(at) if at else 0.0 for at in (result.started_at or result.claimed_at, result.ended_at))
+    own = {str(row.get("job_id")) for row in _rows(bundle / "job.json")} - {"None", ""}
+    actors = [row for row in _rows(bundle / "actors.json") if row.get("job_id") in own]
+    used = {row.get("node_id") for row in actors} | {result.driver_node_id}
     dead_before = {node.get("node_id") for file in folder.debug.glob("*-submitted/nodes.json") for node in _dead(file)}
     dead = [
         f"Ray node {node.get('node_ip')} marked dead: {node.get('state_message') or 'no reason given'}"
         for node in _dead(bundle / "nodes.json")
         if node.get("node_id") not in dead_before
+        and (not actors or node.get("node_id") in used)
         and began - 60 <= (node.get("end_time_ms") or 0) / 1000 <= (ended or float("inf")) + 60
     ]
     yield f"{place}/nodes.json", True, [_lines(text for text in dead if "EXPECTED_TERMINATION" not in text)]
-    own = {str(row.get("job_id")) for row in _rows(bundle / "job.json")} - {"None", ""}
     causes = [
         str(context.get("error_message", ""))
-        for actor in _rows(bundle / "actors.json")
-        if actor.get("job_id") in own
+        for actor in actors
         for context in (actor.get("death_cause") or {}).values()
         if isinstance(context, dict)
     ]

@@ -391,6 +391,18 @@ def test_a_dead_node_in_a_bundle_explains_an_effect_in_the_log(folder: JobFolder
     assert "10.0.0.9" in found.evidence and found.where.endswith("-failed/nodes.json:1")
 
 
+@pytest.mark.parametrize("used", [True, False])
+def test_a_dead_node_explains_a_job_in_training_if_it_used_that_node(folder: JobFolder, used: bool) -> None:
+    steps = "".join(f"step:{step} - actor/pg_loss:0.1 - critic/rewards/mean:0.5\n" for step in range(1, 11))
+    folder.driver_log.write_text(f"{steps}RuntimeError: Read error [127.0.0.1]:59553: Connection reset by peer\n")
+    node = {"node_id": "n1", "state": "DEAD", "state_message": "health check failed", "end_time_ms": DIED_AT_MS}
+    actor = {"job_id": "02", "node_id": "n1" if used else "n2"}
+    bundle(folder, nodes=[node], job=[{"job_id": "02"}], actors=[actor])
+    found = views.explain_job(folder, ended())
+    assert (found.verdict, found.rule) == (("Blocked", "node-died") if used else ("Fail", "peer-gone"))
+    assert (found.phase, found.step) == ("train", 10)
+
+
 def test_a_job_that_dies_after_its_log_reports_the_end_is_explained_by_what_ended_it(folder: JobFolder) -> None:
     folder.driver_log.write_text("Training Progress: 100%|##########| 20/20 [00:30<00:00]\n")
     reason = "Job supervisor actor died: The actor died because its node has died. health check failed"
