@@ -10,9 +10,10 @@ import json
 import os
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 
 @contextlib.contextmanager
@@ -53,6 +54,31 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+class PatientFile:
+    """Append to an open file. What a full or lost disk refuses is kept, ``most`` bytes of it, and written with the next data."""
+
+    def __init__(self, file: IO[bytes], most: int = 1 << 20) -> None:
+        self._file, self._most = file, most
+        self._waiting, self._lost, self._lock = b"", 0, threading.Lock()
+
+    def write(self, data: bytes) -> bool:
+        """Return whether everything is in the file now. Any thread may call it, also after the file was closed."""
+        with self._lock:
+            view = memoryview(self._waiting + data if self._waiting else data)
+            try:
+                if self._lost:
+                    write_all(self._file.fileno(), b"\nMVP_WARNING: %d bytes were lost while the disk was full\n" % self._lost)
+                    self._lost = 0
+                while view:
+                    view = view[os.write(self._file.fileno(), view) :]
+            except (OSError, ValueError):  # ValueError: it was closed
+                self._lost += max(0, len(view) - self._most)
+                self._waiting = bytes(view[-self._most :])
+                return False
+            self._waiting = b""
+            return True
 
 
 def opened(path: Path) -> BinaryIO:

@@ -36,6 +36,8 @@ from . import import_proof, job_secrets, stall_watch, stopping
 HAND_OVER_S = 10.0
 """How long a CLAIMED job folder is the submitter's before the runner takes it over (the submitter must have died)."""
 POLL_S = 0.5
+ROOM_WAIT_S = 600.0
+"""Time in which somebody makes room on a full disk for the last word; Ray's job runs meanwhile, without its trainer."""
 PIPE_BYTES = 1 << 20
 """How much a trainer can print before it waits for us; the most that Linux grants to anybody."""
 PIECE_BYTES = 1 << 16
@@ -93,7 +95,7 @@ class Runner:
         start = threading.Thread(target=self._bundle, args=("started",))
         start.start()
         with self.folder.driver_log.open("ab", buffering=0) as log:
-            self.log = log
+            self.log = files.PatientFile(log)
             # A daemon: a disk that hangs must not hold up the last word.
             ended = threading.Event()
             times = threading.Thread(target=log_times.keep, args=(self.folder.log_times, log, ended), daemon=True)
@@ -103,13 +105,14 @@ class Runner:
             except Exception as error:  # whatever it is: the last word is written
                 what = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
                 self.result.state, self.result.reason, code = "FAILED", f"the job runner: {what}", 1
+            self._wait_for_room(lambda: self.log.write(b""))
             ended.set()
             times.join(timeout=5)
         start.join()
         # Before the last word: who waits for the end finds all evidence in place.
         self._bundle(self.result.state.lower())
         self.result.exit_code, self.result.ended_at = code, now()
-        self._save()
+        self._wait_for_room(self._save)
         with contextlib.suppress(OSError):  # The head seals the folder: neither the end nor Ray's job waits for that.
             seal_request.make(self.folder, self.plan.cluster)
         return code
@@ -187,9 +190,9 @@ class Runner:
         """Copy the child's output; a full disk loses lines, not the trainer."""
         tail = b""
         for chunk in self._mask.stream(iter(lambda: os.read(stream.fileno(), PIECE_BYTES), b"")):
-            for sink in (self.log.fileno, sys.stdout.fileno):
-                with contextlib.suppress(OSError, ValueError):  # ValueError: a grandchild prints after the end
-                    files.write_all(sink(), chunk)
+            self.log.write(chunk)
+            with contextlib.suppress(OSError, ValueError):  # ValueError: a grandchild prints after the end
+                files.write_all(sys.stdout.fileno(), chunk)
             self._mid_line = not chunk.endswith(b"\n")
             lines, newline, rest = (tail + chunk).rpartition(b"\n")
             tail = rest[-4096:]
@@ -231,12 +234,21 @@ class Runner:
 
     def _note(self, line: str) -> None:
         """Add a line of ours to the driver log; a progress bar leaves its last line open."""
-        with contextlib.suppress(OSError):
-            files.write_all(self.log.fileno(), self._mask.data(f"{chr(10) * self._mid_line}{line}\n".encode()))
+        self.log.write(self._mask.data(f"{chr(10) * self._mid_line}{line}\n".encode()))
 
-    def _save(self) -> None:
-        with contextlib.suppress(OSError):  # A full or lost shared root must not end a running trainer.
+    def _save(self) -> bool:
+        """Return whether the result could be written: a full or lost shared root must not end a running trainer."""
+        try:
             job_folder.write(self.folder, self.result)
+        except OSError:
+            return False
+        return True
+
+    def _wait_for_room(self, write: Callable[[], bool]) -> None:
+        """Repeat until it is written: what ended on a full disk is explained by its last lines."""
+        deadline = time.monotonic() + ROOM_WAIT_S
+        while not write() and time.monotonic() < deadline and not self.stopping.requested:
+            time.sleep(POLL_S)
 
     def _bundle(self, event: str) -> None:
         with contextlib.suppress(OSError):
