@@ -56,7 +56,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def opened(path: Path) -> BinaryIO:
-    """Open a regular file that anybody may have put there. Raises OSError, also for a pipe, which would block for ever."""
+    """Open a regular file that anybody may have put there. Raises OSError, also for a pipe, which would block forever."""
     return os.fdopen(_descriptor(path), "rb")
 
 
