@@ -25,11 +25,11 @@ def test_the_settings_are_those_of_the_config() -> None:
 @pytest.mark.parametrize(
     ("trainer", "message"),
     [
-        ({"nnodes": "two"}, "x: trainer.nnodes must be a whole number of at least 1, not 'two'"),
-        ({"nnodes": 0}, "trainer.nnodes must be a whole number of at least 1, not 0"),
-        ({"n_gpus_per_node": True}, "trainer.n_gpus_per_node must be a whole number of at least 1, not True"),
-        ({"total_epochs": 1.5}, "trainer.total_epochs must be a whole number, not 1.5"),
-        ({"total_training_steps": "${oc.env:STEPS}"}, "must be a whole number, not '${oc.env:STEPS}'"),
+        ({"nnodes": "two"}, "x: trainer.nnodes must be a whole number from 1 to 10000, not 'two'"),
+        ({"nnodes": 0}, "trainer.nnodes must be a whole number from 1 to 10000, not 0"),
+        ({"n_gpus_per_node": True}, "trainer.n_gpus_per_node must be a whole number from 1 to 10000, not True"),
+        ({"total_epochs": 1.5}, "trainer.total_epochs must be a whole number from 1 to 1000000000, not 1.5"),
+        ({"total_training_steps": "${oc.env:STEPS}"}, "must be a whole number from 1 to 1000000000, not '${oc.env:STEPS}'"),
     ],
 )
 def test_a_value_that_verl_cannot_use_is_refused(trainer: dict[str, Any], message: str) -> None:
