@@ -6,7 +6,7 @@
 #
 # The cluster file's "data" chooses the source: "generated" (seeded word problems, a tokenizer trained on them, a tiny Qwen2 with random
 # weights) or "hub" (openai/gsm8k and a real model, from a Hugging Face hub into hf/, or from folders; docs/data.md). A branch is resolved
-# to a commit once. After a failure whole files are kept, and the next run continues.
+# to a commit once. After a failure, whole files are kept and the next run continues.
 #
 # Complete folders are kept ("skip: exists"); missing, truncated or edited ones are made again. Folders that were made elsewhere are
 # adopted: checked, hashed, and used as they are. HF_ENDPOINT, HF_HUB_OFFLINE, HF_TOKEN, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY
@@ -14,7 +14,7 @@
 #
 # examples:
 #   ./scripts/30_prepare_data_and_model.sh
-#   ./scripts/30_prepare_data_and_model.sh --dry-run       # list what is missing
+#   ./scripts/30_prepare_data_and_model.sh --dry-run       # list the missing parts
 #   HF_ENDPOINT=https://hub.example ./scripts/30_prepare_data_and_model.sh --cluster dev
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 parse_options '' "$@"

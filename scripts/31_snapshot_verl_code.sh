@@ -3,8 +3,8 @@
 #
 # usage: [CODE_ID=name] ./scripts/31_snapshot_verl_code.sh [--source DIR | --list | --prune] [--cluster NAME|FILE] [--dry-run]
 #
-# With "code: {source: git}" in the cluster file, verl is first cloned from its repository at its revision (a tag, a branch or a commit),
-# when its path is missing; HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY of this machine apply. A checkout that exists is used as it is.
+# With "code: {source: git}" in the cluster file, verl is first cloned from its repository at its revision (a tag, a branch or a commit)
+# if its path is missing; HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY of this machine apply. A checkout that exists is used as it is.
 #
 # Without CODE_ID the name is made from version and content. A snapshot is read-only, contains mvp_marker.py and a manifest (the origin of
 # the code, the hash of every file), and is never overwritten by other content. Unchanged content is not copied again.

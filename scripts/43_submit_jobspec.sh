@@ -13,10 +13,10 @@
 #   --no-wait                   return when Ray has accepted the job (default)
 #   --timeout SECONDS           with --wait: stop following after SECONDS (exit code 4); the job continues
 #   --pending-timeout SECONDS   with --wait: stop following when Ray has not started the job after SECONDS (default 120)
-#   --dry-run                   print the whole plan (ids, folders, runtime_env, command line) and change nothing; also while the
-#                               cluster does not run. What is missing for it is listed at its end (then exit code 3)
+#   --dry-run                   print the whole plan (ids, folders, runtime_env, command line) and change nothing; also when the
+#                               cluster is down. Missing inputs are listed at its end (then exit code 3)
 #
-# With "retry" in the JobSpec another attempt follows when something outside of the job ended it; --wait follows all of them.
+# With "retry" in the JobSpec, another attempt follows when something outside of the job ended it; --wait follows all attempts.
 #
 # exit codes: 0 accepted (with --wait: succeeded), 1 the job failed, 2 bad input, 3 blocked, 4 timed out, 5 something outside of the
 # job ended it

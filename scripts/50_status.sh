@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Show the cluster and its jobs on one screen: hosts (role, state, CPU, GPU), versions; the newest jobs and all that have not ended, with
+# Show the cluster and its jobs on one screen: hosts (role, state, CPU, GPU), versions; the newest jobs and every unfinished one, with
 # state, driver host, step, elapsed time, reward or loss, and the last error.
 #
 # usage: ./scripts/50_status.sh [--json] [--watch] [--limit N] [--follow ID] [--cluster NAME|FILE] [--dry-run]

@@ -10,9 +10,9 @@
 # SIGTERM, and SIGKILL 5 s later. A trainer that cannot be asked to save (another version of verl, another program) gets SIGTERM at once
 # and SIGKILL after stop_wait_s; if that would lose steps, nothing is stopped without --now. The job becomes STOPPED, a debug bundle is
 # taken, and processes of the job that are left on any host are ended. Other jobs are not touched. A job that waits for resources is
-# stopped too; a job that has ended stays as it is. A job whose folder was moved away is stopped by Ray, without a checkpoint. Of a job
-# with "retry" no further attempt follows, whichever attempt ID names.
-# Ctrl-C stops the waiting, not the stop. When Ray does not answer because its head is gone, the job runners are reached on their own
+# stopped too; a job that has ended stays as it is. A job whose folder was moved away is stopped by Ray, without a checkpoint. For a job
+# with "retry", no further attempt follows, whichever attempt ID names.
+# Ctrl-C ends the waiting, not the stop. When Ray does not answer because its head is gone, the job runners are reached on their own
 # hosts.
 #
 # exit codes: 0 all jobs have ended (--save-only: are saved), 1 a process cannot be ended, 2 unknown ID, 3 Ray does not answer and no

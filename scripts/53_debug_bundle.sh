@@ -5,7 +5,7 @@
 #
 # It contains Ray's nodes, actors and jobs; from each host memory, disks, GPUs, the job's processes with their environment and the ends of
 # their Ray logs; the job's config, result, log and metrics, and the answer of 55_explain.sh. Likely secrets are masked, and the size is
-# limited. Without an answer from Ray or a host only that part is missing: missing.txt in the archive names it.
+# limited. When Ray or a host does not answer, only its part is missing: missing.txt in the archive names it.
 #
 #   --py-spy   also record the current stack of each Python process of the job (for a job that hangs)
 #

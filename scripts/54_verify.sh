@@ -9,9 +9,9 @@
 # data and model reused (from the second ID on); checkpoints exactly at the save_freq steps, and whole; Ray snapshots at submission,
 # start and end; code from code_path in the driver and in Ray workers; metrics of every step, none NaN or infinite; the log's steps
 # and values are those of the metrics, and no traceback comes after them; of a job with "retry" also: why this attempt was started, from the newest whole checkpoint, and that the attempts together trained every step.
-# A check is Pass, Fail or Skipped (with the reason). The cluster need not be up.
+# A check is Pass, Fail or Skipped (with the reason). The cluster may be down.
 #
-#   --seal                 first seal what is in the folders of ended jobs and not sealed yet, such as those of a killed job runner
+#   --seal                 first seal the files of ended jobs that are not sealed yet, such as those of a killed job runner
 #   --definition-of-done   also print the Definition of Done (templates/definition_of_done.yaml), each line with its evidence
 #   --json                 print the checks with the lines they rest on, as one JSON object (docs/checks.md)
 #

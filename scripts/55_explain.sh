@@ -6,7 +6,7 @@
 # For an ID it reads the job's folder: result, precheck, the driver's log (with the output of Ray's workers), debug bundles. A LOG is any
 # text file of verl, NeMo-RL, vLLM, Ray, Slurm, uv or pytest. It gives the same answer as 62_e2e_triage.sh: an error that no signature
 # in templates/failure_signatures.yaml matches is judged by its kind, by whose code raised it and by how far the run was, or is Unknown.
-# The cluster need not be up.
+# The cluster may be down.
 #
 #   --json   print one JSON object: verdict, rule, boundary, whose, file, line, evidence, where, phase (start, build, train, done), step,
 #            confidence (high, medium, low), advice, next

@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Validate a Megatron-Bridge change end to end through verl: every step of the procedure, ending in an honest verdict and a summary.
+# Validate a Megatron-Bridge change end to end through verl: every step of the procedure, with a verdict and a summary.
 #
 # usage: BRIDGE_REPO=PATH VERL_REPO=PATH ./scripts/60_e2e_verl.sh --level N[,N...] [--model ORG/NAME|FOLDER] [--variant NAME]
 #            [--override KEY=VALUE]... [--bridge-tests PATH]... [--bridge-evidence LOG] [--script PATH] [--steps N]
 #            [--baseline CHECKOUT|FILE] [--setup COMMAND] [--timeout S] [--stall S]
 #            [--via docker|slurm|sbatch|ray] [--image IMAGE:TAG] [--launcher-option OPTION]... [--json] [--plan]
-#        … --recommend [--base REF]      which levels the changed files of BRIDGE_REPO call for, and why
-#        … --resume RUN                  go on with a run: what passed is not run again
+#        … --recommend [--base REF]      print which levels the changed files of BRIDGE_REPO call for, and why
+#        … --resume RUN                  continue a run; steps that passed are not run again
 #
 # levels: 0 LoRA + DDP smoke, 1 save and resume, 2 parallelism stress (variants dense, moe), 3 Megatron-FSDP, 4 feature-specific
 # (variants vlm, moe, mtp, qat, each with the overrides that switch it on), 5 learning signal.
 #
-#   --plan        (= --dry-run) every step with its exact environment and command, checked against the checkouts; nothing is run
-#   --override    handed on to the wrapper, which takes it apart at spaces and globs: those are refused
+#   --plan        (= --dry-run) print every step with its exact environment and command, checked against the checkouts; run nothing
+#   --override    passed to the wrapper, which would split it at spaces and expand * and ?: these are refused
 #   --bridge-evidence  the focused tests' log from an environment that has uv and pytest, in place of running them here; also with --resume
 #   --script      for level 4: the verl script, relative to VERL_REPO, that switches the feature on, in place of the maintained wrapper
 #   --baseline    for level 5: the unchanged checkout, which is trained first in the same way; or a log or metrics file of such a run
-#   --setup       a shell command that makes the environment ready, in the same container as the run; the summary tells of it
-#   --timeout     seconds for each start of the wrapper (7200); --stall: seconds without a word in its log (1800)
-#   --runs-dir    where runs' folders are made (.mvp/e2e); they are never overwritten
-#   --via         the whole procedure in a container, under Slurm, or as a Ray job of the cluster (--cluster)
+#   --setup       a shell command that prepares the environment, in the same container as the run; the summary names it
+#   --timeout     seconds for each start of the wrapper (7200); --stall: seconds without output in its log (1800)
+#   --runs-dir    the folder for the runs' folders (.mvp/e2e), which are never overwritten
+#   --via         run the whole procedure in a container, under Slurm, or as a Ray job of the cluster (--cluster)
 #   --image       the container's image with its exact tag (or VERL_IMAGE); docker needs it, Slurm takes it through pyxis
 #   --description another procedure of templates/e2e: verl-cpu-smoke runs the real verl on CPUs (VERL_REPO only)
 #

@@ -163,7 +163,7 @@ _mvp_levels() { # <--level | --variant>: of the procedure that --description nam
       [[ $line != [a-z]* ]] || inside=''
       [[ $line != levels:* ]] || inside=1
       if [[ $inside && $line =~ ^'  '([0-9]+): ]]; then
-        ((${#variants[@]} < 2)) || names+=" ${variants[*]}" # one variant is no choice
+        ((${#variants[@]} < 2)) || names+=" ${variants[*]}" # a single variant needs no choice
         variants=() number=${BASH_REMATCH[1]}
       elif [[ $inside && $line =~ ^'      '([a-z0-9-]+): && ($chosen == ,, || $chosen == *,$number,*) ]]; then
         variants+=("${BASH_REMATCH[1]}")

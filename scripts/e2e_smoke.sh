@@ -4,7 +4,7 @@
 #
 # usage: ./scripts/e2e_smoke.sh [--level N[,N...]] [--runs-dir FOLDER] [--cluster NAME|FILE] [--dry-run]
 #
-# Data and model are those of the cluster file (see 30). The cluster need not be up. Takes about four minutes on two idle cores.
+# Data and model are those of the cluster file (see 30). The cluster may be down. Takes about four minutes on two idle cores.
 #
 # examples:
 #   ./scripts/e2e_smoke.sh

@@ -3,9 +3,9 @@
 #
 # usage: ./scripts/ray.sh [--cluster NAME|FILE] [--dry-run] COMMAND...
 #
-# COMMAND is what follows "ray" in Ray's documentation, with all of its options; options of this script stand before it. The exit code is
-# that of Ray. Ray's own commands take 0.7 s and more: 50_status.sh, 51_logs.sh and 52_stop.sh are quicker, and know the job folders.
-# "start" and "stop" are refused: 01_up.sh and 02_down.sh do that, and touch no other cluster.
+# COMMAND is a command as in Ray's documentation, without "ray" but with all of its options; options of this script come before it. The
+# exit code is that of Ray. Ray's own commands take 0.7 s and more: 50_status.sh, 51_logs.sh and 52_stop.sh are quicker, and use the job
+# folders. "start" and "stop" are refused: use 01_up.sh and 02_down.sh, which touch no other cluster.
 #
 # exit codes: those of Ray's command; 2 bad input, 3 blocked
 #

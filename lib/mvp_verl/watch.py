@@ -86,7 +86,7 @@ class Watch:
         return max(self._step_times, default=0.0)
 
     def _look(self) -> None:
-        """Note what is asked for; a request to end wins over one for a checkpoint."""
+        """Note the requests; one to end takes precedence over one for a checkpoint."""
         from mvp_helpers.record import control
 
         stop, save, deadline = control.stop_request(self.folder), control.save_request(self.folder), control.deadline(self.folder)

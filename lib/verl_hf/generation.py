@@ -96,7 +96,7 @@ class TokenModel:
         from transformers import GenerationConfig
 
         if not self.has_weights:
-            raise RuntimeError("asked to generate before the trainer sent its weights whole")
+            raise RuntimeError("asked to generate before the trainer sent all its weights")
         width = max(map(len, prompts))
         room = self.max_length - width
         if room < 1 or min(map(len, prompts)) < 1:

@@ -37,14 +37,14 @@ class Patch:
 
     def check(self, module: ModuleType) -> None:
         """Raise PatchError if verl no longer has the code that this patch works around."""
-        found: Any = module
+        symbol: Any = module
         for part in self.symbol.split("."):
-            found = getattr(found, part, None)
-            if found is None:
+            symbol = getattr(symbol, part, None)
+            if symbol is None:
                 raise self._error("is gone")
         try:
-            parameters = tuple(inspect.signature(found).parameters)
-            source = inspect.getsource(found)
+            parameters = tuple(inspect.signature(symbol).parameters)
+            source = inspect.getsource(symbol)
         except (TypeError, ValueError, OSError) as error:
             raise self._error(f"cannot be inspected ({error})") from error
         missing = [name for name in self.parameters if name not in parameters]

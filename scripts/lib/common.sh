@@ -51,7 +51,7 @@ show_help() { # the header comment of the script is its help
   done <"$0"
 }
 
-bad_usage() { # <what is wrong>
+bad_usage() { # <problem>
   die 2 "$1" "./scripts/${0##*/} --help"
 }
 

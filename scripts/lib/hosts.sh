@@ -14,7 +14,7 @@
 
 [[ -r $SCRIPTS/lib/hosts/$HOST_DRIVER.sh ]] ||
   die 2 "cluster '$CLUSTER_NAME': there is no host driver '$HOST_DRIVER' (scripts/lib/hosts/$HOST_DRIVER.sh)" 'a cluster file with host_driver: local'
-# shellcheck disable=SC2034 # for 02_down.sh: hosts_down ends all that runs on the hosts, also where a host itself did not answer
+# shellcheck disable=SC2034 # for 02_down.sh: hosts_down ends every process on the hosts, also when a host itself did not answer
 DOWN_ENDS_RAY=''
 HOST_STEPS='' STEPS=$PROJECT/.mvp/$CLUSTER_NAME/steps # <host>/{out,log,code,pid} for each step that stays
 # shellcheck source=scripts/lib/hosts/local.sh
@@ -67,11 +67,11 @@ answers() { # <host>: whether a command can be run on it now
   (locate_hosts && host_exec "$1" -- true) &>/dev/null </dev/null
 }
 
-plan_on() { # <host> <argument>...: a dry run of the helper on a host; here when the host cannot be asked, as if nothing were there
+plan_on() { # <host> <argument>...: a dry run of the helper on a host; on this machine when the host does not answer, as if it had no files
   if answers "$1"; then
     helper_online "$@" --dry-run
   else
-    say "$1 cannot be asked now: this is the plan for an empty shared root"
+    say "$1 does not answer: this is the plan for an empty shared root"
     "$PYTHON" -m mvp_helpers "${@:2}" --dry-run --away
   fi
 }
@@ -185,9 +185,9 @@ stop_node() { # <host>
   helper_if_up "$1" stop-node "$1" >/dev/null
 }
 
-helper_for_plan() { # [-i] <argument>...: as helper_on "$HEAD"; for a plan also on this machine, when the head cannot be asked
+helper_for_plan() { # [-i] <argument>...: as helper_on "$HEAD"; for a plan also on this machine, when the head does not answer
   if [[ -n $DRY_RUN ]] && ! answers "$HEAD"; then
-    say "$HEAD cannot be asked now: planned on this machine"
+    say "$HEAD does not answer: planned on this machine"
     [[ $1 != -i ]] || shift
     "$PYTHON" -m mvp_helpers "$@" || exit
   else

@@ -116,7 +116,7 @@ print(d.datetime.fromtimestamp(last / 1000, d.timezone.utc).isoformat())' "$JOBS
   ls -d "$JOBS"/saver/debug/*-stopped
   wait_until_gone "${pids[@]}"
   [[ -z $(marked saver) ]] || fail "left: $(marked saver)"
-  assert_stderr_has "ended what job 'saver' had left: pid ${pids[2]}"
+  assert_stderr_has "ended a process that job 'saver' had left: pid ${pids[2]}"
   for host in head worker-0 worker-1; do assert_stderr_has "$host: no process of job 'saver' is left"; done
   [[ -n $(marked bystander) && $(state_of bystander) == RUNNING ]] || fail 'the other job was touched'
   [[ $(ask_ray_status saver) == STOPPED ]] || fail "Ray says $(ask_ray_status saver)"

@@ -90,7 +90,7 @@ PY
   local host
   for host in worker-0 worker-1; do
     assert_output "*✓ Pass     $host: NVIDIA driver  *570.124.06
-✓ Pass     $host: GPUs (all that are visible wanted)  *4 × NVIDIA H200, 143771 MiB
+✓ Pass     $host: GPUs (all visible wanted)  *4 × NVIDIA H200, 143771 MiB
 ✗ Blocked  $host: one variable chooses GPUs *CUDA_VISIBLE_DEVICES=1,2 and ROCR_VISIBLE_DEVICES=0: verl refuses both
 *→ unset ROCR_VISIBLE_DEVICES where $host is started*
 ✓ Pass     $host: visible GPUs *2 of 4 by CUDA_VISIBLE_DEVICES=1,2

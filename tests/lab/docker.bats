@@ -94,7 +94,7 @@ nvidia \nNVIDIA_VISIBLE_DEVICES=0,1,2,3\nnvidia \nNVIDIA_VISIBLE_DEVICES=6,7'
 @test "an image that is nowhere is named" {
   MVP_IMAGE=mvp/nowhere:7 run --separate-stderr 01_up.sh
   assert_status 3
-  assert_stderr_has 'blocked: image mvp/nowhere:7 is not here and cannot be pulled'
+  assert_stderr_has 'blocked: image mvp/nowhere:7 is not on this machine and cannot be pulled'
   [[ -z $(docker ps -aq) ]] || fail "left: $(docker ps -a)"
 }
 

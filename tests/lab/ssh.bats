@@ -134,7 +134,7 @@ PY
   run --separate-stderr in_lab 00_prereq_check.sh
   sed -i '$d' "$LAB_DIR/worker-1/run/root/.bashrc"
   assert_status 3
-  assert_stderr_has "worker-1: its shell prints at every command: 'welcome"
+  assert_stderr_has "worker-1: its shell prints text at every command: 'welcome"
 }
 
 @test "down ends all of it: no process, no connection, no record" {

@@ -1,1 +1,1 @@
-"""What every room uses and no room decides."""
+"""Helpers that every room uses; they decide nothing about jobs."""

@@ -20,10 +20,10 @@ from .errors import BadInput, did_you_mean
 T = TypeVar("T")
 
 MOST_BYTES = 256 << 20
-"""Of a file that is read back as a whole; the largest that we write, Ray's table of 10,000 actors, has a tenth of that."""
+"""Size of a file that is read back as a whole; the largest that we write, Ray's table of 10,000 actors, has a tenth."""
 MOST_YAML_BYTES = 16 << 20
 MOST_LEVELS = 100
-"""Of nested lists and mappings in it: what is nested deeper cannot be written again."""
+"""Levels of nested lists and mappings in it: deeper ones cannot be written again."""
 INTEGERS = range(-(1 << 63), 1 << 64)
 """Integers in it: those that fit into 64 bits."""
 
@@ -32,7 +32,7 @@ _LEVEL = {"SequenceStartEvent": 1, "MappingStartEvent": 1, "SequenceEndEvent": -
 
 
 class Damaged(ValueError):
-    """A file that was read back is not what its writer leaves there; the text says what is wrong with it."""
+    """A file does not have the form in which it was written; the text says why."""
 
 
 def read_json(path: Path) -> Any:
@@ -180,7 +180,7 @@ def _check_values(document: dict[str, Any], source: str, limits: Limits) -> None
             raise _too_large(source, limits)
         if isinstance(value, dict):
             if wrong := [key for key in value if not isinstance(key, str)]:
-                raise BadInput(f"{source}: {path or 'the document'}: the key {wrong[0]!r} is not a text", hint="quote it")
+                raise BadInput(f"{source}: {path or 'the document'}: the key {wrong[0]!r} is not a string", hint="quote it")
             waiting += [(f"{path}.{key}".lstrip("."), inner, depth + 1) for key, inner in value.items()]
         elif isinstance(value, list):
             waiting += [(f"{path}[{at}]", inner, depth + 1) for at, inner in enumerate(value)]
@@ -188,14 +188,14 @@ def _check_values(document: dict[str, Any], source: str, limits: Limits) -> None
             raise BadInput(f"{source}: {path}: a number with {len(str(abs(value)))} digits is too large")
         elif isinstance(value, bytes | set):
             raise BadInput(
-                f"{source}: {path}: a {type(value).__name__} of YAML is not a value here", hint="write a text or a list"
+                f"{source}: {path}: a YAML {type(value).__name__} is not allowed here", hint="write a string or a list"
             )
 
 
 def _too_large(source: str, limits: Limits) -> BadInput:
     return BadInput(
         f"{source} has more than {limits.values} values, or more than {limits.depth} levels of mappings and lists",
-        hint="write fewer; each alias of YAML (*name) counts as what it repeats",
+        hint="write fewer; each YAML alias (*name) counts with everything that it repeats",
     )
 
 
@@ -274,7 +274,7 @@ def _parse_yaml(text: str, source: str, limits: Limits | None) -> Any:
     except yaml.YAMLError as error:
         raise BadInput(f"{source}: not valid YAML: {' '.join(str(error).split())}") from None
     except _WRONG_SCALAR as error:
-        raise BadInput(f"{source}: not valid YAML: a value does not have the form of its kind: {error}") from None
+        raise BadInput(f"{source}: not valid YAML: a value does not match its type: {error}") from None
 
 
 _WRONG_SCALAR = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)

@@ -82,7 +82,7 @@ class PatientFile:
 
 
 def opened(path: Path) -> BinaryIO:
-    """Open a regular file that anybody may have put there. Raises OSError, also for a pipe, which would block for ever."""
+    """Open a regular file that anybody may have put there. Raises OSError, also for a pipe, which would block forever."""
     return os.fdopen(_descriptor(path), "rb")
 
 

@@ -135,7 +135,7 @@ def holder(ip: str, port: int) -> str:
             for handle in (PROC / str(pid) / "fd").iterdir():
                 if os.readlink(handle) in inodes:
                     return f"by pid {pid} ({command(pid)[:100]})"
-    return "by another user's process" if inodes else "by a passing connection: choose a port below 32768"
+    return "by another user's process" if inodes else "by a short-lived connection: choose a port below 32768"
 
 
 def _address(text: str) -> str:

@@ -16,9 +16,9 @@ COLOURS = {
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _BEGUN = re.compile(r"\x1b(?:\[[0-9;:]{0,30})?\Z")
-"""What may go on as a colour in the next piece."""
+"""The start of a colour that may continue in the next piece."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal acts on, but tab and line ends: C0, DEL, C1, line separators, what reverses text; and what is no character."""
+"""Characters on which a terminal acts, except tab and line ends: C0, DEL, C1, line separators, bidi controls; and surrogates."""
 
 
 def shown(text: str) -> str:
@@ -27,7 +27,7 @@ def shown(text: str) -> str:
 
 
 class LogText:
-    """A log, piece by piece, like ``shown`` but with the carriage returns of progress bars; what is not UTF-8 is escaped, too."""
+    """A log, piece by piece, like ``shown`` but with the carriage returns of progress bars; escapes bytes that are not UTF-8."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")

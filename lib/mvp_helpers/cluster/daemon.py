@@ -68,7 +68,7 @@ class Daemon:
     def stop(self) -> None:
         """End it, also in the middle of its work. Raises Failed when it does not end."""
         if left := processes.end(self._running, END_S):
-            raise Failed(f"{self.host}: its {self.name} (pid {left[0]}) does not end after SIGKILL")
+            raise Failed(f"{self.host}: its {self.name} (pid {left[0]}) did not end after SIGKILL")
         self._file("pid").unlink(missing_ok=True)
 
     def run(self, work: Callable[[], None]) -> None:

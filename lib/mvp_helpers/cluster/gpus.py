@@ -124,12 +124,12 @@ def check_count(name: str, wanted: int | str) -> None:
     if not isinstance(wanted, int) or not wanted:
         return
     try:
-        found = sum(line.startswith("GPU ") for line in _nvidia_smi("-L").splitlines())
+        listed = sum(line.startswith("GPU ") for line in _nvidia_smi("-L").splitlines())
     except OSError:
         return
-    if found < wanted:
+    if listed < wanted:
         hint = "worker.num_gpus in the cluster file; which GPUs a container gets: MVP_GPUS_0, MVP_GPUS_1"
-        raise Blocked(f"{name}: worker.num_gpus asks for {wanted} GPUs, but nvidia-smi lists {found}", hint=hint)
+        raise Blocked(f"{name}: worker.num_gpus asks for {wanted} GPUs, but nvidia-smi lists {listed}", hint=hint)
 
 
 def _nvidia_smi(*arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""The kinds of hosts: what a cluster file may say about each, what is checked, and what its host driver in bash receives.
+"""The kinds of hosts: the settings of each in a cluster file, their checks, and the values for its host driver in bash.
 
 A kind is one class here, one bash file ``scripts/lib/hosts/<kind>.sh`` and one cluster file in ``templates/ray/``.
 """

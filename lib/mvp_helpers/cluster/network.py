@@ -29,9 +29,9 @@ def addresses() -> list[tuple[str, str]]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         answer = fcntl.ioctl(probe, SIOCGIFCONF, struct.pack("iP", len(rows), rows.buffer_info()[0]))
     raw = rows.tobytes()[: struct.unpack("iP", answer)[0]]
-    found = (raw[at : at + ROW_BYTES] for at in range(0, len(raw), ROW_BYTES))
+    used = (raw[at : at + ROW_BYTES] for at in range(0, len(raw), ROW_BYTES))
     # A second address may have a label after a colon: eth0:1.
-    return [(row[:16].split(b"\0")[0].decode().split(":")[0], socket.inet_ntoa(row[20:24])) for row in found]
+    return [(row[:16].split(b"\0")[0].decode().split(":")[0], socket.inet_ntoa(row[20:24])) for row in used]
 
 
 def interface_of(ip: str) -> str:
@@ -59,8 +59,8 @@ def interface(cluster: Cluster, ip: str) -> str:
 def address(cluster: Cluster) -> str:
     """Return this host's address on the interface that the cluster file names; Blocked when it has none."""
     name = interface(cluster, "")
-    for found, ip in addresses():
-        if found == name:
+    for each, ip in addresses():
+        if each == name:
             return ip
     raise Blocked(f"{_here()}: the network interface '{name}' (network.interface) has no IPv4 address", hint=HINT)
 

@@ -1,4 +1,4 @@
-"""What a host remembers of its Ray node: the record of its process, and the node's paths under the state directory."""
+"""A host's record of its Ray node: its process, and the node's paths under the state directory."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class NodePaths:
             shutil.rmtree(old, ignore_errors=True)
 
     def remove_temp_link(self) -> None:
-        """Remove the link to Ray's files, if it is ours; what is on shared storage stays."""
+        """Remove the link to Ray's files, if it is ours; files on shared storage stay."""
         with contextlib.suppress(OSError):
             if not self.on_shared_storage and os.readlink(self.temp_dir) == str(self.ray_files):
                 self.temp_dir.unlink()

@@ -21,7 +21,7 @@ MODULES = {
 }
 """The module that each package of ``dependencies`` in pyproject.toml provides."""
 OPTIONAL = {"backports.zstd": "53 makes .tar.gz archives, not .tar.zst", "cryptography": "jobs are not sealed"}
-"""What is different without them; without any other the helper does not start."""
+"""The effect of their absence; without any other package the helper does not start."""
 
 
 def requirements() -> dict[str, str]:

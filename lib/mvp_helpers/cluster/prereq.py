@@ -57,7 +57,7 @@ class Facts(msgspec.Struct, kw_only=True):
     memory_available: int = 0
     shm_free: int = 0
     gpus: GpuFacts | None = None
-    """Of the workers of a cluster with GPUs."""
+    """Facts of workers with GPUs."""
     interfaces: dict[str, str] = {}
     """Address of each network interface."""
     collectives: dict[str, str] = {}
@@ -201,7 +201,7 @@ def _host_checks(cluster: Cluster, host: Host, facts: Facts, some_gpu: bool) -> 
     python = tuple(int(part) for part in facts.python.split(".")[:2])
     ray = tuple(int(part) for part in re.findall(r"\d+", facts.ray)[:2])
     install = cluster.kind.install_hint(cluster.python)
-    available = f"{_gib(facts.memory_available)} of {_gib(facts.memory_total)} available ({_gib(MIN_MEMORY)} in all wanted)"
+    available = f"{_gib(facts.memory_available)} of {_gib(facts.memory_total)} available ({_gib(MIN_MEMORY)} needed in total)"
     disk, shm = f"{_gib(facts.disk_free)} ({_gib(MIN_DISK)} wanted)", f"{_gib(facts.shm_free)} free ({_gib(MIN_SHM)} wanted)"
     ports = facts.port_problem or ("held by this cluster" if facts.node_runs else "free")
     writable = facts.shared_root_problem or cluster.shared_root
@@ -253,7 +253,7 @@ def _gpu_checks(name: str, facts: GpuFacts, declared: int | Literal["auto"]) -> 
     return [
         driver,
         _check(
-            f"{name}: GPUs ({'all that are visible' if declared == AUTO else wanted} wanted)",
+            f"{name}: GPUs ({'all visible' if declared == AUTO else wanted} wanted)",
             len(facts.gpus) >= wanted,
             gpus.models(facts.gpus) or "none",
             "worker.num_gpus in the cluster file, or the driver",
@@ -306,7 +306,7 @@ def _own_gpus(cluster: Cluster, answered: list[Facts]) -> list[Check]:
 
 
 def _shape(cluster: Cluster, known: Mapping[str, Facts]) -> list[Check]:
-    """Say which shape a training gets where the GPUs were counted. Nothing can be said before every worker has answered."""
+    """Report the shape of a training where the GPUs were counted. Reports nothing before every worker has answered."""
     facts = [(worker.name, known[worker.name].gpus) for worker in cluster.workers if worker.name in known]
     counted = {name: len(gpus.visible) for name, gpus in facts if gpus}
     if cluster.worker.num_gpus != AUTO or len(counted) < len(cluster.workers):

@@ -106,9 +106,9 @@ class RayApi:
             answer = self.get(f"{path}?detail=1&limit={STATE_API_LIMIT}")
             if not answer.get("result"):
                 raise Blocked(f"Ray at {self.address} cannot list its {kind}: {answer.get('msg', '')}")
-            found = answer["data"]["result"]
-            rows = [{**row} for row in found["result"]]
-            return rows, int(found.get("total", len(rows)))
+            listing = answer["data"]["result"]
+            rows = [{**row} for row in listing["result"]]
+            return rows, int(listing.get("total", len(rows)))
 
     def nodes(self) -> list[Node]:
         """Return all nodes in Ray's node table, including dead ones."""

@@ -34,7 +34,7 @@ def aimed(cluster: Cluster, words: Sequence[str], inherited: Mapping[str, str]) 
     from . import ray_api
 
     if words[0] in OURS:
-        raise BadInput(f"'ray {words[0]}' knows nothing of this cluster's hosts and records", hint=OURS[words[0]])
+        raise BadInput(f"'ray {words[0]}' does not use this cluster's hosts and records", hint=OURS[words[0]])
     if not importlib.util.find_spec("ray"):
         raise Blocked(f"Ray is not installed for {sys.executable}", hint=cluster.kind.install_hint(cluster.python))
     addresses = {

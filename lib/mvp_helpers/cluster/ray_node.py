@@ -274,13 +274,13 @@ def _unrecorded(cluster: Cluster, name: str) -> list[str]:
     Another checkout can have a cluster of the same name, but not with the same folder for Ray's files.
     """
     prefix, folder = f"{cluster.name}.{name}.", str(NodePaths(cluster, name).temp_dir)
-    found = set()
+    instances = set()
     for pid in processes.pids():
         with contextlib.suppress(OSError):
             instance = processes.environment(pid).get(INSTANCE, "")
             if instance.startswith(prefix) and folder in re.split(r"[ =]", processes.command(pid)):
-                found.add(instance)
-    return sorted(found)
+                instances.add(instance)
+    return sorted(instances)
 
 
 def _end(paths: NodePaths, instance: str) -> None:
@@ -391,17 +391,17 @@ def missing(cluster: Cluster, nodes: list[ray_api.Node]) -> list[str]:
     offered: dict[str, float] = {"CPU": float(cluster.worker.num_cpus)} | cluster.worker.resources
     gpus, problems = shape.counts(cluster), []
     for host in cluster.hosts:
-        found = [node for node in alive if node.ip == host.ip]
+        own = [node for node in alive if node.ip == host.ip]
         expected = offered if host.role == "worker" else dict.fromkeys(offered, 0.0)
         if (count := gpus.get(host.name, 0)) is not None:
             expected = expected | {"GPU": float(count)}
-        if not found:
+        if not own:
             problems.append(f"{host.name} ({host.ip}) has no Ray node alive")
-        elif len(found) > 1:
-            problems.append(f"{host.name} ({host.ip}) is listed {len(found)} times: Ray lists a dead node for up to a minute")
+        elif len(own) > 1:
+            problems.append(f"{host.name} ({host.ip}) is listed {len(own)} times: Ray lists a dead node for up to a minute")
         for resource, amount in expected.items():
-            if len(found) == 1 and found[0].total(resource) != amount:
-                problems.append(f"{host.name} offers {resource} {found[0].total(resource):g} instead of {amount:g}")
+            if len(own) == 1 and own[0].total(resource) != amount:
+                problems.append(f"{host.name} offers {resource} {own[0].total(resource):g} instead of {amount:g}")
     return problems
 
 
@@ -418,10 +418,10 @@ def state(cluster: Cluster) -> Literal["up", "partly up", "down"]:
 
 
 def wait(cluster: Cluster) -> None:
-    """Wait until every host's node is alive with the expected resources; print what is missing meanwhile.
+    """Wait until every host's node is alive with the expected resources; meanwhile print the problems.
 
     Raises:
-        TimedOut: after ``ray.start_timeout_s`` seconds, naming what is missing.
+        TimedOut: after ``ray.start_timeout_s`` seconds, naming the problems.
         Blocked: see ``missing``; or the head's node has ended.
     """
     began, printed = time.monotonic(), ""

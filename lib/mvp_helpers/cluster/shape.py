@@ -21,7 +21,7 @@ from .gpus import GpuFacts
 from .host_kinds import Host
 
 ASSUMED_GPUS = 4
-"""Of each worker, for the plan of a cluster whose GPUs nobody has counted yet: eight GPUs on two workers."""
+"""GPUs of each worker, for the plan of a cluster whose GPUs nobody has counted yet: eight on two workers."""
 MOST_NAMES = 4
 
 Counts = Mapping[str, int | None]
@@ -147,8 +147,8 @@ def _plural(number: int, one: str, many: str = "") -> str:
 def shares(ids: Sequence[str], chosen: Sequence[str]) -> list[str]:
     """Divide the GPUs of one machine among its workers, as comma-separated ids; ``void`` (of NVIDIA's runtime) for none.
 
-    ``chosen`` are the ids that the user gave to each worker, "" for none given: the other workers get what is left, in order, the
-    first ones one more where it does not divide.
+    ``chosen`` are the ids that the user gave to each worker, "" for none given: the other workers get the remaining ids in order,
+    the first ones one more where the number does not divide.
     """
     taken = {part for words in chosen for part in words.split(",")}
     left = [number for number in ids if number not in taken]

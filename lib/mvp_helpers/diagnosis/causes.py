@@ -148,7 +148,7 @@ def _choose(known: list[Finding], unknown: list[Finding], vague: Finding | None)
     if causes:
         return min(causes, key=_order)
     if earliest and latest and earliest.source != latest.source:
-        latest = earliest  # Of several processes the first to raise counts; one that raises again had overcome its first error.
+        latest = earliest  # The first of several processes to raise counts; one that raises again had overcome its first error.
     return by_rank.get(1) or latest or by_rank.get(3) or vague or by_rank.get(4)
 
 

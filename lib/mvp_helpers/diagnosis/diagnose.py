@@ -1,7 +1,7 @@
 """The one answer to "why did this end so": verdict, boundary, phase, rule, evidence line, confidence, advice, next command.
 
-Blocked: stopped by something else before the code under test could show anything; Fail: by what is being tested. A log is Pass
-only if it proves its success (see ``success``) and the run outlived no error. Of several runs in a log the last one counts.
+Blocked: something else stopped the run before the code under test could show anything; Fail: the code under test did. A log is
+Pass only if it proves its success (see ``success``) and the run outlived no error. Of several runs in a log the last one counts.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
         answer = _of_finding(finding, known, target)
         answer = _judged(answer, known) if answer.verdict == "Unknown" else answer
         failed = answer.verdict == "Fail" and answer.boundary in UNDER_TEST
-        advice = f"The run reached its end, but an error was outlived: {answer.advice}"
+        advice = f"The run reached its end after an error that it survived: {answer.advice}"
         answers.append(msgspec.structs.replace(answer, verdict="Fail" if failed else "Unknown", advice=advice))
     return next((answer for answer in answers if answer.verdict == "Fail"), answers[0] if answers else None)
 

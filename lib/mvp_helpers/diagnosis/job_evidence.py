@@ -42,10 +42,10 @@ def of_job(folder: JobFolder, result: Result) -> Diagnosis:
     target = {"id": folder.submission_id, "log": str(folder.driver_log)}
     diagnosis = diagnose(scans, known, target)
     if diagnosis.verdict in ("Pass", "Noise") or (diagnosis.verdict == "Unknown" and diagnosis.line is None):
-        # A job can die after its log reports the end. What Ray and the job runner say of that came after everything in the log.
-        said = diagnose([scan for scan in scans if not scan.name.startswith("logs/")], known, target)
-        if said.rule:
-            diagnosis = msgspec.structs.replace(said, phase=diagnosis.phase, step=diagnosis.step)
+        # A job can die after its log reports the end. What Ray and the job runner recorded then is later than the log.
+        without_log = diagnose([scan for scan in scans if not scan.name.startswith("logs/")], known, target)
+        if without_log.rule:
+            diagnosis = msgspec.structs.replace(without_log, phase=diagnosis.phase, step=diagnosis.step)
     return _with_result(diagnosis, folder, result)
 
 
@@ -97,7 +97,7 @@ def _with_result(diagnosis: Diagnosis, folder: JobFolder, result: Result) -> Dia
             evidence=result.reason[:EVIDENCE],
             log=folder.result.name,
             line=None,
-            advice="The job failed although its log reports that the run reached its end: the reason is all that is known.",
+            advice="The job failed although its log reports that the run reached its end; only this reason is known.",
             next=f"./scripts/51_logs.sh {folder.submission_id}",
         )
     if diagnosis.verdict == "Unknown" and diagnosis.line is None and result.ended:
@@ -105,7 +105,7 @@ def _with_result(diagnosis: Diagnosis, folder: JobFolder, result: Result) -> Dia
             diagnosis,
             evidence=result.reason[:EVIDENCE],
             log=folder.result.name,
-            advice="Its log contains no error: the reason is all that is known.",
+            advice="Its log contains no error; only this reason is known.",
             next=f"./scripts/51_logs.sh {folder.submission_id}",
         )
     return diagnosis
@@ -146,8 +146,8 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
         if isinstance(context, dict)
     ]
     # How actors end after the driver has ended, or when it needs them no more, does not explain the driver's end.
-    told = (text for text in causes if "owner has died" not in text and "all references to the actor were removed" not in text)
-    yield f"{place}/actors.json", True, [_lines(told)]
+    others = (text for text in causes if "owner has died" not in text and "all references to the actor were removed" not in text)
+    yield f"{place}/actors.json", True, [_lines(others)]
     # The node's own logs stay out: they contain other jobs, and problems that Ray overcame.
     for output in sorted(bundle.glob("hosts/*/ray-logs/worker-*")):
         if output.is_file() and output.stat().st_size:

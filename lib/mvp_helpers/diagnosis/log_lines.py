@@ -92,7 +92,7 @@ def plain(raw: bytes) -> str:
 
 
 def whole(raw: bytes) -> str:
-    """Return a raw line of any length without colours, and with all that a progress bar drew over itself."""
+    """Return a raw line of any length without colours, but with every state that a progress bar drew over itself."""
     text = raw.decode(errors="replace").rstrip("\r\n ")
     return _ANSI.sub("", text) if "\x1b" in text or "[0m" in text else text
 

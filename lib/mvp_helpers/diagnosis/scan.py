@@ -176,9 +176,9 @@ class Scan:
         """Yield the starts of the lines that contain a word, in order, each once, with what they may be."""
         # Another run may begin in this chunk, so that errors of its start matter again.
         words = self._words["start" if self.progress.phase == "done" else self.progress.phase]
-        found = heapq.merge(*(_starts(chunk, word, kinds) for word, kinds in words.items() if word in chunk))
+        starts = heapq.merge(*(_starts(chunk, word, kinds) for word, kinds in words.items() if word in chunk))
         line, kinds = -1, 0
-        for start, kind in found:
+        for start, kind in starts:
             if start != line and line >= 0:
                 yield line, kinds
                 kinds = 0

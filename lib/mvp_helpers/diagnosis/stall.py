@@ -99,7 +99,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def frames_of(dump: str) -> tuple[tuple[Frame, ...], ...]:
-    """Return the threads of one output of ``py-spy dump``, each innermost frame first; text that is no dump gives none."""
+    """Return the threads of one output of ``py-spy dump``, each innermost frame first; other text gives none."""
     threads: list[list[Frame]] = []
     for line in dump.splitlines():
         if line.startswith("Thread "):
@@ -128,7 +128,7 @@ def _wait_of(frames: tuple[Frame, ...]) -> tuple[Wait, Frame | None, Frame | Non
 def processes(reports: Iterable[Mapping[str, Any]], actors: Sequence[Mapping[str, Any]]) -> list[Process]:
     """Return the trainer's processes of all hosts' reports; ``actors`` (rows of Ray) name them."""
     named = {(str(row.get("node_id")), row.get("pid")): row for row in actors if row.get("state") == "ALIVE"}
-    found = []
+    trainers = []
     for report in reports:
         commands = {row["pid"]: row["command"] for row in report["processes"]}
         for row in report["processes"]:
@@ -138,7 +138,7 @@ def processes(reports: Iterable[Mapping[str, Any]], actors: Sequence[Mapping[str
                 continue
             # A data loader's processes look like the one that started them.
             child = commands.get(row.get("parent")) == command
-            found.append(
+            trainers.append(
                 Process(
                     host=str(report["host"]),
                     pid=pid,
@@ -149,7 +149,7 @@ def processes(reports: Iterable[Mapping[str, Any]], actors: Sequence[Mapping[str
                     is_actor=actor is not None,
                 )
             )
-    return found
+    return trainers
 
 
 def _name(actor: Mapping[str, Any] | None, command: str, rank: int | None) -> str:
@@ -173,7 +173,7 @@ def find(
     call = _most_common(frame for _, frame in collective)
     waiting = [f"{process.who}: {frame}" for process, frame in collective]
     if stopped := [process for process in trainers if process.stopped]:
-        return _of_state("stopped", stopped, "is stopped (SIGSTOP)", call, waiting, "kill -CONT {pid} on {host} lets it go on")
+        return _of_state("stopped", stopped, "is stopped (SIGSTOP)", call, waiting, "kill -CONT {pid} on {host} resumes it")
     if lost := _lost(actors):
         return Finding(kind="gone", text=f"{lost}{_others(call, waiting)}", culprit=lost, call=call, waiting=waiting)
     if pending := _pending(actors, groups, demands):

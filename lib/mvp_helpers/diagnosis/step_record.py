@@ -72,7 +72,7 @@ class Series:
         )
 
     def _even(self, gap: float) -> bool:
-        """Return whether two steps can be all that were logged, each n-th one and perhaps the first."""
+        """Return whether a run that logs every n-th step, and perhaps the first, could have logged only these two."""
         steps = (gap, gap + 1) if self.first == 1 else (gap,)
         return any(abs(self.last / step - round(self.last / step)) < 0.05 for step in steps)
 

@@ -47,7 +47,7 @@ MOST_ORDINARY = 256
 _TOGETHER = 64
 """Ordinary lines that are read at once."""
 _PLACE = b"::"
-"""What is left of a line's number and offset, ``12:345:``, without ``_DIGITS``."""
+"""The rest of a line's number and offset, ``12:345:``, without ``_DIGITS``."""
 _PERCENT = re.compile(VERL.percent.encode())
 _CHECK_ROW = re.compile(r"^\W*PASS\W+\S.*[│|]")
 _CHECK_VALUE = re.compile(r"[│|]\s*['\"]?[+-]?(?:nan|inf(?:inity)?|none|n/a)['\"]?\s*[│|]", re.IGNORECASE)
@@ -58,7 +58,7 @@ WORDS = (
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
     *("Metric Checks", "PASS ", "└─", "earning-signal", "earning signal", "eward rose", "eward improved", "eward increased"),
 )
-"""A line that proves or contradicts a success, and is no line of metrics, contains one of these."""
+"""Lines that prove or contradict a success contain one of these, except lines of metrics."""
 
 
 def letters(lines: bytes) -> bytes:
@@ -254,7 +254,7 @@ class Success:
                 f"Training Progress: {int(percents[-1])}% is the last progress", "the last run in the log did not reach its end"
             )
         if self._table:
-            return _not_a_pass("the table of metric checks has no end", "the log stops within it")
+            return _not_a_pass("the table of metric checks is incomplete", "the log stops within it")
         if self.record.ends and (gap := self._gap()):
             return _not_a_pass(gap, "the log reports the end of the run, but does not show every step before it")
         if contradiction := self._nothing_learned():
@@ -263,7 +263,7 @@ class Success:
         return _not_a_pass(failure, "after its end the log reports that something could not start") if failure else None
 
     def _gap(self) -> str:
-        """Return what is missing in the steps of the trainer that reports its end; "" if nothing is."""
+        """Return which steps of the trainer that reports its end are missing; "" if none are."""
         gaps = [self._gap_of(trainer, match) for trainer, match in self.record.ends.items()]
         return "" if "" in gaps else gaps[0]
 
@@ -283,7 +283,7 @@ class Success:
         last = float(groups["last"]) if groups.get("last") else float(groups["epoch"]) if groups.get("epoch") else series.total
         wanted = max(last or 0, record.furthest if trainer in _MENTIONING else 0)
         if groups.get("last") and last is not None and series.last > last:
-            return f"the end is that of {last:g} steps, but step {series.last:g} is logged"
+            return f"the end reports {last:g} steps, but step {series.last:g} is logged"
         if wanted and wanted - series.last >= max(series.usual, 0.02 if groups.get("epoch") else 1):
             return f"the last step with metrics is {series.last:g} of {wanted:g}"
         return ""

@@ -258,19 +258,19 @@ class _Open:
                 name = raises["name"]
             elif _IMPORTS.match(self.code) and inner.name in ("<module>", ""):
                 name = "ImportError"
-            # Of a path that the excerpt cuts off, the frame before it says more.
+            # When the excerpt cuts off a path, the frame before it is more useful.
             known = next((frame for frame in reversed(frames) if frame.name), inner)
             place = f"{known.file}:{known.line}, in {known.name}" if known.name else known.file
             if calls := _CALLS.search(self.code):
                 frames = (*frames, Frame(inner.file, inner.line, calls["name"]))  # the call that raised
-            said = f": {self.code.strip()}" if raises else ""
-            text = f"{name}: (cut off) {place}{said}" if name else f"{CUT_OFF}: {place}{said}"
+            code = f": {self.code.strip()}" if raises else ""
+            text = f"{name}: (cut off) {place}{code}" if name else f"{CUT_OFF}: {place}{code}"
             links.append(Link(self.last, name, text, frames, code=self.code.strip()))
         elif name and (not links or carried):
             text = links[-1].text if links else ""
             links.append(Link(self.last, name, f"{name}: (cut off) {text}".rstrip(), links[-1].frames if links else ()))
-        elif not links and (said := self.chain.header.partition("Traceback (most")[0].strip(" :-|")):
-            links.append(Link(self.chain.number, "", f"{CUT_OFF}: {said}"))  # all that is left is what announced it
+        elif not links and (announcement := self.chain.header.partition("Traceback (most")[0].strip(" :-|")):
+            links.append(Link(self.chain.number, "", f"{CUT_OFF}: {announcement}"))  # the rest is cut off
         return self.chain
 
 

@@ -186,7 +186,7 @@ class Context:
         self.extra = [f"{key}=False"]
         lowest = min(self.description.levels)
         others = ", ".join(one.name for one in self.planned if one.number != lowest)
-        beyond = f"; only level {lowest} allows that, and it holds for {others} too" if others else ""
+        beyond = f"; only level {lowest} allows that, but it applies to {others} too" if others else ""
         self.limits.append(f"no reward model at {path}: switched off here with {key}=False{beyond}")
         return f"no reward model at {path}: {key}=False"
 

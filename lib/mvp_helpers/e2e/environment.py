@@ -1,4 +1,4 @@
-"""What a run needs of this machine: GPUs, disk, Ray, model. Looks, and changes nothing."""
+"""Check what a run needs from this machine: GPUs, disk, Ray, model. Changes nothing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def ray_problem(env: Mapping[str, str]) -> str:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except OSError as error:
-        return f"RAY_ADDRESS={address}: nothing answers there ({error}); unset it, and the trainer starts a Ray of its own"
+        return f"RAY_ADDRESS={address}: nothing answers there ({error}); unset it, and the trainer starts its own Ray"
     return ""
 
 

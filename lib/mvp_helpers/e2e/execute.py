@@ -201,8 +201,8 @@ def _end_group(process: subprocess.Popen[bytes], used: Used) -> None:
 
 
 def _ours(mark: str, ray: Path) -> list[int]:
-    found = {*processes.holding(MARK, mark), *processes.renamed_by_ray(ray)}
-    return [pid for pid in found if processes.start_time(pid) is not None]
+    pids = {*processes.holding(MARK, mark), *processes.renamed_by_ray(ray)}
+    return [pid for pid in pids if processes.start_time(pid) is not None]
 
 
 def _mask(log: Path, env: Mapping[str, str]) -> None:

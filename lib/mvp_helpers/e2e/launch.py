@@ -48,7 +48,7 @@ def new_name() -> str:
 
 
 class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
-    """What is started, and how."""
+    """The run to start, and the way to start it."""
 
     via: str
     request: Request
@@ -134,26 +134,26 @@ def arguments(start: Elsewhere) -> list[str]:
     return [*words, *(["--json"] if start.json else [])]
 
 
-def variables(found: Description, request: Request, env: Mapping[str, str]) -> dict[str, str]:
+def variables(procedure: Description, request: Request, env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of the procedure there: the checkouts, those that the request passes on, and TRAVEL."""
-    paths = {checkout.variable: request.checkouts[name] for name, checkout in found.checkouts.items()}
+    paths = {checkout.variable: request.checkouts[name] for name, checkout in procedure.checkouts.items()}
     # An image may carry the address of a Ray cluster that has nothing to do with this run.
     paths["RAY_ADDRESS"] = env.get("RAY_ADDRESS") or "local"
     return paths | request.env | {name: env[name] for name in TRAVEL if env.get(name)}
 
 
-def mounts(found: Description, request: Request, runs: Path, env: Mapping[str, str]) -> list[str]:
+def mounts(procedure: Description, request: Request, runs: Path, env: Mapping[str, str]) -> list[str]:
     """Return the folders that the procedure reads or writes; none is inside another."""
-    given = [environment.home(env.get(data.variable) or data.default, env) for data in found.data]
+    given = [environment.home(env.get(data.variable) or data.default, env) for data in procedure.data]
     given += [
         Path(value)
         for value in (*request.env.values(), request.baseline, request.bridge_evidence, request.description)
         if value.startswith("/")
     ]
     paths = [PROJECT, *map(Path, request.checkouts.values()), environment.hf_home(env)]
-    model = environment.model_folder(found, {**env, **found.env, **request.env}, request.overrides)
+    model = environment.model_folder(procedure, {**env, **procedure.env, **request.env}, request.overrides)
     paths += [*([model] if model else []), *given]
-    paths += [environment.home(found.reward_model.default, env)] if found.reward_model else []
+    paths += [environment.home(procedure.reward_model.default, env)] if procedure.reward_model else []
     folders = {str(runs), *(str(path if path.is_dir() else path.parent) for path in paths if path.exists())}
     return [path for path in sorted(folders) if not any(path != other and Path(path).is_relative_to(other) for other in folders)]
 
@@ -170,12 +170,12 @@ def fill(template: Sequence[str], lists: Mapping[str, list[str]], texts: Mapping
             argv += [part for value in lists[match[1]] for part in ((match[2], value) if match[2] else (value,))]
             continue
 
-        def value(found: re.Match[str]) -> str:
-            if found[2]:
-                return found[2].join(lists[found[1]])
-            if not (text := texts[found[1]]):
+        def value(match: re.Match[str]) -> str:
+            if match[2]:
+                return match[2].join(lists[match[1]])
+            if not (text := texts[match[1]]):
                 raise BadInput(
-                    f"--{found[1]} is needed", hint=f"--{found[1]} REPOSITORY:TAG: the exact tag, which the report then names"
+                    f"--{match[1]} is needed", hint=f"--{match[1]} REPOSITORY:TAG: the exact tag, which the report then names"
                 )
             return text
 
@@ -186,21 +186,21 @@ def fill(template: Sequence[str], lists: Mapping[str, list[str]], texts: Mapping
 def argv(start: Elsewhere, env: Mapping[str, str]) -> list[str]:
     """Return the exact command of ``--via``. Raises BadInput for an unknown way, or one that needs an image."""
     request, templates = start.request, load()
-    found = description.load(request.description)
+    procedure = description.load(request.description)
     if start.via not in templates.ways:
         ways = [*templates.ways, RAY]
         raise BadInput(f"--via {start.via}: not one of {', '.join(ways)}{did_you_mean(start.via, ways)}")
     lists = {
         "options": start.options,
-        "mounts": [f"{path}:{path}" for path in mounts(found, request, start.runs, env)],
-        "environment": [f"{name}={value}" for name, value in variables(found, request, env).items()],
+        "mounts": [f"{path}:{path}" for path in mounts(procedure, request, start.runs, env)],
+        "environment": [f"{name}={value}" for name, value in variables(procedure, request, env).items()],
         "arguments": arguments(start),
-        "gpus": templates.gpus if found.devices == "gpu" else [],
+        "gpus": templates.gpus if procedure.devices == "gpu" else [],
     }
     texts = {
         "image": request.image,
-        "workdir": request.checkouts[found.wrapper.checkout],
-        "script": str(PROJECT / found.command.split()[0]),
+        "workdir": request.checkouts[procedure.wrapper.checkout],
+        "script": str(PROJECT / procedure.command.split()[0]),
         "log": _log_file(start),
     }
     lists["container"] = fill(templates.pyxis, lists, texts) if request.image else []
@@ -213,8 +213,9 @@ def argv(start: Elsewhere, env: Mapping[str, str]) -> list[str]:
 
 def jobspec(start: Elsewhere, env: Mapping[str, str]) -> str:
     """Return a JobSpec (JSON) whose job runs this procedure on a worker of the cluster."""
-    found = description.load(start.request.description)
-    passed = {name: value for name, value in variables(found, start.request, env).items() if name not in ("HOME", "RAY_ADDRESS")}
+    procedure = description.load(start.request.description)
+    known = variables(procedure, start.request, env)
+    passed = {name: value for name, value in known.items() if name not in ("HOME", "RAY_ADDRESS")}
     passed["E2E_ARGUMENTS"] = json.dumps(arguments(start))
     return json.dumps({"workload": "e2e", "submission_id": start.name, "env_vars": passed})
 

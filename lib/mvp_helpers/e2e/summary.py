@@ -48,44 +48,44 @@ def in_log(log: str) -> tuple[str, int]:
         if begin[1]:
             return log[begin.start() :].rstrip(), EXIT_CODES[begin[1]]
         with contextlib.suppress(ValueError):
-            found, end = json.JSONDecoder().raw_decode(log, begin.start())
-            if "result" in found:
-                return log[begin.start() : end], EXIT_CODES[found["result"]]
+            document, end = json.JSONDecoder().raw_decode(log, begin.start())
+            if "result" in document:
+                return log[begin.start() : end], EXIT_CODES[document["result"]]
     raise Blocked("the log contains no summary: the procedure did not reach its end")
 
 
 def exit_code(ended: int, verdict: int) -> int:
     """Return the exit code of a procedure that ran elsewhere: ``ended`` is how its job ended, ``verdict`` what its log says.
 
-    Ray knows only 0 and 1, so there the log decides, and a job without a summary is no evidence. Any other exit code is kept.
+    Ray knows only 0 and 1, so there the log decides, and a job without a summary proves nothing. Any other exit code is kept.
     """
     return verdict if ended in (0, 1) else ended
 
 
-def text(found: Summary) -> str:
+def text(summary: Summary) -> str:
     """Return the summary in the format of the procedure."""
     return "\n".join(
         [
-            f"Result: {found.result} - {found.sentence}",
-            f"Requested coverage: {found.coverage}",
-            f"Model: {found.model}",
+            f"Result: {summary.result} - {summary.sentence}",
+            f"Requested coverage: {summary.coverage}",
+            f"Model: {summary.model}",
             "",
             "Deliverables:",
-            *(f"- {one.name}: {one.verdict} - {one.reason}" for one in found.deliverables),
+            *(f"- {one.name}: {one.verdict} - {one.reason}" for one in summary.deliverables),
             "",
             "Evidence:",
-            *(f"- {name}: {value}" for name, value in found.evidence),
+            *(f"- {name}: {value}" for name, value in summary.evidence),
             "",
             "Limitations:",
-            *(f"- {one}" for one in found.limitations or ["none"]),
+            *(f"- {one}" for one in summary.limitations or ["none"]),
             "",
             "Follow-ups:",
-            *(f"- {one}" for one in found.follow_ups or ["none"]),
+            *(f"- {one}" for one in summary.follow_ups or ["none"]),
         ]
     )
 
 
-def markdown(found: Summary) -> str:
+def markdown(summary: Summary) -> str:
     """Return the summary for a pull request."""
 
     def cell(words: str) -> str:
@@ -93,36 +93,36 @@ def markdown(found: Summary) -> str:
 
     return "\n".join(
         [
-            f"**Result: {found.result}** - {found.sentence}",
+            f"**Result: {summary.result}** - {summary.sentence}",
             "",
-            f"**Requested coverage:** {found.coverage}",
+            f"**Requested coverage:** {summary.coverage}",
             "",
-            f"**Model:** `{found.model}`",
+            f"**Model:** `{summary.model}`",
             "",
             "### Deliverables",
             "",
             "| deliverable | verdict | evidence |",
             "|---|---|---|",
-            *(f"| {one.name} | {one.verdict} | {cell(one.reason)} |" for one in found.deliverables),
+            *(f"| {one.name} | {one.verdict} | {cell(one.reason)} |" for one in summary.deliverables),
             "",
             "### Evidence",
             "",
-            *(f"- {name}: `{value.replace('`', '')}`" for name, value in found.evidence),
+            *(f"- {name}: `{value.replace('`', '')}`" for name, value in summary.evidence),
             "",
             "### Limitations",
             "",
-            *(f"- {one}" for one in found.limitations or ["none"]),
+            *(f"- {one}" for one in summary.limitations or ["none"]),
             "",
             "### Follow-ups",
             "",
-            *(f"- {one}" for one in found.follow_ups or ["none"]),
+            *(f"- {one}" for one in summary.follow_ups or ["none"]),
             "",
         ]
     )
 
 
-def as_json(found: Summary) -> bytes:
+def as_json(summary: Summary) -> bytes:
     """Return one JSON object, with the evidence as a mapping."""
-    plain = msgspec.to_builtins(found)
-    plain["evidence"] = dict(found.evidence)
+    plain = msgspec.to_builtins(summary)
+    plain["evidence"] = dict(summary.evidence)
     return msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n"

@@ -37,7 +37,7 @@ def shown(one: Planned, read: Collection[str], env: Mapping[str, str]) -> dict[s
 
 
 def overrides(description: Description, values: Mapping[str, str], read: Collection[str]) -> list[str]:
-    """Return overrides in place of variables that the script does not read; ``values``: all that the run would set."""
+    """Return overrides in place of variables that the script does not read; ``values``: every variable of the run."""
     return [
         f"{key}={value}"
         for name, value in values.items()

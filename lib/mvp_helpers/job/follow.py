@@ -208,7 +208,7 @@ class Watch:
             self._say(text)
 
     def _show_stall(self, result: Result, stalled: bool, silent_s: float, usual: float | None) -> None:
-        """Say once that no step comes, once why, and once that the run goes on."""
+        """Say once that no step comes, once why, and once that the run continues."""
         text = ""
         if result.stall and result.stall.cause:
             text = (
@@ -230,7 +230,7 @@ class Watch:
         settled = reconcile.settle(self.folder, result, self.api)
         if settled.reason:
             reasons.append(settled.reason)
-        if settled.reason.startswith("Ray says RUNNING"):
+        if settled.reason.startswith("Ray reports RUNNING"):
             reasons.append(f"but its runner wrote nothing to {self.folder.path}: is that the same shared root on the worker?")
         if missing := unmet_demands(self.api):
             reasons.append(f"no free node for {', '.join(missing)}")

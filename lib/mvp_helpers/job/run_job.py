@@ -180,7 +180,7 @@ class Runner:
             self._enforce_stop()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.child.wait(POLL_S)
-        # Grandchildren may hold the pipe open for ever: what was written is read, the rest is not waited for.
+        # Grandchildren may hold the pipe open forever: read the written part, and do not wait for the rest.
         pump.join(timeout=5)
         code = self.child.returncode
         self.child = None
@@ -255,12 +255,12 @@ class Runner:
             debug_bundle.take(self.folder, self.api, event)
 
     def _set_deadline(self) -> None:
-        """Leave the deadline where the trainer looks for it; what is wrong with one goes into the log, not into the training."""
+        """Write the deadline where the trainer looks for it. A problem with it is logged and does not end the training."""
         try:
-            if found := deadline.nearest(self.plan.save_by, os.environ):
-                control.set_deadline(self.folder, found)
+            if nearest := deadline.nearest(self.plan.save_by, os.environ):
+                control.set_deadline(self.folder, nearest)
         except (BadInput, OSError) as error:
-            self._note(f"MVP_WARNING: no deadline is kept: {error}")
+            self._note(f"MVP_WARNING: the deadline is ignored: {error}")
 
     def _precheck_reason(self, code: int) -> str:
         try:
@@ -281,7 +281,7 @@ class Runner:
             self._signal_child(signal.SIGKILL)
 
     def _write_imports(self, rows: list[dict[str, Any]]) -> list[str]:
-        """Complete ``precheck.json`` with what the job's processes recorded; returns what is wrong with it."""
+        """Complete ``precheck.json`` with the imports that the job's processes recorded; return their problems."""
         wrong = import_proof.problems(rows)
         if self.result.steps_done and not wrong:
             wrong = import_proof.missing(rows, self.plan)

@@ -70,7 +70,7 @@ def _ask_ray(folder: JobFolder, api: ray_api.RayApi, answer: dict[str, Any]) -> 
 
 
 def _hosts(folder: JobFolder, runner_pid: int) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the reports of all nodes, and what is missing; of this host alone where Ray does not answer."""
+    """Return the reports of all nodes, and the missing parts. Where Ray does not answer, report only this host."""
     known: dict[str, list[int]] = {}
     for row in import_proof.records(folder):
         if row.get("node_id") and isinstance(row.get("pid"), int):

@@ -77,14 +77,14 @@ class StallWatch:
         after_s, usual = self.plan.stall.after_s, self._usual_s
         if not self._warned and after_s is not None and usual is not None and after_s <= usual:
             self._warned = True
-            self._note(f"MVP_WARNING: stall.after_s {after_s:g} is below a step ({usual:.1f} s): {limit_s:g} s is used")
+            self._note(f"MVP_WARNING: stall.after_s {after_s:g} is shorter than a step ({usual:.1f} s): {limit_s:g} s is used")
 
     def _begin(self, limit_s: float, at: float) -> None:
         self._stall = Stall(step=self._step, noticed_at=now(), limit_s=round(limit_s, 1))
         del self.result.stalls[stall.MOST_RECORDED - 1 :]
         self.result.stalls.append(self._stall)
         if self._bundles >= stall.MOST_BUNDLES:
-            self._stall.cause = f"no bundle, as this job has {stall.MOST_BUNDLES}"
+            self._stall.cause = f"no bundle: this job already has {stall.MOST_BUNDLES}"
             self._after_bundle()
             return
         self._bundles += 1

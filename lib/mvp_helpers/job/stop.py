@@ -58,7 +58,7 @@ def stop(folders: Sequence[JobFolder], api: RayApi, say: Say, *, at_once: bool =
         Blocked: Ray does not answer, or does not have the job yet.
         GoesOn: without ``at_once``, a trainer that cannot be asked to save has steps to lose; none of the jobs was stopped.
         TimedOut: a job goes on longer than its trainer's time and ``MARGIN_S``.
-        KeyboardInterrupt: Ctrl-C, after saying that the stop goes on.
+        KeyboardInterrupt: Ctrl-C, after printing that the stop continues.
     """
     gone = [folder for folder in folders if not os.path.isdir(folder.path)]
     stopped = [_stop_without_folder(folder, api, say) for folder in gone]
@@ -74,31 +74,31 @@ def stop(folders: Sequence[JobFolder], api: RayApi, say: Say, *, at_once: bool =
                 after = f"{ended.state} after {clock(time.monotonic() - asked_at)}"
                 say(f"{folder.submission_id}: {after}" + (f", {ended.reason}" if ended.reason else "") + f"; {folder.path}")
     except KeyboardInterrupt:
-        say("no longer waiting; the stop goes on: ./scripts/50_status.sh")
+        say("no longer waiting; the stop continues: ./scripts/50_status.sh")
         raise
     return [*stopped, *results.values()]
 
 
 def _stop_without_folder(folder: JobFolder, api: RayApi, say: Say) -> Result:
-    """Have Ray stop a job whose folder was moved or removed; return what Ray says of it then."""
+    """Have Ray stop a job whose folder was moved or removed; return the state that Ray reports afterwards."""
     name, asked_at = folder.submission_id, time.monotonic()
     record = api.job(name) or {}
     if not record:
         job_folder.read(folder)  # raises: there is no such job
     if record.get("status") not in ENDED:
         api.stop_job(name)
-        say(f"{name}: its folder {folder.path} is gone: no checkpoint can be asked for; Ray was asked to stop it")
+        say(f"{name}: its folder {folder.path} is gone: no checkpoint can be requested; Ray was asked to stop it")
     while (status := (api.job(name) or {}).get("status", "STOPPED")) not in ENDED:
         if time.monotonic() - asked_at > UNKNOWN_S + MARGIN_S:
             raise TimedOut(f"job '{name}' has not ended {clock(UNKNOWN_S + MARGIN_S)} after Ray was asked to stop it")
         time.sleep(POLL_S)
-    say(f"{name}: Ray says {status}; nothing was written, as {folder.path} is gone")
+    say(f"{name}: Ray reports {status}; nothing was written, as {folder.path} is gone")
     states: dict[str, State] = {"SUCCEEDED": "SUCCEEDED", "FAILED": "FAILED"}
     return Result(submission_id=name, workload="?", state=states.get(str(status), "STOPPED"))
 
 
 def _end_chains(folders: Sequence[JobFolder], say: Say, at_once: bool) -> list[JobFolder]:
-    """End the chains of these jobs, and return what is to be stopped: the latest attempt of each. Raises GoesOn."""
+    """End the chains of these jobs, and return the jobs to stop: the latest attempt of each. Raises GoesOn."""
     if not folders:
         return []
     shared = folders[0].shared
@@ -107,11 +107,11 @@ def _end_chains(folders: Sequence[JobFolder], say: Say, at_once: bool) -> list[J
             _refuse_loss(folder)
         return list(folders)
     with chains.locked(shared):  # no attempt is started meanwhile
-        found = [chains.find(shared, folder.submission_id) for folder in folders]
-        latest = [shared.job(chain.latest.id) if chain else folder for folder, chain in zip(folders, found, strict=True)]
+        own = [chains.find(shared, folder.submission_id) for folder in folders]
+        latest = [shared.job(chain.latest.id) if chain else folder for folder, chain in zip(folders, own, strict=True)]
         for folder in () if at_once else latest:
             _refuse_loss(folder)
-        for chain in found:
+        for chain in own:
             if chain and not chain.ended_at:
                 chains.end(shared, chain, STOPPED)
                 say(f"{chain.id}: no further attempt follows")
@@ -155,7 +155,7 @@ def _announce(folder: JobFolder, at_once: bool) -> str:
     message = f"asked to finish its step, save and stop; it has {given} s (stop_wait_s), --now does not wait"
     needed = (trainer.step_s or 0) + (trainer.save_s or 0)
     if needed > given:
-        message += f"; a step and a save took {needed:.0f} s lately: what is not saved in time is lost"
+        message += f"; a step and a save took up to {needed:.0f} s: steps that are not saved in time are lost"
     return message
 
 
@@ -261,7 +261,7 @@ def stop_here(folder: JobFolder, host: str, say: Say, *, at_once: bool = False) 
     if not runners:
         return
     if gone:
-        say(f"{host}: job '{name}': its folder {folder.path} is gone: no checkpoint can be asked for")
+        say(f"{host}: job '{name}': its folder {folder.path} is gone: no checkpoint can be requested")
     else:
         _write_request(folder, at_once)
         say(f"{host}: job '{name}': {_announce(folder, at_once)}")
@@ -284,7 +284,7 @@ def stop_here(folder: JobFolder, host: str, say: Say, *, at_once: bool = False) 
 
 
 def end_leftovers(folder: JobFolder, host: str, say: Say) -> None:
-    """End what is left on this host of a job that has ended: every process that was started with its ``environment.JOB_FOLDER``.
+    """End the processes of an ended job that are left on this host: those started with its ``environment.JOB_FOLDER``.
 
     Raises:
         BadInput: the job has not ended.
@@ -300,9 +300,9 @@ def end_leftovers(folder: JobFolder, host: str, say: Say) -> None:
     deadline = time.monotonic() + LEAVE_S
     while left() and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    found = {pid: processes.command(pid) for pid in left()}
+    commands = {pid: processes.command(pid) for pid in left()}
     if still := processes.end(left, LEAVE_S):
         raise Failed(f"{host}: {len(still)} processes of job '{name}' cannot be ended: {', '.join(map(str, still))}")
-    for pid, command in found.items():
-        say(f"{host}: ended what job '{name}' had left: pid {pid} ({command[:100]})")
+    for pid, command in commands.items():
+        say(f"{host}: ended a process that job '{name}' had left: pid {pid} ({command[:100]})")
     say(f"{host}: no process of job '{name}' is left")

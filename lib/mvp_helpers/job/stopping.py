@@ -79,7 +79,7 @@ def saved_step(folder: JobFolder, plan: Plan) -> int | None:
         return None
     if layout is None:
         return None
-    whole = next((found.step for found in verl_checkpoints.every(folder.checkpoints, layout) if not found.problem), None)
+    whole = next((each.step for each in verl_checkpoints.every(folder.checkpoints, layout) if not each.problem), None)
     return whole if whole is not None else plan.resume.step if plan.resume else 0
 
 

@@ -53,7 +53,7 @@ def prepare(
 
 
 def preview(data: bytes, source: str, cluster: Cluster, environment: Mapping[str, str]) -> tuple[Plan, list[str]]:
-    """Return the plan for the bytes of a JobSpec, and what is still missing for it, one text each; changes nothing.
+    """Return the plan for the bytes of a JobSpec, and a text for each missing input. Changes nothing.
 
     Raises BadInput and Blocked as ``planning.make``, and BadInput for a secret whose value is found nowhere.
     """

@@ -14,7 +14,7 @@ from ..record.control import Deadline
 VARIABLE = "MVP_DEADLINE"
 OF_JOBSPEC = "save_by of the JobSpec"
 SLURM_TIMEOUT_S = 10.0
-HINT = "Unix time, or a moment in UTC: 2026-01-31T23:59"
+HINT = "Unix time, or a UTC time: 2026-01-31T23:59"
 
 
 def parse(value: int | float | str, source: str) -> float:
@@ -26,7 +26,7 @@ def parse(value: int | float | str, source: str) -> float:
         try:
             moment = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
         except ValueError:
-            raise BadInput(f"{source}: {value!r} is not a moment", hint=HINT) from None
+            raise BadInput(f"{source}: {value!r} is not a UTC time", hint=HINT) from None
         return (moment if moment.tzinfo else moment.replace(tzinfo=dt.timezone.utc)).timestamp()
     if not 1e9 <= seconds < 1e11:  # 2001 to 5138: other numbers are spans or milliseconds; NaN is none of them
         raise BadInput(f"{source}: {value!r} is not a Unix time in seconds", hint=HINT)
@@ -34,7 +34,7 @@ def parse(value: int | float | str, source: str) -> float:
 
 
 def save_by(value: int | float | str | None, source: str) -> float | None:
-    """Unix time of a JobSpec's ``save_by``. Raises BadInput when it is not a moment, or has passed."""
+    """Unix time of a JobSpec's ``save_by``. Raises BadInput when it is not a time, or has passed."""
     if value is None:
         return None
     at = parse(value, f"{source}: save_by")
@@ -46,7 +46,7 @@ def save_by(value: int | float | str | None, source: str) -> float | None:
 def nearest(save_by: float | None, environment: Mapping[str, str]) -> Deadline | None:
     """The earliest deadline of a job that runs with this environment; None when there is none.
 
-    Raises BadInput when ``MVP_DEADLINE`` is not a moment.
+    Raises BadInput when ``MVP_DEADLINE`` is not a time.
     """
     deadlines = []
     if save_by:

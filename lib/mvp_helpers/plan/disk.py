@@ -20,11 +20,11 @@ from ..trainers.hydra import select
 GIB = 1 << 30
 PLENTY = 1000
 """Where so many checkpoints fit, nobody counts them: that takes 0.2 s."""
-HINT = "free some space there, fewer checkpoint.save_contents, or trainer.save_freq=-1 to save nothing"
+HINT = "free some space there, save fewer checkpoint.save_contents, or set trainer.save_freq=-1 to save nothing"
 
 
 class Checkpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job will save. None: cannot be known, or for ``kept`` all of them."""
+    """The checkpoints that a job will save. None: unknown, or for ``kept`` all of them."""
 
     bytes_each: int
     saves: int | None

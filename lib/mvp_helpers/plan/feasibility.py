@@ -25,7 +25,7 @@ def check(plan: Plan, nodes: Sequence[Node]) -> None:
 
     Raises:
         Blocked: no worker is alive, or the driver could be placed on the head.
-        DoesNotFit: the cluster has no room for all processes of the job; names what is missing and which number to lower.
+        DoesNotFit: the cluster has no room for all processes of the job; names the missing resources and the number to lower.
     """
     alive = [node for node in nodes if node.alive]
     fitting = [node for node in alive if not node.is_head and _offers(node, plan.entrypoint_resources)]

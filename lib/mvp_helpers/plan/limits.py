@@ -11,9 +11,9 @@ from ..cluster.cluster_file import Cluster
 
 DOCUMENT = Limits(size=256 << 10, values=2000, depth=20, number=(1 << 63) - 1)
 LONGEST_PATH, LONGEST_NAME = 4000, 255
-"""Linux: 4096 bytes with the NUL, and with what is below a folder; 255 bytes of one name."""
+"""Linux: 4096 bytes for a path with its NUL and the names below a folder; 255 bytes for one name."""
 LONGEST_ARGUMENT = (128 << 10) - 1
-"""Linux passes no longer argument or variable to a process."""
+"""Linux passes arguments and variables of at most this length to a process."""
 LONGEST_WAIT_S = 7 * 24 * 3600
 OVERRIDES, OVERRIDES_SIZE = 1000, 32 << 10
 """Hydra's parser takes a second for as much: overrides, with the items of their lists and mappings; bytes."""

@@ -59,7 +59,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What the trainer starts on the cluster beside its training processes."""
     save_freq: int | None
     checkpoints: Checkpoints | None = None
-    """What it will save, estimated; None where it saves nothing or that cannot be known."""
+    """An estimate of its checkpoints; None where it saves nothing or they are unknown."""
     train_batch_size: int | None
     total_epochs: int | None
     total_training_steps: int | None
@@ -77,7 +77,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stall: StallLimits = StallLimits()
     retry: Retry | None = None
     warnings: list[str] = []
-    """What may go wrong although nothing forbids the submission."""
+    """Warnings about risks that do not forbid the submission."""
 
     @property
     def world_size(self) -> int:
@@ -139,7 +139,7 @@ def to_yaml(plan: Plan) -> str:
 
 
 def describe(plan: Plan, via: Via = "cli", missing: Sequence[str] = ()) -> str:
-    """Return the whole plan for a person, as YAML, with the runtime_env, the final command line, and what is missing for it."""
+    """Return the whole plan for a person, as YAML, with the runtime_env, the final command line, and the missing inputs."""
     import yaml
 
     extra = {"runtime_env": plan.runtime_env(), "submit_cmd": shlex.join(plan.submit_argv(via))}

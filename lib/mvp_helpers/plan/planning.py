@@ -21,7 +21,7 @@ from .resolve import Inputs
 def make(data: bytes, source: str, cluster: Cluster, *, remember: bool = False, missing: list[Missing] | None = None) -> Plan:
     """Plan one submission of the JobSpec ``data`` on ``cluster``; ``source`` names the JobSpec in messages.
 
-    With a list for what is ``missing``, inputs that do not exist yet are added to it, and the plan is made all the same; without
+    With a list ``missing``, inputs that do not exist yet are added to it, and the plan is made all the same; without
     a code snapshot the overrides are not checked.
 
     Raises:

@@ -53,8 +53,8 @@ class Inputs:
 def resolve(spec: JobSpec, cluster: Cluster, source: str, missing: list[Missing] | None = None) -> Inputs:
     """Find the inputs of ``spec``. Reads a few bytes of each file, writes nothing.
 
-    With a list, inputs that do not exist are added to it and are no error; their paths are those that they would have. A code
-    snapshot that does not exist has no ``content``. Without a shared root on this machine nothing on it is looked for.
+    With a list, inputs that do not exist are added to it instead of raised; their paths are those that they would have. A code
+    snapshot that does not exist has no ``content``. Without a shared root on this machine, its files are not looked for.
 
     Raises:
         Blocked: no worker has a GPU for a training on GPUs, or (without a list) nobody has counted them.
@@ -137,7 +137,7 @@ def _shape(workload: Workload, cluster: Cluster, assume: bool) -> Shape:
     chosen = shape.choose(cluster, counts)
     uncounted = [name for name, count in counts.items() if count is None and cluster.device == "cuda"]
     if workload.hydra and uncounted and not assume:
-        raise Blocked(f"cluster '{cluster.name}': the GPUs of {uncounted[0]} were not counted yet", hint="./scripts/01_up.sh")
+        raise Blocked(f"cluster '{cluster.name}': the GPUs of {uncounted[0]} are not counted yet", hint="./scripts/01_up.sh")
     if workload.hydra and not chosen.nnodes:
         hint = "./scripts/00_prereq_check.sh says why; ./scripts/01_up.sh counts them again"
         raise Blocked(f"cluster '{cluster.name}': {chosen.reason}", hint=hint)

@@ -78,7 +78,7 @@ class DeviceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     env_vars: dict[str, str] = {}
     overrides: list[str] = []
     cpus_per_process: int = 1
-    """CPUs that verl requests from Ray for each trainer process, used or not. With fewer, Ray waits for ever."""
+    """CPUs that verl requests from Ray for each trainer process, used or not. With fewer, Ray waits forever."""
     without: dict[str, Without] = {}
     """Changes by the name of a package that is not installed."""
     suit: str = ""

@@ -208,11 +208,11 @@ def _refusal(repo: str, kind: Kind, revision: str, error: BaseException | None) 
         return BadInput(f"{hub} has no {kind} {repo}, or it is private ({status})", hint=f"correct data.hub.{kind}; {with_token}")
     if status == 429:
         return Blocked(
-            f"{hub} allows no more requests for now (429), asked for {repo}",
-            hint="some minutes later again (whole files are kept); HF_TOKEN raises the limit; or HF_ENDPOINT of a mirror",
+            f"{hub} refused {repo}: too many requests (429)",
+            hint="again in a few minutes (whole files are kept); HF_TOKEN raises the limit; or HF_ENDPOINT of a mirror",
         )
     return Blocked(
-        f"{hub} cannot send {repo} now ({status})", hint="later again (whole files are kept), or HF_ENDPOINT of a mirror"
+        f"{hub} cannot send {repo} now ({status})", hint="again later (whole files are kept), or HF_ENDPOINT of a mirror"
     )
 
 

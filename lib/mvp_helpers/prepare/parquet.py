@@ -15,7 +15,7 @@ _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 0, 1
 
 def rows(path: Path) -> int:
     """Return the number of rows. Raises OSError when the file cannot be read, ValueError when it is not parquet."""
-    if path.exists() and not path.is_file():  # opening a named pipe would wait for ever
+    if path.exists() and not path.is_file():  # opening a named pipe would wait forever
         raise FileNotFoundError(f"{path} is not a file")
     with path.open("rb") as stream:
         size = stream.seek(0, 2)

@@ -62,7 +62,7 @@ class _Item:
 
 
 def prepare(settings: DataSettings, shared: SharedRoot, say: Say, *, dry_run: bool = False) -> list[PreparedItem]:
-    """Make what is missing or damaged of ``datasets/gsm8k``, ``datasets/gsm8k_sft`` and ``common/models/<name>``.
+    """Make ``datasets/gsm8k``, ``datasets/gsm8k_sft`` and ``common/models/<name>`` where they are missing or damaged.
 
     Folders without a manifest, these and all other data sets and models, are adopted: checked, hashed, and left as they are.
     ``common/models/default`` then points to the chosen model, so that one JobSpec runs on every cluster. Folders that match their
@@ -94,7 +94,7 @@ def prepare(settings: DataSettings, shared: SharedRoot, say: Say, *, dry_run: bo
 
 
 def plan(settings: DataSettings, shared: SharedRoot, say: Say) -> list[Path]:
-    """Say what an empty shared root would get; return the folders. Reads nothing."""
+    """Print what an empty shared root would get; return the folders. Reads nothing."""
     _, items = _items(settings, shared, say)
     for item in items:
         say(f"would make {item.path.relative_to(shared.root)} from {_origin(item.recipe)}")

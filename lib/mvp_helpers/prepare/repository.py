@@ -1,4 +1,4 @@
-"""The files of a repository, from a hub or from a folder, and what is made of them: problems of GSM8K, a model's folder."""
+"""The files of a repository, from a hub or from a folder, and their contents: problems of GSM8K, a model's folder."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def snapshot(
 
 
 def plan(source: Source, shared: SharedRoot, code_id: str | None, say: Say) -> Path:
-    """Say what ``snapshot`` would do on a head of which nothing is known; return the snapshot's path. Reads nothing."""
+    """Print what ``snapshot`` would do on a head that does not answer; return the snapshot's path. Reads nothing."""
     if source.path is None:
         say("would take the verl that is installed on the head")
     elif source.clone_from:

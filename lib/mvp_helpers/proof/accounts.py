@@ -34,9 +34,9 @@ def _check_ray(job: Job) -> None:
     for record in job.ray_records:
         code, status = record.get("driver_exit_code"), str(record.get("status"))
         need(code in (None, result.exit_code), f"debug/*/job.json: driver_exit_code {code}, result.json has {result.exit_code}")
-        # Of a job that did not end well Ray may know less than the job runner does: which bad end it was.
+        # When a job ends badly, Ray may not know which bad end it was, but the job runner does.
         alike = status not in ENDED or (status == "SUCCEEDED") == (result.state == "SUCCEEDED")
-        need(alike, f"debug/*/job.json: Ray says {status}, result.json {result.state}")
+        need(alike, f"debug/*/job.json: Ray reports {status}, result.json {result.state}")
         ran = record.get("entrypoint")
         need(ran == entrypoint, f"debug/*/job.json: Ray ran '{ran}', resolved.yaml has '{entrypoint}'")
 

@@ -48,10 +48,10 @@ def _check_previous(job: Job, chain: Chain, previous: Attempt) -> None:
     job.cite(folder.result, '"state"')
     ended = result.ended_at is not None and seconds_of(result.ended_at) <= seconds_of(job.result.claimed_at) + CLOCK_TOLERANCE_S
     need(result.ended and ended, f"'{previous.id}' is {result.state}, ended at {result.ended_at}, after this one was claimed")
-    found = cause.of(folder, result).cause
+    cause_of_end = cause.of(folder, result).cause
     need(
-        found is not None and found in chain.retry.on,
-        f"'{previous.id}' ended by '{found or 'itself'}', which is not in retry.on ({', '.join(chain.retry.on)})",
+        cause_of_end is not None and cause_of_end in chain.retry.on,
+        f"'{previous.id}' ended by '{cause_of_end or 'itself'}', which is not in retry.on ({', '.join(chain.retry.on)})",
     )
 
 

@@ -108,12 +108,12 @@ def metrics_whole(job: Job, _: Sequence[Job]) -> str:
 
 def _steps_total(job: Job) -> int | None:
     """Return how many steps the job was to train: by the plan's own arithmetic, the precheck and the runner, who must agree."""
-    said = {"result.json: steps_total": job.result.steps_total}
+    totals = {"result.json: steps_total": job.result.steps_total}
     if job.trains:
-        said["precheck.json: steps_total"] = job.precheck["steps_total"]
+        totals["precheck.json: steps_total"] = job.precheck["steps_total"]
     with contextlib.suppress(OSError, ValueError):  # the training data is gone
-        said["resolved.yaml: its schedule gives"] = job.plan.steps_total()
-    known = {source: steps for source, steps in said.items() if steps is not None}
+        totals["resolved.yaml: its schedule gives"] = job.plan.steps_total()
+    known = {source: steps for source, steps in totals.items() if steps is not None}
     need(len(set(known.values())) < 2, "; ".join(f"{source} {steps}" for source, steps in known.items()))
     return next(iter(known.values()), None)
 

@@ -17,9 +17,9 @@ def running(job: Job, _: Sequence[Job]) -> str:
     for file in (job.in_bundles("job.json") or job.in_bundles("jobs.json"))[::-1]:
         if not job.cited:
             job.cite(file, '"status"', '"RUNNING"')
-    need("RUNNING" in statuses, f"debug/*/job.json: Ray never said RUNNING ({', '.join(statuses) or 'no record of this job'})")
+    need("RUNNING" in statuses, f"debug/*/job.json: Ray never reported RUNNING ({', '.join(statuses) or 'no record of it'})")
     job.cite(job.folder.result, '"started_at"')
-    return f"debug/*/job.json: Ray said RUNNING; result.json: started_at {job.result.started_at}"
+    return f"debug/*/job.json: Ray reported RUNNING; result.json: started_at {job.result.started_at}"
 
 
 def submitted_from_head(job: Job, _: Sequence[Job]) -> str:
@@ -114,7 +114,7 @@ def code_from_code_path(job: Job, _: Sequence[Job]) -> str:
         lacking = import_proof.missing([*seen["ray_workers"], seen["driver"]], job.plan)
         need(not lacking, f"precheck.json: {'; '.join(lacking)}")
         workers &= {str(row["node_id"]) for row in job.processes}
-    need(looked >= workers, f"precheck.json: not looked at on {', '.join(short(node) for node in sorted(workers - looked))}")
+    need(looked >= workers, f"precheck.json: not checked on {', '.join(short(node) for node in sorted(workers - looked))}")
     for module in job.plan.imports:
         key = f"MVP_PRECHECK_{module.upper().replace('.', '_')}_FILE"
         job.cite(job.folder.driver_log, f"{key}=")

@@ -29,15 +29,15 @@ def as_planned(job: Job, _: Sequence[Job]) -> str:
     _check_workload(job)
     _check_spec(job, _spec(job))
     _check_numbers(job)
-    found, planned = job.read_json(job.folder.runtime_env), job.plan.runtime_env()
-    need(found == planned, f"config/runtime_env.json is not that of resolved.yaml: {_first_difference(found, planned)}")
+    recorded, planned = job.read_json(job.folder.runtime_env), job.plan.runtime_env()
+    need(recorded == planned, f"config/runtime_env.json is not that of resolved.yaml: {_first_difference(recorded, planned)}")
     hydra_says = _check_hydra(job)
     job.cite(job.folder.resolved, "argv:")
     return f"resolved.yaml agrees with the JobSpec, its own command line, runtime_env.json and {hydra_says}"
 
 
 def _check_workload(job: Job) -> None:
-    """The imports and the entry module are those of the workload's own file; a plan cannot say that it is no trainer."""
+    """Compare imports and entry module with the workload's own file; a plan cannot claim that the job does not train."""
     plan = job.plan
     try:
         workload = workloads.load(plan.workload)
@@ -76,8 +76,8 @@ def _check_spec(job: Job, spec: JobSpec) -> None:
         bool(plan.reward) == bool(spec.reward_fn_path), "resolved.yaml: reward is not what the JobSpec's reward_fn_path asks for"
     )
     for name, text in spec.env_vars.items():
-        found = plan.env_vars.get(name)
-        need(name == "PYTHONPATH" or found == text, f"resolved.yaml: env_vars {name}={found}, but the JobSpec sets {text}")
+        value = plan.env_vars.get(name)
+        need(name == "PYTHONPATH" or value == text, f"resolved.yaml: env_vars {name}={value}, but the JobSpec sets {text}")
     planned = {text.lstrip("+") for text in plan.overrides}
     own = {hydra.key_of(text): text for text in hydra.texts(spec.trainer_overrides, "the JobSpec")}
     for text in own.values():
@@ -117,9 +117,9 @@ def _check_hydra(job: Job) -> str:
     return f"Hydra's own record ({len(recorded)} overrides)"
 
 
-def _first_difference(found: Any, wanted: dict[str, Any]) -> str:
-    if not isinstance(found, dict):
+def _first_difference(recorded: Any, wanted: dict[str, Any]) -> str:
+    if not isinstance(recorded, dict):
         return "not a mapping"
-    ours, theirs = (dict(each.get("env_vars") or {}) for each in (found, wanted))
+    ours, theirs = (dict(each.get("env_vars") or {}) for each in (recorded, wanted))
     names = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
-    return f"env_vars {', '.join(names[:3])}" if names else f"keys {sorted(found)}, not {sorted(wanted)}"
+    return f"env_vars {', '.join(names[:3])}" if names else f"keys {sorted(recorded)}, not {sorted(wanted)}"

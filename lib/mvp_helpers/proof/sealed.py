@@ -24,7 +24,7 @@ def sealed(job: Job, _: Sequence[Job]) -> str:
         raise Skip(_why_not(job)) from None
     except MvpError as error:
         job.cite_whole(job.folder.seal, error.what)
-        # A host that cannot check signatures knows nothing about the job.
+        # A host that cannot check signatures proves nothing about the job.
         raise (Fail if error.exit_code == 1 else Skip)(error.what) from None
     difference = job.seals.compare(seal, job.folder)
     if difference:
@@ -40,10 +40,10 @@ def _why_not(job: Job) -> str:
     if not job.result.started_at:
         return "never sealed: the job never ran"
     if seal_request.is_there(job.folder, job.seals.cluster):
-        return "not sealed yet: the head's sealer has not done what the job runner asked for (./scripts/01_up.sh starts it)"
+        return "not sealed yet: the head's sealer has not handled the job runner's request (./scripts/01_up.sh starts the sealer)"
     return (
-        "never sealed: its job runner was gone, or of an earlier version, and did not ask for that; "
-        f"./scripts/54_verify.sh {job.folder.submission_id} --seal seals what is there now"
+        "never sealed: its job runner was gone, or of an earlier version, and did not request a seal; "
+        f"./scripts/54_verify.sh {job.folder.submission_id} --seal seals the files that are there now"
     )
 
 

@@ -81,7 +81,7 @@ def _file(job: Job, others: Sequence[Job]) -> str:
     began, ended = others[0].span()
     job.cite(evidence_file(job.folder), '"beside"')
     beside = seen.get("beside") == other and began < seconds_of(seen["began"]) <= seconds_of(seen["ended"]) < ended
-    need(beside, f"versions.json: not looked while {other} ran")
+    need(beside, f"versions.json: its imports were not recorded while {other} ran")
     wanted, path = _hashes(job)[FILE], str(Path(job.plan.code_path or "/") / FILE)
     for row in seen["seen"]:
         if (row["modules"].get(MODULE), row["sha256"].get(MODULE), row["marker"]) != (path, wanted, job.plan.code_id):

@@ -76,7 +76,7 @@ def _checks(job: Job, before: Sequence[Job]) -> list[Check]:
 def _is_attempt(job: Job) -> bool:
     try:
         return job.provenance.get("attempt") is not None
-    except Fail:  # the other checks name what is wrong with it
+    except Fail:  # the other checks report its errors
         return False
 
 

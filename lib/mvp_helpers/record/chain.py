@@ -134,13 +134,13 @@ def find(shared: SharedRoot, submission_id: str) -> Chain | None:
 
 
 def active(shared: SharedRoot, cluster: str) -> list[Chain]:
-    """Return the chains of this cluster that go on. A record that is damaged is left out: nothing can follow it."""
-    found = []
+    """Return the chains of this cluster that continue. A damaged record is left out: no attempt can follow it."""
+    chains = []
     for path in sorted(_folder(shared).glob("*.json")):
         with contextlib.suppress(BadInput):
             if (chain := _read(path)) and chain.cluster == cluster:
-                found.append(chain)
-    return found
+                chains.append(chain)
+    return chains
 
 
 def write(shared: SharedRoot, chain: Chain) -> None:

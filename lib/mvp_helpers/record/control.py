@@ -113,7 +113,7 @@ def set_trainer(folder: JobFolder, trainer: Trainer) -> None:
 
 
 def trainer(folder: JobFolder) -> Trainer | None:
-    """The trainer's own statement; None while it has not begun, or when it knows nothing of requests."""
+    """The trainer's own statement; None while it has not begun, or when it does not support requests."""
     return _read(folder, "trainer", Trainer)
 
 

@@ -39,13 +39,13 @@ def having(marks: Mapping[str, str], known: Iterable[int] = ()) -> list[int]:
 def rows(pids: Iterable[int]) -> list[dict[str, Any]]:
     """Return state, memory, command and rank of each process that still runs; ``rank`` is the RANK it was started with."""
     page = os.sysconf("SC_PAGE_SIZE")
-    found = []
+    described = []
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):
             status = Path(f"/proc/{pid}/status").read_text()
             state, parent = (re.search(rf"^{name}:\s+(.+)$", status, re.MULTILINE) for name in ("State", "PPid"))
             resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
-            found.append(
+            described.append(
                 {
                     "pid": pid,
                     "parent": int(parent[1]) if parent else 0,
@@ -55,7 +55,7 @@ def rows(pids: Iterable[int]) -> list[dict[str, Any]]:
                     "rank": _rank(pid),
                 }
             )
-    return found
+    return described
 
 
 def _rank(pid: int) -> int | None:
@@ -66,7 +66,7 @@ def _rank(pid: int) -> int | None:
 
 
 def stacks(pids: Iterable[int]) -> tuple[dict[int, str], list[str]]:
-    """Return the stacks of all threads of each Python process, taken at about one moment, and what is missing.
+    """Return the stacks of all threads of each Python process, taken at about the same time, and the missing ones.
 
     Raises FileNotFoundError when this host has no py-spy.
     """
@@ -143,7 +143,7 @@ def report(marks: Mapping[str, str], same_node: str, known: Iterable[int], witho
     own = {same_node: os.environ[same_node]} if same_node in os.environ else {}
     left_out = {os.getpid(), *without}
     pids = [pid for pid in having({**marks, **own}, known) if pid not in left_out]
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "host": os.environ.get("MVP_HOST") or socket.gethostname(),
         "hostname": socket.gethostname(),
         "processes": rows(pids),
@@ -153,15 +153,15 @@ def report(marks: Mapping[str, str], same_node: str, known: Iterable[int], witho
     parts = {"memory_bytes": memory, "gpus": gpus, "load": os.getloadavg}
     for name, part in parts.items():
         try:
-            found[name] = part()
+            report[name] = part()
         except Exception as error:  # whatever it is: the report names it and continues
-            found["missing"].append(f"{name}: {error}")
+            report["missing"].append(f"{name}: {error}")
     try:
         first = sorted(
-            found["processes"], key=lambda row: (row["rank"] is None, not row["command"].startswith("ray::"), row["pid"])
+            report["processes"], key=lambda row: (row["rank"] is None, not row["command"].startswith("ray::"), row["pid"])
         )
-        found["stacks"], missing = stacks(row["pid"] for row in first) if first else ({}, [])
-        found["missing"] += missing
+        report["stacks"], missing = stacks(row["pid"] for row in first) if first else ({}, [])
+        report["missing"] += missing
     except Exception as error:
-        found["missing"].append(f"py-spy: {error}")
-    return found
+        report["missing"].append(f"py-spy: {error}")
+    return report

@@ -164,7 +164,7 @@ def active_ids(shared: SharedRoot) -> list[str]:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names in a list of jobs; a name that we did not write stays out of what is made of them."""
+    """Return the names in a folder that lists jobs; callers skip names of another form."""
     try:
         return os.listdir(folder)
     except FileNotFoundError:

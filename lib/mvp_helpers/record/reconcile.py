@@ -29,7 +29,7 @@ ORPHAN_CLAIM_S = 15.0
 GRACE_S = 1.0
 """Wait before an ending is written: the job runner may be about to write it itself, in more detail than Ray has."""
 _LATEST_MS = 4_102_444_800_000
-"""2100: a later end is no time."""
+"""2100: a later end is not a time."""
 REASON_LENGTH = 1_000
 UNKNOWN = "as the job folder says"
 """Beginning of the note when Ray cannot be asked."""
@@ -71,13 +71,13 @@ def decide(state: State, seen: Seen, submitter: Submitter, claimed_age_s: float)
     if seen.status == "STOPPED":
         return Decision("STOPPED", message or "stopped")
     if seen.status == "FAILED":
-        return Decision("FAILED", message or "Ray says FAILED and gives no reason")
+        return Decision("FAILED", message or "Ray reports FAILED and gives no reason")
     if seen.status == "SUCCEEDED":
         # Only the runner can record success, with its evidence; an entrypoint that ended well without a result is a failure.
-        return Decision("FAILED", "Ray says SUCCEEDED but the job runner left no result")
+        return Decision("FAILED", "Ray reports SUCCEEDED but the job runner left no result")
     if seen.status == "RUNNING":
-        return Decision(None, "" if state == "RUNNING" else "Ray says RUNNING")
-    return Decision(None, f"Ray says {seen.status}" + (f": {message}" if message else ""))
+        return Decision(None, "" if state == "RUNNING" else "Ray reports RUNNING")
+    return Decision(None, f"Ray reports {seen.status}" + (f": {message}" if message else ""))
 
 
 def settle(folder: JobFolder, result: Result, api: RayApi | None) -> Result:

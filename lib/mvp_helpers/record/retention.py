@@ -1,8 +1,8 @@
 """Remove records of ended jobs from Ray (``ray.keep_job_records: false``), so that a head does not slow down over months.
 
 Ray keeps every job that it ran in memory and in its list. The job folders have the same facts, so a record is removed when the
-folder says how the job ended and contains a debug bundle of that end. No state is kept: what is still on Ray's list is left to
-do, so a lost removal, or a setting that was changed late, is caught up at the next call.
+folder says how the job ended and contains a debug bundle of that end. No state is kept: each call looks at
+Ray's whole list, so it also makes up for a lost removal or a setting that was changed late.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def sweep(cluster: Cluster, api: RayApi) -> list[str]:
 
 
 def _evidence_is_whole(folder: JobFolder, api: RayApi) -> bool:
-    """Return whether the folder has all that Ray's record has, after writing what it lacks. Raises BadInput for another's job."""
+    """Write the missing parts of Ray's record; return whether the folder is now complete. Raises BadInput for another's job."""
     result: Result = job_folder.read(folder)
     if reconcile.submitted_to(folder) != api.address:
         return False

@@ -73,7 +73,7 @@ def check_step(limits: StallLimits, usual_s: float | None, source: str, submissi
     """Raise BadInput for a limit below ``usual_s``, the usual step of job ``submission_id``, which this one goes on from."""
     if limits.after_s is not None and usual_s is not None and limits.after_s <= usual_s:
         raise BadInput(
-            f"{source}: stall.after_s {limits.after_s:g} is below a step: job '{submission_id}' took {usual_s:.1f} s a step",
+            f"{source}: stall.after_s {limits.after_s:g} is shorter than a step of job '{submission_id}' ({usual_s:.1f} s)",
             hint=f"at least {math.ceil(FACTOR * usual_s)}, or leave it out",
         )
 

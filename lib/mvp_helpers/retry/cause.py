@@ -27,7 +27,7 @@ OF_RULE: dict[str, Cause] = {
     "slurm-time-limit": "preempted",
 }
 FOR_GOOD = frozenset({"permission", "ray-version", "ray-token", "no-gpu", "not-submitted", "data-loader-died"})
-"""Rules of an environment that another attempt finds unchanged, or of which the job's own code is as likely the cause."""
+"""Rules of an environment that does not change for another attempt, or that the job's own code causes as likely."""
 STATES = ("FAILED", "STOPPED")
 """A job that is BLOCKED or NOT_SUBMITTED did not begin: what it lacks, another attempt lacks too."""
 EXIT_CODE = 5

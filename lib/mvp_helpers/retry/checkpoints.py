@@ -1,8 +1,8 @@
 """Which checkpoints a chain keeps: the newest of all its attempts together, as verl would if it trained in one folder.
 
 verl's limit (``trainer.max_actor_ckpt_to_keep``, SFT: ``max_ckpt_to_keep``) counts only what the running process has saved, so
-after a resume it would keep the earlier attempts' checkpoints for ever. A job that only ``resume_from`` names is no attempt of
-the chain: other jobs may start from it, and nothing of it is removed.
+after a resume it would keep the earlier attempts' checkpoints forever. A job that only ``resume_from`` names is outside
+the chain: other jobs may start from it, so its checkpoints are kept.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def to_the_end(folder: JobFolder, follow_one: FollowOne, say: Say, timeout_s: fl
 
 def _next_attempt(folder: JobFolder, left_s: Callable[[], float | None], say: Say) -> JobFolder | None:
     """Wait for the attempt after this one; return None when no other follows."""
-    said, shared = "", folder.shared
+    note, shared = "", folder.shared
     while (chain := chains.find(shared, folder.submission_id)) is not None:
         number = [attempt.id for attempt in chain.attempts].index(folder.submission_id) + 1
         if number < len(chain.attempts):
@@ -49,9 +49,9 @@ def _next_attempt(folder: JobFolder, left_s: Callable[[], float | None], say: Sa
         if chain.ended_at:
             say(f"{chain.id}: {_summary(chain)}")
             return None
-        if chain.note and chain.note != said:
-            said = chain.note
-            say(f"{chain.id}: {said}")
+        if chain.note and chain.note != note:
+            note = chain.note
+            say(f"{chain.id}: {note}")
         if left_s() == 0.0:
             raise TimedOut(
                 f"job '{chain.id}' has no next attempt yet ({chain.note or 'its last one has just ended'})",

@@ -1,1 +1,1 @@
-"""Seals: signed statements of what is in the folder of a job that has ended (docs/evidence.md)."""
+"""Seals: signed statements of the files in the folder of a job that has ended (docs/evidence.md)."""

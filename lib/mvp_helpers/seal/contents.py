@@ -74,10 +74,10 @@ def _names(folder: Path, leave_out: frozenset[str]) -> tuple[list[str], dict[str
     return sorted(sizes, key=lambda name: (-sizes[name], name)), links
 
 
-def compare(sealed: Contents, found: Contents) -> Difference:
-    """Return how ``found`` differs from ``sealed``. A file that became a link, or a link a file, has changed."""
+def compare(sealed: Contents, present: Contents) -> Difference:
+    """Return how ``present`` differs from ``sealed``. A file that became a link, or a link a file, has changed."""
     before = sealed.files | {name: f"-> {target}" for name, target in sealed.links.items()}
-    after = found.files | {name: f"-> {target}" for name, target in found.links.items()}
+    after = present.files | {name: f"-> {target}" for name, target in present.links.items()}
     return Difference(
         changed=sorted(name for name in before.keys() & after.keys() if before[name] != after[name]),
         missing=sorted(before.keys() - after.keys()),

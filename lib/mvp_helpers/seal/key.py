@@ -80,7 +80,7 @@ def keyid(public: Ed25519PublicKey) -> str:
 
 
 def _libraries() -> tuple[Any, Any]:
-    """Return what is needed of ``cryptography``, which Ray's own packages bring. Raises Blocked without it."""
+    """Return two modules of ``cryptography``, which Ray's own packages bring. Raises Blocked without it."""
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519

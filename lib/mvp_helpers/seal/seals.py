@@ -1,4 +1,4 @@
-"""Seal the folder of a job that has ended, add to its seal what is added to the folder, and read a seal back.
+"""Seal the folder of a job that has ended, add files to its seal later, and read a seal back.
 
 ``seal.intoto.jsonl`` in the job folder has one signed statement a line; each names the digest of the one before. Beside the key
 is a journal, ``seals/<id>``, with the digest of each line: a seal that was removed, or cut, shows.
@@ -32,7 +32,7 @@ class NotSealed(Exception):
 
 
 class Forged(Failed):
-    """The seal is not one that the cluster's key made for this job; the text says what is wrong with it."""
+    """The seal is not one that the cluster's key made for this job; the text says why."""
 
 
 class Seal:
@@ -86,7 +86,7 @@ class Seals:
             return sealed
 
     def seal_now(self, job: JobFolder) -> list[str]:
-        """Seal on request what is in the folder of an ended job and in no statement yet; return these names.
+        """Seal on request the files of an ended job's folder that no statement has yet; return their names.
 
         What was sealed before stays as it was sealed. Raises as ``seal_requested`` does, and Forged.
         """

@@ -24,7 +24,7 @@ that a command of the toolkit added to a sealed folder."""
 
 
 class Malformed(Exception):
-    """A line that is not a seal; the text says what is wrong with it."""
+    """A line that is not a seal; the text says why."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""What is known of a trainer, a module each."""
+"""Everything known about each trainer, one module per trainer."""

@@ -2,7 +2,7 @@
 
 stdin: ``{"config_dir", "config_name", "overrides"}``.
 stdout: ``{"config", "followers", "opaque"}``, or ``{"errors": [{"override", "key", "why"}], "keys"}``. ``followers`` lists, for a
-key, those whose whole value is an interpolation of it; ``opaque`` are the last names of all that other interpolations refer to.
+key, those whose whole value is an interpolation of it; ``opaque`` lists the last names of the keys in other interpolations.
 The messages it parses are those of hydra-core 1.3, ``hydra/_internal/config_loader_impl.py``.
 """
 
@@ -17,7 +17,7 @@ import sys
 from typing import Any
 
 CPU_S, MEMORY = 20, 4 << 30
-"""Of this process: ten times what the largest config of verl needs."""
+"""Limits of this process: ten times the need of verl's largest config."""
 _FOLLOWS = re.compile(r"\$\{(?:oc\.select: *)?(?P<dots>\.*)(?P<key>\w[\w.]*)(?: *,[^${}]*)?\}")
 """A value that is one interpolation: ``${a.b}``, ``${..b}`` (each dot goes up), ``${oc.select:a.b,7}``."""
 

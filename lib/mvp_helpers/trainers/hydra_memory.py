@@ -95,7 +95,7 @@ def _change(answer: Answer, key: str, value: float | bool, plain: dict[str, str]
     if {*parents, last, ""}.intersection(answer.opaque):
         return False
     if any(".".join(parents[:depth]) in answer.followers for depth in range(1, len(parents) + 1)):
-        return False  # another value is a copy of the mapping that it stands in
+        return False  # another value is a copy of the mapping that contains it
     mapping[last] = value
     return all(other in plain or _change(answer, other, value, plain) for other in answer.followers.get(key, ()))
 

@@ -129,7 +129,7 @@ def record(script: Path, cwd: Path, env: Mapping[str, str], arguments: Sequence[
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired:
-            raise Blocked(f"the dry run of {script} did not end within {TIMEOUT_S} s", hint=f"bash -x {script}") from None
+            raise Blocked(f"the dry run of {script} timed out after {TIMEOUT_S} s", hint=f"bash -x {script}") from None
         commands = list(_commands(record_file.read_bytes(), env)) if record_file.exists() else []
     printed = (run.stdout + run.stderr).decode(errors="replace").splitlines()
     own_lines = [line for line in printed if line and not line.startswith("+")]

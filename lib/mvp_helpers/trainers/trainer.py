@@ -168,7 +168,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def checkpoint_problem(self, folder: Path, step: int, config: Mapping[str, Any]) -> str:
-        """Return why ``folder`` contains no whole checkpoint of ``step``, of all that this config trains; "" when it does."""
+        """Return why ``folder`` has no whole checkpoint of ``step`` with every model that this config trains; "" if it has."""
 
     def metrics_file(self, launch: Launch, config: Mapping[str, Any]) -> Path | None:
         """Return the file that this launch's metrics are in when it has ended; None when they are in its console log."""

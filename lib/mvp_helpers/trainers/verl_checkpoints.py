@@ -102,7 +102,7 @@ def problem(folder: Path, step: int, contents: Mapping[str, list[str]] | None = 
 
 
 def _missing(part: Path, kinds: list[str]) -> str:
-    """Return which part of a checkpoint, or of what is saved of it, is missing; "" when none is."""
+    """Return that a part of a checkpoint, or one of its saved ``kinds``, is missing; "" when it is complete."""
     names = {path.name for path in _entries(part)}
     if not names:
         return f"{part.name}/ is missing or empty"

@@ -40,7 +40,7 @@ def debug_bundle(submission_id: str, event: str) -> None:
 @click.argument("bundle")
 @click.option("--py-spy", is_flag=True, help="Also add the stacks of the job's Python processes.")
 def host_report(host: str, submission_id: str, bundle: str, py_spy: bool) -> None:
-    """Add to a debug bundle what HOST, which is this host, knows about the job."""
+    """Add this host's part to a debug bundle; HOST is its name."""
     from ..proof import host_report
 
     loaded, folder = job(submission_id)
@@ -64,7 +64,7 @@ def pack_bundle(submission_id: str, bundle: str) -> None:
 
 
 def _seal_added(loaded: Cluster, folder: JobFolder, *places: Path) -> None:
-    """Add what a command has just written to the seal of a job that is sealed."""
+    """Add the files that a command has just written to the seal of a sealed job."""
     from ..seal.seals import Seals
 
     try:

@@ -1,4 +1,4 @@
-"""What logs and metrics mean."""
+"""Explain and judge logs and metrics."""
 
 from __future__ import annotations
 

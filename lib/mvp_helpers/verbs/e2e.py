@@ -1,4 +1,4 @@
-"""The end-to-end procedures: run, planned, resumed, started elsewhere."""
+"""Run, plan, resume, or start elsewhere an end-to-end procedure."""
 
 from __future__ import annotations
 
@@ -57,25 +57,25 @@ FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "base
 @click.option("--level", default="", metavar="N[,N...]", help="The levels to run.")
 @click.option("--variant", multiple=True, metavar="NAME", help="A variant of a level.")
 @click.option("--model", default="", metavar="ORG/NAME|FOLDER", help="The model to train.")
-@click.option("--override", multiple=True, metavar="KEY=VALUE", help="An override that is passed on to the wrapper.")
-@click.option("--bridge-tests", multiple=True, metavar="PATH", help="More focused tests.")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="An override to pass to the wrapper.")
+@click.option("--bridge-tests", multiple=True, metavar="PATH", help="More focused tests to run.")
 @click.option("--bridge-evidence", default="", metavar="LOG", help="The focused tests' log from another environment.")
 @click.option("--script", default="", metavar="PATH", help="The verl script that a feature's variant (level 4) runs.")
 @click.option("--steps", type=STEPS, help="The steps of a learning signal, at least 10.")
 @click.option(
     "--baseline", default="", metavar="CHECKOUT|FILE", help="A checkout to run first, or metrics or a log of such a run."
 )
-@click.option("--timeout", type=Seconds(), default=7200.0, help="Limit of each start of the wrapper (default 7200).")
-@click.option("--stall", type=Seconds(), default=1800.0, help="Limit of the time without output in its log (default 1800).")
-@click.option("--runs-dir", default="", metavar="FOLDER", help="Where the folders of runs are made (default: .mvp/e2e).")
-@click.option("--resume", default="", metavar="RUN", help="Go on with an earlier run.")
+@click.option("--timeout", type=Seconds(), default=7200.0, help="Seconds for each start of the wrapper (default 7200).")
+@click.option("--stall", type=Seconds(), default=1800.0, help="Seconds without output in its log (default 1800).")
+@click.option("--runs-dir", default="", metavar="FOLDER", help="The folder for the runs' folders (default: .mvp/e2e).")
+@click.option("--resume", default="", metavar="RUN", help="Continue an earlier run.")
 @click.option("--recommend", is_flag=True, help="Show which levels the change calls for.")
 @click.option("--base", default="origin/main", metavar="REF", help="The commit that --recommend compares with.")
 @click.option(
-    "--via", default="", metavar="WAY", help="Print how to start it elsewhere, for the script: docker, slurm, sbatch, ray."
+    "--via", default="", metavar="WAY", help="Print for the script how to start the run elsewhere: docker, slurm, sbatch, ray."
 )
 @click.option("--image", default="", envvar="VERL_IMAGE", metavar="IMAGE:TAG", help="The container's image, with its exact tag.")
-@click.option("--setup", default="", metavar="COMMAND", help="Prepares the environment, in the same container as the run.")
+@click.option("--setup", default="", metavar="COMMAND", help="A command that prepares the environment in the run's container.")
 @click.option("--launcher-option", multiple=True, metavar="OPTION", help="An option for docker, srun or sbatch.")
 @click.option("--plan", is_flag=True, help="Show every step and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -209,7 +209,7 @@ def _run(asked: Asked, request: Request, folder: Path, run: str) -> int:
 
 
 @click.command("e2e-summary")
-@click.option("--exit-code", "ended", type=Count(0, 255, example=1), default=0, help="How the run ended; 2 and above are kept.")
+@click.option("--exit-code", "ended", type=Count(0, 255, example=1), default=0, help="The run's exit code; 2 and above are kept.")
 def e2e_summary(ended: int) -> int:
     """Print the summary at the end of a run's log on stdin; the exit code is its verdict."""
     from ..e2e import summary

@@ -51,7 +51,7 @@ class Verbs(click.Group):
 
 
 VERBS = Verbs(
-    help="What the numbered scripts run on a host. Results go to stdout, messages to stderr.",
+    help="The commands that the numbered scripts run on a host. Results go to stdout, messages to stderr.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": MOST_COLUMNS},
     subcommand_metavar="VERB [OPTION|ARGUMENT]...",
     no_args_is_help=False,

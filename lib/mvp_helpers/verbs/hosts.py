@@ -13,9 +13,9 @@ from .values import Pair
 @click.command("cluster")
 @click.argument("name")
 @click.option(
-    "--at", multiple=True, type=Pair("HOST=IP"), metavar="HOST=IP", help="The address of a host that has none in the file."
+    "--at", multiple=True, type=Pair("HOST=IP"), metavar="HOST=IP", help="The address of a host without one in the file."
 )
-@click.option("--here", default="", metavar="HOST", help="The host that is this machine: it is reached without ssh.")
+@click.option("--here", default="", metavar="HOST", help="The host that is this machine; no ssh to it.")
 def cluster(name: str, at: tuple[tuple[str, str], ...], here: str) -> None:
     """Print a cluster file as shell assignments, for eval. NAME is a name in templates/ray/ or the path of a cluster file."""
     from ..cluster import cluster_file
@@ -28,7 +28,7 @@ def cluster(name: str, at: tuple[tuple[str, str], ...], here: str) -> None:
 
 @click.command("own-address")
 def own_address() -> None:
-    """Print the address by which other hosts reach this one."""
+    """Print the address at which other hosts reach this one."""
     from ..cluster import addresses, cluster_file
 
     print(addresses.own(cluster_file.from_environment()))

@@ -1,4 +1,4 @@
-"""What jobs do and did: the list, the status screen, their logs."""
+"""Jobs: the list, the status screen, their logs."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def list_(limit: int) -> None:
 
 
 @click.command("status")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (with --watch one a line).")
-@click.option("--watch", is_flag=True, help="Show it again every 2 seconds, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (with --watch one per line).")
+@click.option("--watch", is_flag=True, help="Refresh every 2 seconds, until Ctrl-C.")
 @click.option(
     "--limit",
     type=Count(0),
     default=20,
-    help="Show at most this many of the newest jobs, and all that have not ended (default 20).",
+    help="Show at most this many of the newest jobs, and every job that has not ended (default 20).",
 )
 @click.option("--follow", metavar="ID", help="Follow this job to its end and exit with its outcome.")
 def status(as_json: bool, watch: bool, limit: int, follow: str | None) -> int:
@@ -106,8 +106,8 @@ def _to_the_end(folder: JobFolder, follow_one: FollowOne) -> int:
 @click.command("logs")
 @click.argument("submission_id", metavar="ID")
 @click.option("-f", "--follow", is_flag=True, help="Follow the log to the job's end and exit with its outcome.")
-@click.option("--since", type=Since(), metavar="WHEN", help="Only what was logged since: 10m, 2h, or 2026-01-31T23:59 (UTC).")
-@click.option("--raw", is_flag=True, help="Byte for byte: control characters are not escaped, colours not left out.")
+@click.option("--since", type=Since(), metavar="WHEN", help="Print only lines since: 10m, 2h, or 2026-01-31T23:59 (UTC).")
+@click.option("--raw", is_flag=True, help="Print byte for byte: keep colours, escape no control characters.")
 def logs(submission_id: str, follow: bool, since: float | None, raw: bool) -> int:
     """Print a job's log from its folder."""
     from ..cluster import ray_api

@@ -1,4 +1,4 @@
-"""What jobs are made of: data, models, code."""
+"""The inputs of jobs: data, models, code."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def pack_network() -> None:
 
 
 NETWORK = "Stdin contains the output of pack-network."
-AWAY = "With --dry-run: plan for a head that cannot be asked, of which nothing is known."
+AWAY = "With --dry-run: plan for a head that does not answer, without knowledge of its files."
 
 
 @click.command("prepare")
 @click.option("--network", "packed", is_flag=True, help=NETWORK)
-@click.option("--dry-run", is_flag=True, help="Only say what would be made.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be made.")
 @click.option("--away", is_flag=True, help=AWAY)
 def prepare(packed: bool, dry_run: bool, away: bool) -> None:
     """Make data and model under the shared root, once; print their paths."""
@@ -61,7 +61,7 @@ def prepare(packed: bool, dry_run: bool, away: bool) -> None:
 @click.option("--prune", is_flag=True, help="Remove the snapshots that no job folder names, except the current one.")
 @click.option("--code-id", metavar="NAME", help="The snapshot's name (default: made from its content).")
 @click.option("--network", "packed", is_flag=True, help=NETWORK)
-@click.option("--dry-run", is_flag=True, help="Only say what would be made or removed.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be made or removed.")
 @click.option("--away", is_flag=True, help=AWAY)
 def snapshot(source: str | None, listed: bool, prune: bool, code_id: str | None, packed: bool, dry_run: bool, away: bool) -> None:
     """Copy verl's code under the shared root, once per content; print the snapshot's path."""

@@ -9,9 +9,9 @@ from . import say
 
 @click.command("start-node")
 @click.argument("host")
-@click.option("--early", is_flag=True, help="Return for a head as soon as workers can join.")
-@click.option("--stay", is_flag=True, help="Return when the node has ended; when a signal ends this process, end the node.")
-@click.option("--watchdog", "watched", is_flag=True, help="Leave a process that starts the node again when it dies.")
+@click.option("--early", is_flag=True, help="For a head: return as soon as workers can join.")
+@click.option("--stay", is_flag=True, help="Run until the node ends; when a signal ends this process, end the node.")
+@click.option("--watchdog", "watched", is_flag=True, help="Leave a process that restarts the node when it dies.")
 def start_node(host: str, early: bool, stay: bool, watched: bool) -> None:
     """Start this host's Ray node, or repair it; print what was done."""
     import signal
@@ -46,7 +46,7 @@ def start_node(host: str, early: bool, stay: bool, watched: bool) -> None:
 @click.command("stop-node")
 @click.argument("host")
 def stop_node(host: str) -> None:
-    """End this host's Ray node and everything that runs on it."""
+    """End this host's Ray node and every process on it."""
     from ..cluster import cluster_file, ray_node, watchdog
 
     loaded = cluster_file.from_environment()
@@ -113,7 +113,7 @@ def seal_jobs() -> None:
 @click.command("ray", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def ray(words: tuple[str, ...]) -> None:
-    """Become Ray's own command COMMAND, with the address and token of this cluster; run this on the head."""
+    """Replace this process with Ray's own command COMMAND, with the address and token of this cluster; run this on the head."""
     import os
 
     from ..cluster import cluster_file, ray_command

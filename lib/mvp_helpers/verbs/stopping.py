@@ -1,4 +1,4 @@
-"""How jobs are stopped, and what they leave running is ended. ID is a submission_id, HOST a name in the cluster file."""
+"""Stop jobs, and end the processes that they leave. ID is a submission_id, HOST a name in the cluster file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def stop(ids: tuple[str, ...], now: bool, save_only: bool) -> None:
     from ..job import stop
 
     if now and save_only:
-        raise BadInput("--now and --save-only exclude each other")
+        raise BadInput("--now and --save-only cannot be combined")
     jobs = [job(submission_id, maybe_gone=not save_only) for submission_id in dict.fromkeys(ids)]
     folders, api = [folder for _, folder in jobs], ray_api.of(jobs[0][0])
     if save_only:
@@ -46,7 +46,7 @@ def stop_here(host: str, ids: tuple[str, ...], now: bool) -> None:
 @click.argument("host")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 def end_leftovers(host: str, ids: tuple[str, ...]) -> None:
-    """End what ended jobs have left running on this host."""
+    """End the processes that ended jobs have left on this host."""
     from ..job import stop
 
     for submission_id in dict.fromkeys(ids):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command("submit")
 @click.option("--spec-name", required=True, metavar="FILE", help="The file's name, for messages; its ending says JSON or YAML.")
 @click.option("--wait/--no-wait", default=False, help="Follow the job and exit with its outcome (default: --no-wait).")
-@click.option("--timeout", type=Seconds(), help="With --wait: give up after this many seconds (exit code 4); the job goes on.")
+@click.option("--timeout", type=Seconds(), help="With --wait: give up after this many seconds (exit code 4); the job continues.")
 @click.option(
     "--pending-timeout",
     type=Seconds(),
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="Give up when Ray has not started the job after this many seconds (default 120).",
 )
 @click.option(
-    "--via", type=click.Choice(["cli", "sdk"]), default="cli", help="Submit by ray job submit (default) or by Ray's Python SDK."
+    "--via", type=click.Choice(["cli", "sdk"]), default="cli", help="Submit with ray job submit (default) or Ray's Python SDK."
 )
 @click.option(
     "--set",
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=Override(),
     metavar="KEY=VALUE",
-    help="A trainer override that is added to the JobSpec's; may be repeated.",
+    help="A trainer override to add to the JobSpec's; may be repeated.",
 )
 @click.option("--packed", is_flag=True, help="Stdin contains the output of pack-spec.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and stop.")

@@ -1,4 +1,4 @@
-"""What the evidence in job folders proves. ID is a submission_id."""
+"""Check the evidence in job folders. ID is a submission_id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--definition-of-done", "done", is_flag=True, help="Also judge each line of the plan's Definition of Done.")
-@click.option("--seal", "seal_now", is_flag=True, help="First seal what is in the folders of ended jobs and not sealed yet.")
+@click.option("--seal", "seal_now", is_flag=True, help="First seal the files of ended jobs that are not sealed yet.")
 def verify(ids: tuple[str, ...], as_json: bool, done: bool, seal_now: bool) -> int:
     """Prove from the evidence in job folders that the jobs ran as they should; exit code 1 when a check fails."""
     import json
@@ -62,7 +62,7 @@ def verify(ids: tuple[str, ...], as_json: bool, done: bool, seal_now: bool) -> i
 @click.argument("first", metavar="ID")
 @click.argument("second", metavar="ID")
 def verify_versions(first: str, second: str) -> int:
-    """Prove that two versions of the code were at work at the same time; exit code 1 when a check fails."""
+    """Prove that two versions of the code ran at the same time; exit code 1 when a check fails."""
     from ..proof import two_versions, verify
     from ..proof.evidence import Job
     from ..record import job_folder
@@ -76,7 +76,7 @@ def verify_versions(first: str, second: str) -> int:
 
 
 def _seal(seals: Seals, folder: JobFolder, seal_now: bool) -> None:
-    """Do what the head's sealer has not come to yet, and with ``seal_now`` seal the rest. The check says what is not sealed."""
+    """Seal the jobs that the head's sealer has yet to seal; with ``seal_now`` all files. The check reports unsealed ones."""
     try:
         seals.seal_requested(folder)
         if seal_now and (names := seals.seal_now(folder)):

@@ -47,7 +47,7 @@ explain() { # <command> <its output>: end with a message and a hint for the caus
       die 3 "a container that is not this cluster's has the name ${line%%\"*}" "docker rm -f ${line%%\"*}, when nobody needs it"
       ;;
     *'port is already allocated'* | *'address already in use'*)
-      die 3 "a port that the compose files publish is taken: $line" 'another port in your compose file, or end what holds it'
+      die 3 "a port that the compose files publish is taken: $line" 'another port in your compose file, or end the process that holds it'
       ;;
   esac
   die 3 "$1: $what"
@@ -129,8 +129,8 @@ start_containers() {
   out=$("${COMPOSE[@]}" config 2>&1) || explain "${COMPOSE[*]} config" "$out"
   while read -r image; do
     docker image inspect "$image" &>/dev/null || {
-      say "image $image is not here: pulling it"
-      docker pull "$image" >&2 || die 3 "image $image is not here and cannot be pulled" 'MVP_IMAGE=<an image with Ray and verl>, or docker load'
+      say "image $image is not on this machine: pulling it"
+      docker pull "$image" >&2 || die 3 "image $image is not on this machine and cannot be pulled" 'MVP_IMAGE=<an image with Ray and verl>, or docker load'
     }
   done < <(sed -n 's/^ *image: *//p' <<<"$out" | sort -u)
   out=$("${COMPOSE[@]}" up -d --no-recreate 2>&1) || {

@@ -40,7 +40,7 @@ check_host() { # <host>: check that it can be reached and has the interpreter, a
   local answer ip=${FILE_IPS[NUMBERS[$1]]}
   [[ -n $ip || $NETWORK_INTERFACE == auto ]] || ip=unknown # the host knows what address that interface has
   answer=$(reach "$1" /bin/sh -s "$1" "$CLUSTER_PYTHON" "$TOOLS_DIR" ${ip:+"$ip"} <<<"$LOOK") || exit
-  [[ $answer == 'mvp-address '* ]] || die 3 "$1: its shell prints at every command: '${answer%%$'\n'*}'" \
+  [[ $answer == 'mvp-address '* ]] || die 3 "$1: its shell prints text at every command: '${answer%%$'\n'*}'" \
     "at the top of ~/.bashrc on $1: [[ \$- == *i* ]] || return"
   answer=${answer#mvp-address }
   [[ $answer != unknown ]] || answer=$(helper_on "$1" own-address) || exit
@@ -58,7 +58,7 @@ fresh_tools() { # deploy this project again when it has changed since hosts_up
   (
     flock 9
     [[ $(<"$DEPLOYED") == "$TOOLS_DIR" ]] || { deploy_tools >&2 && printf '%s' "$TOOLS_DIR" >"$DEPLOYED"; }
-  ) 9>"$DEPLOYED.lock" || true # the command on the host reports what is missing
+  ) 9>"$DEPLOYED.lock" || true # the command on the host reports the missing version
 }
 
 hosts_down() { # close the connections

@@ -151,7 +151,7 @@ def rows(cluster: Cluster, *workers: GpuFacts) -> dict[str, tuple[str, str]]:
 
 def test_00_says_what_each_worker_has_and_what_a_training_uses(auto: Cluster) -> None:
     said = rows(auto, cards(2, host=0), cards(2, host=1))
-    assert said["worker-0: GPUs (all that are visible wanted)"] == ("Pass", "2 × NVIDIA L4, 23034 MiB")
+    assert said["worker-0: GPUs (all visible wanted)"] == ("Pass", "2 × NVIDIA L4, 23034 MiB")
     assert said["worker-1: GPUs in torch"] == ("Pass", "torch sees 2")
     assert said[prereq.SHAPE] == ("Skipped", "2 nodes with 2 processes each (worker-0, worker-1: 2 GPUs)")
     uneven = rows(auto, cards(4, host=0), cards(2, host=1))[prereq.SHAPE]

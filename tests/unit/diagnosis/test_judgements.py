@@ -571,7 +571,7 @@ def test_nothing_that_speaks_against_a_success_is_overlooked(name: str, tmp_path
 )
 def test_an_exception_that_a_run_outlived_is_named_and_no_pass(text: str, tmp_path: Path) -> None:
     answer = triaged(tmp_path, text + BUILT + STEP.format(1) + DONE)
-    assert answer.verdict == "Unknown" and "an error was outlived" in answer.advice and answer.line
+    assert answer.verdict == "Unknown" and "after an error that it survived" in answer.advice and answer.line
 
 
 def test_an_exception_that_python_ignored_does_not_count_against_a_run(tmp_path: Path) -> None:

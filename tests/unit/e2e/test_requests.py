@@ -185,7 +185,7 @@ def test_the_plan_shows_every_command_and_writes_nothing(reading: World) -> None
     assert "reward.reward_model.enable=False" in stress["command"], "the run's own command, without the reward model"
     shown = plan_view.show(plan)
     assert "bash tests/special_e2e/run_ppo_trainer_megatron.sh" in shown and "E2E_RUN=${E2E_RUN:-$(mktemp -d)}" in shown
-    assert "# It resumes: first 'save', with the same E2E_RUN." in shown
+    assert "# It resumes a save: first run 'save' with the same E2E_RUN." in shown
     assert {"bridge-checks", "imports", "data"} == set(plan["commands"])
     assert "-m pytest" in plan["commands"]["bridge-checks"] and "gsm8k.py --local_save_dir" in plan["commands"]["data"]
     assert not (reading.root / "runs").exists()
@@ -263,7 +263,7 @@ def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World
     assert checked.ignored == ["MAX_PROMPT_LENGTH=64 has no effect: run_mtp.sh of this revision does not read it"]
     step = world.step("drift", context=context)
     assert step.limitations == checked.ignored, "said even though the user set it"
-    with pytest.raises(BadInput, match="has a variant with a script of its own"):
+    with pytest.raises(BadInput, match="has a variant with its own script"):
         world.request("0", script="examples/run_mtp.sh")
 
 

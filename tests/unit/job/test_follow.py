@@ -126,7 +126,7 @@ def test_what_ray_said_of_a_waiting_job_is_not_said_of_a_running_one(
     def end() -> None:
         set_state(folder, state="SUCCEEDED", ended_at=now())
 
-    acting((said.saw("Ray says PENDING"), start), (said.saw("precheck"), end))
+    acting((said.saw("Ray reports PENDING"), start), (said.saw("precheck"), end))
     follow.follow(folder, ray.api(), say=said.append)
     assert not [line for line in said if "precheck" in line and "PENDING" in line]
 
@@ -139,7 +139,7 @@ def test_a_job_that_does_not_start_says_what_ray_lacks_and_stays_as_it_is(folder
     with pytest.raises(TimedOut) as caught:
         follow.follow(folder, ray.api(), pending_timeout_s=0.05, say=Said().append)
     assert "has not started after" in caught.value.what
-    assert "Ray says PENDING: It may be waiting for resources" in caught.value.what
+    assert "Ray reports PENDING: It may be waiting for resources" in caught.value.what
     assert f"no free node for {UNPLACED}" in caught.value.what
     assert "51_logs.sh a -f" in caught.value.hint and "52_stop.sh a" in caught.value.hint
     assert folder.result.read_bytes() == before

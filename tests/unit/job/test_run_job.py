@@ -284,4 +284,4 @@ def test_a_deadline_is_left_for_the_trainer_and_a_wrong_one_is_said_in_the_log(
     assert result.state == "SUCCEEDED" and "trained" in folder.driver_log.read_text()
     found = control.deadline(folder)
     assert (found is None) == warned and (warned or (found and found.at == 4102444800.0))
-    assert ("MVP_WARNING: no deadline is kept: MVP_DEADLINE: 'tomorrow'" in folder.driver_log.read_text()) == warned
+    assert ("MVP_WARNING: the deadline is ignored: MVP_DEADLINE: 'tomorrow'" in folder.driver_log.read_text()) == warned

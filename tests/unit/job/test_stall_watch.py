@@ -133,7 +133,7 @@ def test_only_three_stalls_of_a_job_get_a_bundle(
             watch._child.wait()
         advance(watch, clock, 1)
     assert [found.bundle for found in watch.result.stalls] == ["debug/B-stalled"] * 3 + [""]
-    assert watch.result.stalls[3].cause == "no bundle, as this job has 3"
+    assert watch.result.stalls[3].cause == "no bundle: this job already has 3"
     assert [found.over for found in watch.result.stalls] == [True, True, True, False]
     assert sum("MVP_RESUMED" in note for note in notes) == 3
 
@@ -176,7 +176,7 @@ def test_a_limit_below_a_step_is_said_once_and_the_usual_step_counts(
     watch, notes, clock = watched
     steps(watch, 1, 2, 3, seconds=20)
     advance(watch, clock, 50)
-    assert notes == ["MVP_WARNING: stall.after_s 5 is below a step (20.0 s): 100 s is used"]
+    assert notes == ["MVP_WARNING: stall.after_s 5 is shorter than a step (20.0 s): 100 s is used"]
     assert watch.result.stalls == []
 
 

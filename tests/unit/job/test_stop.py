@@ -90,7 +90,7 @@ def test_a_job_whose_folder_was_moved_away_is_stopped_by_ray(folder: JobFolder, 
     said: list[str] = []
     results = stop.stop([folder, other], ray.api(), said.append)
     assert [(result.submission_id, result.state) for result in results] == [("a", "STOPPED"), ("other", "SUCCEEDED")]
-    assert "a: its folder" in said[0] and "is gone" in said[0] and "Ray says STOPPED" in said[1]
+    assert "a: its folder" in said[0] and "is gone" in said[0] and "Ray reports STOPPED" in said[1]
     assert ray.asked.count(STOP) == 1 and not folder.path.exists()
 
 
@@ -212,7 +212,7 @@ def test_ctrl_c_leaves_the_stop_going_on_and_says_so(folder: JobFolder, ray: Fak
     said: list[str] = []
     with pytest.raises(KeyboardInterrupt):
         stop.stop([folder], ray.api(), said.append)
-    assert said[-1] == "no longer waiting; the stop goes on: ./scripts/50_status.sh"
+    assert said[-1] == "no longer waiting; the stop continues: ./scripts/50_status.sh"
 
 
 @pytest.fixture
@@ -343,7 +343,7 @@ def test_a_step_that_takes_longer_than_the_time_there_is_is_announced(folder: Jo
     stops(ray, folder, "STOPPED", state="STOPPED")
     said: list[str] = []
     stop.stop([folder], ray.api(), said.append)
-    assert "a step and a save took 301 s lately: what is not saved in time is lost" in said[0]
+    assert "a step and a save took up to 301 s: steps that are not saved in time are lost" in said[0]
 
 
 @pytest.mark.parametrize("problem", ["", "its fit is different"])

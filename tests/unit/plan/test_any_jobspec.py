@@ -62,7 +62,7 @@ def nested(levels: int, wrap: Callable[[Any], Any]) -> Any:
 
 
 SIZE = "must be a whole number from"
-FORMS = "not valid YAML: a value does not have the form of its kind"
+FORMS = "not valid YAML: a value does not match its type"
 TOO_LARGE = "has more than 2000 values, or more than 20 levels"
 YAML = "".join(f"{name}: {value}\n" for name, value in jobspec_grammar.VALID.items())
 ALIASES = "\n".join(f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))
@@ -113,8 +113,8 @@ EVER_FAILED: dict[str, tuple[dict[str, Any] | str, str]] = {
     "an endless file": (f"model: {'x' * 300_000}", "has more than 256 KiB"),
     "an impossible date": ("trainer_overrides: {trainer.project_name: 2026-99-99}", FORMS),
     "a tag that does not fit": ("trainer_overrides: {a: !!int x}", FORMS),
-    "a number as a key": ("trainer_overrides: {trainer: {1: 2}}", "trainer_overrides.trainer: the key 1 is not a text"),
-    "a date as a key": ("env_vars: {2026-01-01: x}", "env_vars: the key datetime.date(2026, 1, 1) is not a text"),
+    "a number as a key": ("trainer_overrides: {trainer: {1: 2}}", "trainer_overrides.trainer: the key 1 is not a string"),
+    "a date as a key": ("env_vars: {2026-01-01: x}", "env_vars: the key datetime.date(2026, 1, 1) is not a string"),
     "a long name of a model": ({"model": "m" * 5000}, "model has 5000 characters"),
     "a long part of a path": ({"model": "a/" + "m" * 300}, "model contains a name of more than 255 bytes"),
     "a long module": ({"reward_fn_path": f"{'m' * 300}:f"}, "reward_fn_path contains a name of more than 255 bytes"),

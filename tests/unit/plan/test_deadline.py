@@ -50,7 +50,7 @@ def test_the_earliest_counts_and_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_variable_that_is_not_a_moment_is_named() -> None:
-    with pytest.raises(BadInput, match="MVP_DEADLINE: 'tomorrow' is not a moment"):
+    with pytest.raises(BadInput, match="MVP_DEADLINE: 'tomorrow' is not a UTC time"):
         deadline.nearest(None, {"MVP_DEADLINE": "tomorrow"})
 
 

@@ -137,7 +137,7 @@ def test_a_submission_assumes_nothing_about_gpus(shared: SharedRoot, replace: Ca
     assert submit.preview(one, "ppo.json", dev, {})[0].shape.startswith(
         "1 node with 4 processes, by trainer_overrides; without them: 2 nodes with 4 processes each ("
     )
-    with pytest.raises(Blocked, match="the GPUs of mvp-ray-worker-0 were not counted yet"):
+    with pytest.raises(Blocked, match="the GPUs of mvp-ray-worker-0 are not counted yet"):
         submit.prepare(PPO, "ppo.json", dev, {})
 
 

@@ -221,7 +221,7 @@ def test_a_gated_repository_is_bad_input(server: fake_hub.FakeHub, empty: Shared
 
 
 @pytest.mark.parametrize(
-    ("status", "message"), [(429, r"allows no more requests for now \(429\)"), (503, r"cannot send openai/gsm8k now \(503\)")]
+    ("status", "message"), [(429, r"too many requests \(429\)"), (503, r"cannot send openai/gsm8k now \(503\)")]
 )
 def test_a_hub_that_refuses_for_now_blocks_and_a_second_try_continues(
     server: fake_hub.FakeHub, empty: SharedRoot, status: int, message: str

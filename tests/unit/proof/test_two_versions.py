@@ -112,7 +112,7 @@ def test_a_worker_that_was_not_asked_fails(pair: tuple[JobFolder, JobFolder]) ->
 def test_a_look_while_the_other_did_not_run_fails(pair: tuple[JobFolder, JobFolder]) -> None:
     evidence = json.loads((pair[0].path / "versions.json").read_bytes())
     files.write_json(pair[0].path / "versions.json", evidence | {"began": at(12)})
-    assert failed(pair) == {"own file": "versions.json: not looked while job2 ran"}
+    assert failed(pair) == {"own file": "versions.json: its imports were not recorded while job2 ran"}
 
 
 def test_anything_but_two_jobs_is_bad_input(pair: tuple[JobFolder, JobFolder]) -> None:

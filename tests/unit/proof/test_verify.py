@@ -224,7 +224,7 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
         "never running",
         lambda f: change_bundles(f, "job*.json", 0, "status", value="PENDING"),
         "running",
-        "Ray never said RUNNING (PENDING)",
+        "Ray never reported RUNNING (PENDING)",
     ),
     (
         "trained elsewhere",
@@ -366,7 +366,7 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
         "a worker not looked at",
         lambda f: change_json(f.precheck, "ray_workers", value=[]),
         "code from code_path",
-        "not looked at on",
+        "not checked on",
     ),
     (
         "another marker printed",

@@ -53,11 +53,11 @@ def test_every_combination_has_the_one_true_decision(state: State, seen: str, su
         expected = {
             "silent": Decision(None, "as the job folder says; refused"),
             "unknown": Decision("FAILED", GONE),
-            "pending": Decision(None, "Ray says PENDING: waiting"),
-            "running": Decision(None, "" if state == "RUNNING" else "Ray says RUNNING"),
+            "pending": Decision(None, "Ray reports PENDING: waiting"),
+            "running": Decision(None, "" if state == "RUNNING" else "Ray reports RUNNING"),
             "stopped": Decision("STOPPED", "stopped"),
             "failed": Decision("FAILED", "boom"),
-            "succeeded": Decision("FAILED", "Ray says SUCCEEDED but the job runner left no result"),
+            "succeeded": Decision("FAILED", "Ray reports SUCCEEDED but the job runner left no result"),
         }[seen]
     assert verdict == expected
 
@@ -140,7 +140,7 @@ def test_a_job_that_goes_on_is_noted_and_never_written(tmp_path: Path, ray: Fake
     before = folder.result.read_bytes()
     ray.has_job("a", "PENDING", message="waiting for resources")
     settled = settle(folder, ray)
-    assert (settled.state, settled.reason) == ("SUBMITTED", "Ray says PENDING: waiting for resources")
+    assert (settled.state, settled.reason) == ("SUBMITTED", "Ray reports PENDING: waiting for resources")
     assert folder.result.read_bytes() == before
 
 

@@ -47,7 +47,7 @@ def test_a_trainer_whose_metrics_have_no_times_reports_its_usual_step(tmp_path: 
 
 
 def test_a_limit_below_the_usual_step_of_the_job_that_is_resumed_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"a.yaml: stall.after_s 3 is below a step: job 'old' took 3.1 s a step"):
+    with pytest.raises(BadInput, match=r"a.yaml: stall.after_s 3 is shorter than a step of job 'old' \(3.1 s\)"):
         stall.check_step(StallLimits(after_s=3), 3.1, "a.yaml", "old")
     stall.check_step(StallLimits(after_s=4), 3.1, "a.yaml", "old")
     stall.check_step(StallLimits(after_s=3), None, "a.yaml", "old")

@@ -215,7 +215,7 @@ def test_weights_that_do_not_fit_are_an_error_and_stop_generation(model_folder: 
     rollout = TokenModel(str(model_folder))
     weights = rollout.model.state_dict()
     one = Sampling(max_tokens=1)
-    with pytest.raises(RuntimeError, match="before the trainer sent its weights"):
+    with pytest.raises(RuntimeError, match="before the trainer sent all its weights"):
         rollout.generate([[5]], one)
     with pytest.raises(ValueError, match=r"unexpected \['lm_head.bias'\]"):
         rollout.load_weights({**weights, "lm_head.bias": torch.zeros(32)}, last=True)
@@ -223,16 +223,16 @@ def test_weights_that_do_not_fit_are_an_error_and_stop_generation(model_folder: 
         rollout.load_weights({**weights, "lm_head.weight": torch.zeros(1, 16)}, last=True)
     with pytest.raises(ValueError, match=r"did not send these weights.*'lm_head.weight'"):
         rollout.load_weights({name: tensor for name, tensor in weights.items() if name != "lm_head.weight"}, last=True)
-    with pytest.raises(RuntimeError, match="before the trainer sent its weights"):
+    with pytest.raises(RuntimeError, match="before the trainer sent all its weights"):
         rollout.generate([[5]], one)
     names = list(weights)
     rollout.load_weights({name: weights[name] for name in names[:3]}, last=False)
-    with pytest.raises(RuntimeError, match="before the trainer sent its weights whole"):
+    with pytest.raises(RuntimeError, match="before the trainer sent all its weights"):
         rollout.generate([[5]], one)
     rollout.load_weights({name: weights[name] for name in names[3:]}, last=True)
     assert rollout.generate([[5]], one)
     rollout.load_weights({name: weights[name] for name in names[:3]}, last=False)
-    with pytest.raises(RuntimeError, match="before the trainer sent its weights whole"):
+    with pytest.raises(RuntimeError, match="before the trainer sent all its weights"):
         rollout.generate([[5]], one)
 
 

@@ -1,1 +1,1 @@
-"""What is asked for: a procedure's description, its levels and variants, the checkouts, and what a change recommends."""
+"""The request for a run: a procedure's description, its levels and variants, the checkouts, and what a change recommends."""

@@ -27,7 +27,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of ``git submodule status``: ``-`` not checked out, ``+`` another commit than the recorded one."""
     fingerprint: str
     diff_hash: str
-    """Of the changes to tracked files."""
+    """The digest of the changes to tracked files."""
 
     def summary(self) -> str:
         """Return the commit, the branch and the dirty files in one line."""
@@ -45,7 +45,7 @@ def find(description: Description, env: Mapping[str, str]) -> dict[str, Path]:
     Raises:
         BadInput: a variable is missing, names no git checkout, or another repository than it should.
     """
-    found = {}
+    paths = {}
     for name, checkout in description.checkouts.items():
         value = env.get(checkout.variable, "")
         if not value:
@@ -60,14 +60,14 @@ def find(description: Description, env: Mapping[str, str]) -> dict[str, Path]:
         if git.root(path) != path:
             raise BadInput(
                 f"{checkout.variable}={value} is not a git checkout: the code under test would have no commit",
-                hint="git clone, or git init it",
+                hint="git clone it, or run git init in it",
             )
         if missing := [text for text in checkout.holds if not (path / text).exists()]:
             raise BadInput(
                 f"{checkout.variable}={value} is not a {name} checkout: it has no {missing[0]}{_which(description, path)}"
             )
-        found[name] = path
-    return found
+        paths[name] = path
+    return paths
 
 
 def _which(description: Description, path: Path) -> str:

@@ -1,4 +1,4 @@
-"""What one end-to-end procedure is, as data: ``templates/e2e/*.yaml``. Adding a level is an edit there."""
+"""An end-to-end procedure as data: ``templates/e2e/*.yaml``. To add a level, edit these files."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class RewardModel(Data, frozen=True, kw_only=True):
     variable: str
     default: str
     enabled_by: list[str]
-    """Config keys, of which the checkout has one: the newest first."""
+    """Config keys; the checkout has one of them: the newest first."""
 
 
 class Wrapper(Data, frozen=True, kw_only=True):
@@ -147,7 +147,7 @@ class Expect(Data, frozen=True, kw_only=True):
     refuse: dict[str, str] = {}
     """Regular expressions of lines that make all other evidence worthless, and why."""
     foreign: list[str] = []
-    """Regular expressions of lines that show code of another place than the checkouts: nothing was tested then."""
+    """Regular expressions of lines that show code from another place than the checkouts: nothing was tested then."""
 
     def over(self, base: Expect) -> Expect:
         """Return what ``base`` and this expect together; this one wins."""
@@ -171,7 +171,7 @@ class Run(Data, frozen=True, kw_only=True):
     steps: list[int]
     """First and last step that it must train."""
     trainings: list[list[int]] = []
-    """Of a script that starts several trainings: the first and the last step of each, in order."""
+    """For a script that starts several trainings: the first and the last step of each, in order."""
     resumes: str = ""
     """The earlier run of this level whose checkpoint it loads."""
     saves: bool = False
@@ -260,7 +260,7 @@ class Description(Data, frozen=True, kw_only=True):
     equivalents: dict[str, list[str]] = {}
     """Variables that a script may not read, with the config keys that are then set to their values."""
     passed_on: list[str] = []
-    """Variables of which the user's own value wins over the levels'."""
+    """Variables whose user's value takes precedence over the levels'."""
     adjustable: list[str] = []
     """The same, of variables that change how a run trains: each is named among the limitations."""
     tests: list[Tests] = []

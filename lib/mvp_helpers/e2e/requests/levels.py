@@ -87,7 +87,7 @@ def plan(
     ``script``: the one that variants run that a feature switches on.
 
     Raises:
-        BadInput: an unknown variant, one whose level was not asked for, one that lacks the overrides it needs, or too few steps.
+        BadInput: an unknown variant, one whose level was not requested, one that lacks the overrides it needs, or too few steps.
     """
     if steps is not None and steps < FEWEST_STEPS:
         raise BadInput(f"--steps {steps}: a learning signal needs at least {FEWEST_STEPS} steps", hint="--steps 20")
@@ -106,7 +106,7 @@ def plan(
                 planned += [replace(one, baseline=True), one] if baseline and level.learning else [one]
     if script and not any(one.wrapper.script == script for one in planned):
         raise BadInput(
-            f"--script {script}: none of the levels asked for has a variant with a script of its own",
+            f"--script {script}: none of the requested levels has a variant with its own script",
             hint="--level 4 --variant NAME",
         )
     return planned
@@ -149,7 +149,7 @@ def _check_variants(description: Description, levels: Sequence[int], variants: S
             raise BadInput(f"unknown variant '{key}'{did_you_mean(key, known)}", hint=names)
         if not set(known[key]) & set(levels):
             raise BadInput(
-                f"the variant '{key}' belongs to level {_either(known[key])}, which was not asked for",
+                f"the variant '{key}' belongs to level {_either(known[key])}, which was not requested",
                 hint=f"--level {known[key][0]}",
             )
 
@@ -205,7 +205,7 @@ def limitations(
     limits += [one.variant.limitation for one in planned if one.variant.limitation]
     own = [(name, value) for one in planned for name, value in one.env.items() if name in description.adjustable]
     limits += [
-        f"{name}={value} from your environment: the run trains otherwise than by default"
+        f"{name}={value} from your environment: the run does not use the default"
         for name, value in own
         if value != description.env.get(name)
     ]

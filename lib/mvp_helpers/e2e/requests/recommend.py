@@ -38,21 +38,21 @@ class Recommended:
 
 def recommend(name: str, base: str, env: Mapping[str, str]) -> tuple[list[Recommended], list[str]]:
     """Return every level of a description, and the subject's changed files since ``base``. Raises BadInput, Blocked."""
-    found = description.load(name)
-    only_subject = msgspec.structs.replace(found, checkouts={found.subject: found.checkouts[found.subject]})
-    path = checkouts.find(only_subject, env)[found.subject]
+    procedure = description.load(name)
+    only_subject = msgspec.structs.replace(procedure, checkouts={procedure.subject: procedure.checkouts[procedure.subject]})
+    path = checkouts.find(only_subject, env)[procedure.subject]
     try:
         changed = git.changed_since(path, base)
     except Blocked as error:
         raise BadInput(
-            f"cannot compare {path} with '{base}': {error.what}", hint="--base origin/main, or a commit that is there"
+            f"cannot compare {path} with '{base}': {error.what}", hint="--base origin/main, or a commit that exists"
         ) from None
-    return by_files(found, changed), changed
+    return by_files(procedure, changed), changed
 
 
-def by_files(found: Description, changed: Sequence[str]) -> list[Recommended]:
+def by_files(procedure: Description, changed: Sequence[str]) -> list[Recommended]:
     """Return for each level the changed files that require it; the first level is required by any of the others."""
-    seen = [name for name in changed if re.search(found.source, name)]
+    seen = [name for name in changed if re.search(procedure.source, name)]
 
     def matching(patterns: Sequence[str]) -> list[str]:
         return [name for name in seen if any(re.search(pattern, name) for pattern in patterns)]
@@ -64,7 +64,7 @@ def by_files(found: Description, changed: Sequence[str]) -> list[Recommended]:
             matching(level.files),
             {key: files for key, variant in level.variants.items() if (files := matching(variant.files))},
         )
-        for number, level in found.levels.items()
+        for number, level in procedure.levels.items()
     ]
     others = sorted({name for each in recommended[1:] for name in each.all_files})
     if recommended and not recommended[0].files and others:
@@ -85,17 +85,17 @@ def commands(recommended: Sequence[Recommended], start: str) -> list[str]:
     ]
 
 
-def start(found: Description, env: Mapping[str, str]) -> str:
+def start(procedure: Description, env: Mapping[str, str]) -> str:
     """Return how the procedure is started in any shell: the checkouts' variables, and its script."""
-    known = {one.variable: env.get(one.variable) or f"/path/to/{name}" for name, one in found.checkouts.items()}
-    return " ".join([*(f"{name}={shlex.quote(str(value))}" for name, value in known.items()), found.command])
+    known = {one.variable: env.get(one.variable) or f"/path/to/{name}" for name, one in procedure.checkouts.items()}
+    return " ".join([*(f"{name}={shlex.quote(str(value))}" for name, value in known.items()), procedure.command])
 
 
 def show(recommended: Sequence[Recommended], changed: Sequence[str], start: str) -> str:
     """Return the levels for a person, and the commands that run those that are required."""
     lines = [f"{len(changed)} changed files"]
     for each in recommended:
-        mark, asked = "yes" if each.called_for else "no ", "  (only when asked for)" if each.level.on_request else ""
+        mark, asked = "yes" if each.called_for else "no ", "  (only on request)" if each.level.on_request else ""
         lines.append(f"level {each.number}  {mark}  {each.level.title}: {each.level.when}{asked}")
         lines += [f"              variant {key}: {each.level.variants[key].title}" for key in each.variants]
         lines += [f"              {name}" for name in each.all_files[:MOST_FILES]]

@@ -53,18 +53,18 @@ def request_from(
     **options: Any,
 ) -> Request:
     """Return a checked request from options and the environment; ``chosen``: the levels. Raises BadInput."""
-    found = description.load(name)
-    given = {key: _absolute(found, key, env[key]) for key in (*found.passed_on, *found.adjustable) if env.get(key)}
+    procedure = description.load(name)
+    given = {key: _absolute(procedure, key, env[key]) for key in (*procedure.passed_on, *procedure.adjustable) if env.get(key)}
     overrides = list(options.pop("overrides", []))
     if model:
-        variables, settings = _model(found, model)
+        variables, settings = _model(procedure, model)
         given |= variables
         overrides = [*settings, *overrides]
-    check_overrides(found, overrides)
-    paths = checkouts.find(found, env)
-    numbers = levels.levels_of(found, chosen)
+    check_overrides(procedure, overrides)
+    paths = checkouts.find(procedure, env)
+    numbers = levels.levels_of(procedure, chosen)
     if options.get("baseline"):
-        options["baseline"] = _baseline(found, options["baseline"], numbers, options.get("steps"))
+        options["baseline"] = _baseline(procedure, options["baseline"], numbers, options.get("steps"))
     if options.get("bridge_evidence"):
         options["bridge_evidence"] = evidence_file(options["bridge_evidence"])
     request = Request(
@@ -76,11 +76,11 @@ def request_from(
         checkouts={key: str(path) for key, path in paths.items()},
         **options,
     )
-    planned_of(found, request)
+    planned_of(procedure, request)
     return request
 
 
-def _model(found: Description, model: str) -> tuple[dict[str, str], list[str]]:
+def _model(procedure: Description, model: str) -> tuple[dict[str, str], list[str]]:
     """Return the variables and overrides with which a run gets its model (ORG/NAME, or a folder)."""
     folder = Path(model).expanduser()
     is_folder = model.startswith(("/", ".", "~"))
@@ -90,10 +90,10 @@ def _model(found: Description, model: str) -> tuple[dict[str, str], list[str]]:
             hint="--model ORG/NAME, or a folder with config.json",
         )
     value = str(folder.resolve()) if is_folder else model
-    settings = [f"{key}={value}" for key in found.model.overrides]
-    if is_folder and found.model.path_variable:
-        return {found.model.path_variable: value, found.model.id_variable: folder.resolve().name}, settings
-    return ({found.model.id_variable: model} if found.model.id_variable else {}), settings
+    settings = [f"{key}={value}" for key in procedure.model.overrides]
+    if is_folder and procedure.model.path_variable:
+        return {procedure.model.path_variable: value, procedure.model.id_variable: folder.resolve().name}, settings
+    return ({procedure.model.id_variable: model} if procedure.model.id_variable else {}), settings
 
 
 def evidence_file(text: str) -> str:
@@ -103,33 +103,33 @@ def evidence_file(text: str) -> str:
     return str(Path(text).expanduser().resolve())
 
 
-def _absolute(found: Description, name: str, value: str) -> str:
+def _absolute(procedure: Description, name: str, value: str) -> str:
     """Return a variable's path as an absolute one: the script is started in another folder."""
-    model = found.model
-    paths = {model.path_variable, *(data.variable for data in found.data)}
-    paths |= {found.reward_model.variable} if found.reward_model else set()
+    model = procedure.model
+    paths = {model.path_variable, *(data.variable for data in procedure.data)}
+    paths |= {procedure.reward_model.variable} if procedure.reward_model else set()
     paths |= {model.dummy.config, model.dummy.path} if model.dummy else set()
     is_relative = name in paths and not Path(value).is_absolute() and Path(value).expanduser().exists()
     return str(Path(value).expanduser().resolve()) if is_relative else value
 
 
-def _baseline(found: Description, baseline: str, numbers: Sequence[int], steps: int | None) -> str:
+def _baseline(procedure: Description, baseline: str, numbers: Sequence[int], steps: int | None) -> str:
     """Return the absolute path of a baseline: a checkout of the subject, or a file of metrics, healthy and of as many steps."""
-    if not any(found.levels[number].learning for number in numbers):
-        known = ", ".join(str(number) for number, level in found.levels.items() if level.learning)
+    if not any(procedure.levels[number].learning for number in numbers):
+        known = ", ".join(str(number) for number, level in procedure.levels.items() if level.learning)
         raise BadInput(f"--baseline: none of the levels judges a learning signal (levels that do: {known})")
     if Path(baseline).is_dir():
-        subject = msgspec.structs.replace(found.checkouts[found.subject], variable="--baseline")
-        only = msgspec.structs.replace(found, checkouts={found.subject: subject})
-        return str(checkouts.find(only, {"--baseline": baseline})[found.subject])
+        subject = msgspec.structs.replace(procedure.checkouts[procedure.subject], variable="--baseline")
+        only = msgspec.structs.replace(procedure, checkouts={procedure.subject: subject})
+        return str(checkouts.find(only, {"--baseline": baseline})[procedure.subject])
     [wanted] = {
         (run.steps[0], steps or run.steps[1])
         for number in numbers
-        if found.levels[number].learning
-        for variant in found.levels[number].variants.values()
+        if procedure.levels[number].learning
+        for variant in procedure.levels[number].variants.values()
         for run in variant.runs[:1]
     }
-    if problem := baseline_problem(learning.read(Path(baseline)), found.metric_names(), wanted):
+    if problem := baseline_problem(learning.read(Path(baseline)), procedure.metric_names(), wanted):
         raise BadInput(
             f"--baseline {baseline} is not a baseline: {problem}", hint=f"a run of the unchanged code, --steps {wanted[1]}"
         )
@@ -145,9 +145,9 @@ def baseline_problem(metrics: Steps, names: MetricNames, steps: Sequence[int]) -
     return "" if signal.verdict == "Pass" else f"it is not healthy itself: {signal.reason()}"
 
 
-def check_overrides(found: Description, overrides: Sequence[str]) -> None:
+def check_overrides(procedure: Description, overrides: Sequence[str]) -> None:
     """Refuse overrides that the trainer cannot read, or that a script splits: it hands on ``$@`` unquoted. Raises BadInput."""
-    trainer = found.load_trainer()
+    trainer = procedure.load_trainer()
     for text in overrides:
         if bad := re.search(r"[\s*?]", text):
             raise BadInput(
@@ -157,9 +157,9 @@ def check_overrides(found: Description, overrides: Sequence[str]) -> None:
         trainer.setting(text)
 
 
-def planned_of(found: Description, request: Request) -> list[Planned]:
+def planned_of(procedure: Description, request: Request) -> list[Planned]:
     """Return the runs that the request means. Raises BadInput."""
     baseline = bool(request.baseline) and Path(request.baseline).is_dir()
     return levels.plan(
-        found, request.levels, request.variants, request.env, request.overrides, request.steps, baseline, request.script
+        procedure, request.levels, request.variants, request.env, request.overrides, request.steps, baseline, request.script
     )

@@ -26,7 +26,7 @@ LONGEST_LINE = 20_000
 NOT_A_NUMBER = re.compile(
     r"(?<![\w@./-])([A-Za-z_][\w@./-]*):['\"]?(?:[\w.]+\()?['\"]?[-+]?(?:nan|inf|infinity|none|null)(?![\w.])", re.I
 )
-"""A metric's value in any spelling of what is no finite number."""
+"""A metric's value that is not a finite number, in any spelling."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class LogEvidence:
     ends: list[tuple[int | None, Evidence]] = field(default_factory=list)
     """Lines that show the end of a training, with the last step where they name it."""
     not_numbers: list[Evidence] = field(default_factory=list)
-    """Values of metrics that are no numbers, in any spelling: ``loss:tensor(nan)``, ``loss:None``."""
+    """Values of metrics that are not numbers, in any spelling: ``loss:tensor(nan)``, ``loss:None``."""
     resumed: Evidence | None = None
     resumed_at: int | None = None
     resumed_from: list[str] = field(default_factory=list)
@@ -143,7 +143,7 @@ class MetricsFile:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of one run when it has ended."""
+    """The facts about one run when it has ended."""
 
     one: Planned
     trainer: Trainer
@@ -225,7 +225,7 @@ def _finite(facts: Facts) -> Check:
     sources = [file.steps for file in facts.files] or [facts.seen.metrics.steps]
     bad = next((text for steps in sources for text in not_finite(steps, facts.names)), "")
     spelled = next((line for line in facts.seen.not_numbers if re.search(facts.names.finite, line.text.partition(":")[0])), None)
-    reason = bad or (f"{spelled.text} is no number" if spelled else f"{sum(map(len, sources))} steps with metrics")
+    reason = bad or (f"{spelled.text} is not a number" if spelled else f"{sum(map(len, sources))} steps with metrics")
     return _check("no metric is NaN or infinite", not (bad or spelled), reason, spelled)
 
 
@@ -247,7 +247,7 @@ def _losses(facts: Facts) -> list[Check]:
 
 def _no_exception(facts: Facts) -> Check:
     cause = facts.triage
-    # Of a trainer whose last line the diagnosis does not know, it can only say that it found no error.
+    # When the diagnosis does not know a trainer's last line, it can only report that it found no error.
     found_none = cause.verdict == "Unknown" and cause.line is None and cause.phase != "done"
     met = cause.verdict in ("Pass", "Noise") or (found_none and bool(facts.seen.ends))
     if met and facts.seen.outlived:
@@ -261,16 +261,16 @@ def _no_exception(facts: Facts) -> Check:
 
 
 def _worthless(facts: Facts) -> list[Check]:
-    """Lines that make the run worthless, and lines that show other code than the checkouts."""
+    """Lines that invalidate the run, and lines that show other code than the checkouts."""
     checks, seen = [], facts.seen
     if facts.expect.refuse:
         bad = next(((why, line) for why, line in seen.refused), None)
         reason = f"{bad[0]}: {bad[1].text}" if bad else "none"
-        checks.append(_check("no line that makes the run worthless", bad is None, reason, bad[1] if bad else None))
+        checks.append(_check("no line that invalidates the run", bad is None, reason, bad[1] if bad else None))
     if facts.expect.foreign:
         line = next(iter(seen.foreign), None)
-        hint = "PYTHONPATH of the image, of a .pth file, or of the script: what it imports must be the checkouts"
-        reason = f"code of another place ran, so nothing was tested: {line.text}" if line else "none"
+        hint = "PYTHONPATH of the image, of a .pth file, or of the script: it must import from the checkouts"
+        reason = f"code from another place ran, so nothing was tested: {line.text}" if line else "none"
         checks.append(_check("no line of code from another place", line is None, reason, line, otherwise="Blocked", hint=hint))
     return checks
 

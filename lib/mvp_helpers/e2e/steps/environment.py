@@ -96,8 +96,8 @@ def _data(context: Context, place: Path, interpreter: Sequence[str], env: Mappin
     wanted = [(data, environment.home(env.get(data.variable) or data.default, env)) for data in context.description.data]
 
     def problems() -> list[str]:
-        found = [(data.variable, data_files.problem(path, data.columns)) for data, path in wanted]
-        return [f"{variable}: {problem}" for variable, problem in found if problem]
+        checked = [(data.variable, data_files.problem(path, data.columns)) for data, path in wanted]
+        return [f"{variable}: {problem}" for variable, problem in checked if problem]
 
     argv = preparation(context, interpreter, env)
     if not argv or not interpreter or any(path.exists() for _, path in wanted):

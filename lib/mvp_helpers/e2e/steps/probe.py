@@ -21,7 +21,7 @@ def look(modules: list[str]) -> dict[str, Any]:
     import os
     import sys
 
-    found: dict[str, Any] = {
+    imported: dict[str, Any] = {
         "python": sys.executable,
         "version": sys.version.split()[0],
         "host": os.uname().nodename,
@@ -33,11 +33,11 @@ def look(modules: list[str]) -> dict[str, Any]:
         try:
             module = importlib.import_module(name)
             file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), "")
-            found["files"][name] = os.path.realpath(file) if file else ""
-            found["versions"][name] = str(getattr(module, "__version__", ""))
+            imported["files"][name] = os.path.realpath(file) if file else ""
+            imported["versions"][name] = str(getattr(module, "__version__", ""))
         except BaseException as error:
-            found["errors"][name] = f"{type(error).__name__}: {error}"[:500]
-    return found
+            imported["errors"][name] = f"{type(error).__name__}: {error}"[:500]
+    return imported
 
 
 def in_ray(modules: list[str], how: dict[str, Any], gpus: int) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def in_ray(modules: list[str], how: dict[str, Any], gpus: int) -> dict[str, Any]
         return {"workers": answers, "nodes": len(nodes), "gpus_of_a_node": max(has.values(), default=0)}
     except BaseException as error:
         if type(error).__name__ == "GetTimeoutError":
-            error = TimeoutError(f"no worker started within {WAIT_S} s on every node: are their GPUs in use?")
+            error = TimeoutError(f"workers did not start on every node within {WAIT_S} s: are their GPUs in use?")
         return {"workers": {"": {"files": {}, "errors": {"ray": f"{type(error).__name__}: {error}"[:1000]}, "versions": {}}}}
 
 

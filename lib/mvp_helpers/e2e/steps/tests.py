@@ -82,7 +82,7 @@ def _judge(step: Step, outcome: Outcome, log: Path, text: str, tests: Tests) -> 
     step.triage = cause = views.triage_log(log) if log.stat().st_size else None
     step.fixes = [
         f"prepare the environment of {tests.checkout} (uv sync, or python3 -m pip install pytest), or run"
-        f" '{shlex.join(step.command)}' where it is, and hand its log in with --bridge-evidence LOG"
+        f" '{shlex.join(step.command)}' where it is, and pass its log with --bridge-evidence LOG"
     ]
     if (NO_PYTEST.search(text) and not COUNTED.search(text)) or outcome.ended == "not started":
         step.verdict, step.triage = "Blocked", None

@@ -71,7 +71,7 @@ def _start(context: Context, place: Path, one: Planned) -> tuple[Step, float]:
 
 def note(one: Planned) -> str:
     """Return what its command needs before it, for a person who runs it by hand."""
-    return f"It resumes: first '{one.run.resumes}', with the same E2E_RUN." if one.run.resumes else ""
+    return f"It resumes a save: first run '{one.run.resumes}' with the same E2E_RUN." if one.run.resumes else ""
 
 
 def _facts(context: Context, one: Planned, step: Step, began: float, place: Path) -> Facts:
@@ -101,7 +101,7 @@ def _checkpoint(context: Context, one: Planned, checked: Checked) -> str:
 
 def _metrics_files(context: Context, checked: Checked, began: float, place: Path) -> list[MetricsFile]:
     """Return the metrics that each training left in a file, copied into the try; empty when they are in the log."""
-    found = []
+    metrics = []
     for at, (launch, config) in enumerate(zip(checked.launches, checked.configs, strict=False), 1):
         if (file := context.trainer.metrics_file(launch, config)) is None:
             continue
@@ -110,10 +110,10 @@ def _metrics_files(context: Context, checked: Checked, began: float, place: Path
             if not file.is_file() or file.stat().st_mtime < began - 1:
                 raise BadInput(f"this run did not write {file}")
             shutil.copyfile(file, copy)
-            found.append(MetricsFile(copy, context.trainer.read_metrics(copy)))
+            metrics.append(MetricsFile(copy, context.trainer.read_metrics(copy)))
         except BadInput as error:
-            found.append(MetricsFile(file, {}, error.what))
-    return found
+            metrics.append(MetricsFile(file, {}, error.what))
+    return metrics
 
 
 def _judge(one: Planned, step: Step, facts: Facts, checks: list[Check]) -> None:
