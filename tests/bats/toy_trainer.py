@@ -1,6 +1,6 @@
 """A trainer for tests: real Ray actors on every worker, one metrics line a step, a checkpoint at the end or at SIGTERM.
 
-usage: toy_trainer.py STEPS SECONDS_PER_STEP [MIB_PER_STEP]   (in the job folder; the last writes that much into checkpoints/)
+usage: toy_trainer.py STEPS SECONDS_PER_STEP   (in the job folder)
 """
 
 import json
@@ -26,7 +26,7 @@ def save() -> None:
     os.makedirs("checkpoints/saved", exist_ok=True)
 
 
-def main(steps: int, seconds: float, mib: int = 0) -> None:
+def main(steps: int, seconds: float) -> None:
     signal.signal(signal.SIGTERM, lambda *_: (save(), print("saved at SIGTERM", flush=True), sys.exit(1)))
     ray.init(os.environ["RAY_ADDRESS"], logging_level="ERROR")
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("worker_node")]
@@ -36,12 +36,9 @@ def main(steps: int, seconds: float, mib: int = 0) -> None:
         for number in range(1, steps + 1):
             loss = max(ray.get([worker.step.remote(number) for worker in workers]))
             print(json.dumps({"step": number, "data": {"train/loss": loss}}), file=metrics, flush=True)
-            if mib:
-                with open(f"checkpoints/{number}", "wb") as checkpoint:
-                    checkpoint.write(os.urandom(mib << 20))
             time.sleep(seconds)
     save()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]), *(int(word) for word in sys.argv[3:]))
+    main(int(sys.argv[1]), float(sys.argv[2]))
