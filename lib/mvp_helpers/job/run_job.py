@@ -27,7 +27,7 @@ from ..base.mask import Mask
 from ..base.paths import JobFolder
 from ..base.times import now
 from ..cluster import ray_api
-from ..plan import deadline, plan
+from ..plan import deadline, environment, plan
 from ..plan.plan import Plan
 from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics, seal_request
 from ..record.job_folder import Result
@@ -67,6 +67,7 @@ class Runner:
         self._records_imports = import_proof.by_the_trainer(self.plan)
         self._imports_proven = False
         self._trains_since: float | None = None
+        self._environment = _of_trainer(self.plan)
         self.secrets = job_secrets.read(folder.secrets)
         self._mask = Mask(self.secrets.values())
 
@@ -151,7 +152,7 @@ class Runner:
             self.child = subprocess.Popen(
                 argv,
                 cwd=self.folder.path,
-                env=os.environ | self.secrets | {processes.RUNNER_PID: str(os.getpid())},
+                env=self._environment | self.secrets | {processes.RUNNER_PID: str(os.getpid())},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -245,7 +246,7 @@ class Runner:
     def _set_deadline(self) -> None:
         """Leave the deadline where the trainer looks for it; what is wrong with one goes into the log, not into the training."""
         try:
-            if found := deadline.nearest(self.plan.save_by, os.environ):
+            if found := deadline.nearest(self.plan.save_by, self._environment):
                 control.set_deadline(self.folder, found)
         except (BadInput, OSError) as error:
             self._note(f"MVP_WARNING: no deadline is kept: {error}")
@@ -284,6 +285,14 @@ class Runner:
             return read_as(self.folder.precheck, _Precheck).steps_total
         except (OSError, Damaged):
             return None
+
+
+def _of_trainer(the_plan: Plan) -> dict[str, str]:
+    """Return the trainer's environment: ours, the job's variables, and for ``ray.init()`` the runtime_env of its Ray workers."""
+    variables = environment.as_ray_sets(the_plan.env_vars, os.environ)
+    if given := os.environ.get(environment.JOB_CONFIG):
+        variables[environment.JOB_CONFIG] = the_plan.job_config(given)
+    return variables
 
 
 def _before_trainer() -> None:

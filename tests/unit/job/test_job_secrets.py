@@ -203,8 +203,9 @@ def test_a_job_whose_values_are_missing_is_blocked_before_it_trains(tmp_path: Pa
 def test_an_import_error_that_quotes_a_value_is_masked_in_the_precheck(tmp_path: Path) -> None:
     module = tmp_path / "quoting.py"
     module.write_text("import os\nraise RuntimeError('token ' + os.environ['TOKEN'])")
-    folder = job(tmp_path, ["true"], secrets=["TOKEN"], imports=["quoting"])
+    path = f"{PROJECT / 'lib'}:{tmp_path}"
+    folder = job(tmp_path, ["true"], secrets=["TOKEN"], imports=["quoting"], env_vars={"PYTHONPATH": path})
     job_secrets.keep(folder.secrets, {"TOKEN": CANARY})
-    _, out, result = run(folder, PYTHONPATH=f"{PROJECT / 'lib'}:{tmp_path}")
+    _, out, result = run(folder)
     assert result.state == "BLOCKED" and "cannot import quoting: RuntimeError: token ***" in result.reason
     assert "s3cr3t" not in folder.precheck.read_text() + out
