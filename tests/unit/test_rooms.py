@@ -12,6 +12,7 @@ from mvp_helpers.base.project import PROJECT
 PACKAGE = PROJECT / "lib" / "mvp_helpers"
 ROOMS = (
     "base",
+    "masking",
     "trainers",
     "cluster",
     "prepare",
