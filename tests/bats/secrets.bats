@@ -60,6 +60,8 @@ assert_shown_nowhere() { # <id>: in no file of the shared root and of Ray, in no
   assert_status 0
   grep -q 'driver prints \*\*\*' "$JOBS/leaky/logs/driver.log" || fail "$(<"$JOBS/leaky/logs/driver.log")"
   [[ $(grep -c 'worker prints \*\*\* on' "$JOBS/leaky/logs/driver.log") == 2 ]] || fail "$(<"$JOBS/leaky/logs/driver.log")"
+  # os.write, the buffer, the first stdout, a child and its stderr, on both workers; Ray shows what is said twice only once.
+  [[ $(find "$FOLDER/state" -path "*/logs/worker-*" -exec cat {} + | grep -c 'worker says \*\*\*') == 10 ]] || fail 'not what the workers wrote'
   [[ $(wc -l <"$JOBS/leaky/seen") == 3 ]] || fail "not in the driver and both workers: $(<"$JOBS/leaky/seen")"
   [[ $(sort -u -k2 "$JOBS/leaky/seen" | awk '{print $2}' | sort -u) == "$(printf '%s' "$VALUE" | sha256sum | cut -d' ' -f1)" ]] || fail 'another value'
   [[ ! -e $SECRETS/.jobs/leaky ]] || fail 'the values were left'
@@ -80,6 +82,23 @@ assert_shown_nowhere() { # <id>: in no file of the shared root and of Ray, in no
     (umask 077 && printf '%s\n' "$VALUE" >"$SECRETS/CANARY")
   done
   rm "$SECRETS/CANARY"
+}
+
+@test "a secret that Ray itself keeps, as a name or in nested variables, shows in no bundle of any job, also after its end" {
+  local name='n4med-canary/42+x' id
+  CANARY=$name 43_submit_jobspec.sh --wait "$(spec '{"workload": "leaky", "submission_id": "named", "secrets": ["CANARY"], "env_vars": {"NAMES": "1"}}')"
+  43_submit_jobspec.sh --wait "$(spec '{"workload": "echo", "submission_id": "plain"}')"
+  [[ $(answers named) == *"$name"* ]] || fail 'Ray itself does not know it'
+  for id in named plain; do
+    run --separate-stderr 53_debug_bundle.sh "$id"
+    assert_status 0
+    rm -rf "$FOLDER/unpacked" && mkdir "$FOLDER/unpacked"
+    python -c 'import sys; from backports.zstd import tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "${output##*$'\n'}" "$FOLDER/unpacked"
+    [[ -e $FOLDER/unpacked/$id/result.json ]] || fail "an empty archive: ${output##*$'\n'}"
+    ! grep -rlF "$name" "$FOLDER/unpacked" "$JOBS/$id" || fail "the value is in a file of $id"
+  done
+  grep -q 'Named' "$JOBS"/named/debug/*-on-demand/actors.json || fail 'not its own actor'
+  ! grep -l 'Named' "$JOBS"/plain/debug/*/actors.json || fail 'the actor of another job'
 }
 
 @test "a missing or an open secret is a mistake that claims no folder" {

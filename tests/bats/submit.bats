@@ -56,6 +56,20 @@ assert env["PYTHONSAFEPATH"] == "1"
 PY
 }
 
+@test "what a JobSpec puts on the PYTHONPATH is run by the trainer, not by the job runner and Ray's own actor" {
+  mkdir "$FOLDER/custom"
+  printf 'import os, sys\nprint(sys.orig_argv, os.environ.get("LD_LIBRARY_PATH"), file=open("%s", "a"))\n' "$FOLDER/customized" >"$FOLDER/custom/sitecustomize.py"
+  run --separate-stderr 43_submit_jobspec.sh --wait "$(spec '{"workload": "tell", "submission_id": "customized",
+    "env_vars": {"PYTHONPATH": "'"$FOLDER"'/custom", "LD_LIBRARY_PATH": "/own"}}')"
+  assert_status 0
+  [[ $(grep -c . "$FOLDER/customized") == 1 && $(<"$FOLDER/customized") == *"'-c'"*/own ]] || fail "ran: $(<"$FOLDER/customized")"
+  for name in LD_PRELOAD PYTHONHOME PATH RAY_AUTH_MODE; do
+    run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "tell", "env_vars": {"'$name'": "x"}}')"
+    assert_status 2
+    assert_stderr_has "env_vars.$name is set by the toolkit"
+  done
+}
+
 @test "an id is used once: the second submission is refused and nothing changes" {
   wait_until_sealed
   before=$(find "$JOBS/tell" -type f -exec sha256sum {} + | sort)

@@ -12,7 +12,7 @@ from toys import plan_of
 
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.project import PROJECT
-from mvp_helpers.plan import plan
+from mvp_helpers.plan import plan, planning
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
 
@@ -34,7 +34,7 @@ def job(root: Path, argv: list[str], state: str = "SUBMITTED", **fields: object)
 
 def start(folder: JobFolder, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "mvp_helpers", "run-job", str(folder.path)],
+        [sys.executable, "-I", "-S", str(PROJECT / "lib" / planning.ISOLATED), "run-job", str(folder.path)],
         env=ENVIRONMENT | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

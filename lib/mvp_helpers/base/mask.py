@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -11,7 +12,27 @@ SHORTEST = 8
 MASKED = b"***"
 
 
-class Mask:
+class Masking(ABC):
+    """Replaces values by ``***``."""
+
+    @abstractmethod
+    def data(self, data: bytes) -> bytes:
+        """Return ``data`` with every value masked."""
+
+    def text(self, text: str) -> str:
+        """Return ``text`` with every value masked."""
+        return self.data(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+
+    def value(self, value: Any) -> Any:
+        """Return a copy of plain data (dicts, lists, scalars) with every text in it masked, names included."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.value(key): self.value(item) for key, item in value.items()}
+        return [self.value(item) for item in value] if isinstance(value, list) else value
+
+
+class Mask(Masking):
     """Replaces given values, and the forms in which programs usually print them, by ``***``."""
 
     def __init__(self, values: Iterable[str]) -> None:
@@ -23,18 +44,6 @@ class Mask:
         for form in self._forms:
             data = data.replace(form, MASKED)
         return data
-
-    def text(self, text: str) -> str:
-        """Return ``text`` with every value masked."""
-        return self.data(text.encode(errors="surrogateescape")).decode(errors="surrogateescape") if self._forms else text
-
-    def value(self, value: Any) -> Any:
-        """Return a copy of plain data (dicts, lists, scalars) with every text in it masked."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            return {key: self.value(item) for key, item in value.items()}
-        return [self.value(item) for item in value] if isinstance(value, list) else value
 
     def stream(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the chunks masked, also where a value spans two of them; only a possible beginning of a value is kept back."""

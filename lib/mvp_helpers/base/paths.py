@@ -72,6 +72,11 @@ class SharedRoot:
         return self.root / "user" / "secrets"
 
     @property
+    def masks(self) -> Path:
+        """Hashes of the values of all jobs' secrets: for what is collected when the values are gone (``masking/known.py``)."""
+        return self.user_secrets / ".masks"
+
+    @property
     def folders(self) -> dict[Path, int]:
         """Return the folders that exist once a cluster is up, with their modes: as in /tmp, everybody may add to 01777."""
         common, user = self.root / "common", self.root / "user"

@@ -3,7 +3,7 @@
 Ray's REST API shows everything it knows about a job (argv, ``env_vars``, metadata) to everyone with access. So the submitter
 writes the values to a file on the shared root (mode 0600, removed when the job ends) and gives Ray only its path: the job runner
 passes them to the trainer as environment variables, and Ray runs ``setup_worker`` first in every worker of the job. The output of
-these processes is masked before it is written.
+these processes is masked before it is written; hashes of the values remain, for what is collected later (``masking/known.py``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,9 @@ from typing import Any
 from ..base import files
 from ..base.errors import BadInput
 from ..base.mask import SHORTEST, Mask, forms
-from ..base.paths import JobFolder, SharedRoot
+from ..base.paths import SharedRoot
 from ..base.shared_storage import read_secret
+from ..masking import descriptors, known
 from ..plan import jobspec, plan
 from ..plan.environment import SECRETS_FILE
 from ..plan.plan import Plan
@@ -68,9 +68,13 @@ def _refuse_exposed(values: Mapping[str, str], the_plan: Plan, spec: bytes) -> N
             )
 
 
-def keep(path: Path, values: Mapping[str, str]) -> None:
-    """Write the values to a file for this user alone: the job's until it ends (``job_folder.write``), or its chain's."""
+def keep(shared: SharedRoot, path: Path, values: Mapping[str, str]) -> None:
+    """Write the values to a file for this user alone: the job's until it ends (``job_folder.write``), or its chain's.
+
+    Their masks, which remain, are kept first.
+    """
     if values:
+        known.remember(shared, values.values())
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.chmod(0o700)
         files.write_json(path, dict(values), mode=0o600)
@@ -104,29 +108,16 @@ def unpack(data: bytes, packed: bool) -> tuple[Mapping[str, str], bytes]:
     return json.loads(line), spec
 
 
-def mask(folder: JobFolder) -> Mask:
-    """Return the mask for everything that is written about a job; it masks nothing once the values are removed."""
-    try:
-        return Mask(read(folder.secrets).values())
-    except OSError:
-        return Mask([])
-
-
 def setup_worker() -> None:
-    """Add the values to this Ray worker's environment and mask its output (Ray's ``worker_process_setup_hook``).
+    """Mask what this Ray worker writes and raises, and add the values to its environment (Ray's ``worker_process_setup_hook``).
 
-    A worker that starts while the job ends finds no file, and needs no values any more.
+    A worker that starts while the job ends finds no file, and needs no values any more. This raises, so that Ray ends the worker,
+    when its output cannot be masked.
     """
-    values = read(Path(os.environ[SECRETS_FILE]))
-    os.environ.update(values)
-    masked = Mask(values.values())
-    for stream in (sys.stdout, sys.stderr):
-        stream.write = _masking(stream.write, masked)  # type: ignore[method-assign]
-    _mask_errors(masked)
-
-
-def _masking(write: Any, masked: Mask) -> Any:
-    return lambda text: write(masked.text(text)) and len(text)
+    if values := read(Path(os.environ[SECRETS_FILE])):
+        descriptors.mask_output(values.values())
+        _mask_errors(Mask(values.values()))
+        os.environ.update(values)
 
 
 def _mask_errors(masked: Mask) -> None:

@@ -24,10 +24,11 @@ import msgspec
 
 from ..base import files
 from ..base.paths import JobFolder, SharedRoot
+from ..masking import known
 from ..plan import plan, reward_trial
 from ..plan.plan import Plan
 from ..plan.reward_trial import Trial
-from . import import_proof, job_secrets
+from . import import_proof
 
 RAY_TASK_TIMEOUT_S = 180
 
@@ -103,7 +104,7 @@ def main(folder: JobFolder) -> int:
     report |= {"ok": not messages, "problems": messages, "steps_total": steps}
     report["reward"] = trial and msgspec.to_builtins(trial)
     # The message of a failed import may quote values of its environment.
-    files.write_json(folder.precheck, job_secrets.mask(folder).value(report))
+    files.write_json(folder.precheck, known.mask(folder.shared).value(report))
     for problem in messages:
         print(f"MVP_PRECHECK_PROBLEM={problem}", flush=True)
     return 3 if messages else 0

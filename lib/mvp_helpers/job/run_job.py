@@ -27,7 +27,7 @@ from ..base.mask import Mask
 from ..base.paths import JobFolder
 from ..base.times import now
 from ..cluster import ray_api
-from ..plan import deadline, plan
+from ..plan import deadline, environment, plan
 from ..plan.plan import Plan
 from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics, seal_request
 from ..record.job_folder import Result
@@ -69,6 +69,7 @@ class Runner:
         self._records_imports = import_proof.by_the_trainer(self.plan)
         self._imports_proven = False
         self._trains_since: float | None = None
+        self._environment = _of_trainer(self.plan)
         self.secrets = job_secrets.read(folder.secrets)
         self._mask = Mask(self.secrets.values())
 
@@ -154,7 +155,7 @@ class Runner:
             self.child = subprocess.Popen(
                 argv,
                 cwd=self.folder.path,
-                env=os.environ | self.secrets | {processes.RUNNER_PID: str(os.getpid())},
+                env=self._environment | self.secrets | {processes.RUNNER_PID: str(os.getpid())},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -257,7 +258,7 @@ class Runner:
     def _set_deadline(self) -> None:
         """Write the deadline where the trainer looks for it. A problem with it is logged and does not end the training."""
         try:
-            if nearest := deadline.nearest(self.plan.save_by, os.environ):
+            if nearest := deadline.nearest(self.plan.save_by, self._environment):
                 control.set_deadline(self.folder, nearest)
         except (BadInput, OSError) as error:
             self._note(f"MVP_WARNING: the deadline is ignored: {error}")
@@ -296,6 +297,14 @@ class Runner:
             return read_as(self.folder.precheck, _Precheck).steps_total
         except (OSError, Damaged):
             return None
+
+
+def _of_trainer(the_plan: Plan) -> dict[str, str]:
+    """Return the trainer's environment: ours, the job's variables, and for ``ray.init()`` the runtime_env of its Ray workers."""
+    variables = environment.as_ray_sets(the_plan.env_vars, os.environ)
+    if given := os.environ.get(environment.JOB_CONFIG):
+        variables[environment.JOB_CONFIG] = the_plan.job_config(given)
+    return variables
 
 
 def _before_trainer() -> None:

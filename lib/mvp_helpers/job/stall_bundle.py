@@ -25,10 +25,11 @@ from ..base.paths import JobFolder
 from ..cluster import ray_api
 from ..cluster.ray_node import INSTANCE
 from ..diagnosis import stall as analysis
+from ..masking import known
 from ..plan import environment, plan
 from ..record import debug_bundle, host_processes
 from ..record.stall import EVENT
-from . import import_proof, job_secrets
+from . import import_proof
 
 RAY_LIMIT_S = 45.0
 """How long the nodes get to answer; whoever did not is named in the bundle."""
@@ -49,7 +50,7 @@ def take(folder: JobFolder, runner_pid: int) -> dict[str, Any]:
     missing += [f"{report['host']}: {what}" for report in reports for what in report["missing"]]
     missing += ray_view.get("missing", ["Ray's view: no answer"])
     finding = msgspec.structs.replace(_finding(folder, bundle, reports), missing=missing)
-    mask = job_secrets.mask(folder)
+    mask = known.mask(folder.shared)
     if bundle:
         try:
             _write(bundle, reports, finding, lambda text: redact.data(mask.data(text.encode(errors="surrogateescape"))))

@@ -94,7 +94,7 @@ def submit(
             provenance.write(the_plan, facts | {"attempt": dict(lineage) if lineage else _first_attempt(the_plan)})
             if the_plan.code_path:  # now that the job folder names it, it cannot be removed any more: does it still exist?
                 snapshot.check(Path(the_plan.code_path))
-            job_secrets.keep(folder.secrets, secrets)
+            job_secrets.keep(folder.shared, folder.secrets, secrets)
             if the_plan.retry and not lineage:
                 _begin_chain(the_plan, the_plan.retry, secrets)
             _hand_over(the_plan, cluster, api, via)
@@ -127,7 +127,7 @@ def _first_attempt(the_plan: Plan) -> dict[str, Any] | None:
 def _begin_chain(the_plan: Plan, retry: Retry, secrets: Mapping[str, str]) -> None:
     """Record the chain before Ray has the job: a submitter that is killed in between leaves nothing without a watcher."""
     shared, attempt = SharedRoot(Path(the_plan.shared_root)), Attempt(id=the_plan.submission_id)
-    job_secrets.keep(chains.secrets(shared, attempt.id), secrets)
+    job_secrets.keep(shared, chains.secrets(shared, attempt.id), secrets)
     own = os.environ.get(workloads.FOLDERS, "")
     chains.write(shared, Chain(cluster=the_plan.cluster, retry=retry, attempts=[attempt], workloads=own))
 

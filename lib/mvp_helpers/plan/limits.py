@@ -12,8 +12,8 @@ from ..cluster.cluster_file import Cluster
 DOCUMENT = Limits(size=256 << 10, values=2000, depth=20, number=(1 << 63) - 1)
 LONGEST_PATH, LONGEST_NAME = 4000, 255
 """Linux: 4096 bytes for a path with its NUL and the names below a folder; 255 bytes for one name."""
-LONGEST_ARGUMENT = (128 << 10) - 1
-"""Linux passes arguments and variables of at most this length to a process."""
+LONGEST_ARGUMENT = 127 << 10
+"""Linux passes no argument or variable of 128 KiB to a process; Ray adds some bytes to its own."""
 LONGEST_WAIT_S = 7 * 24 * 3600
 OVERRIDES, OVERRIDES_SIZE = 1000, 32 << 10
 """Hydra's parser takes a second for as much: overrides, with the items of their lists and mappings; bytes."""
@@ -104,6 +104,6 @@ def check_arguments(argv: Sequence[str], source: str) -> None:
     size = len(longest.encode(errors="surrogateescape"))
     if size > LONGEST_ARGUMENT:
         raise BadInput(
-            f"{source}: env_vars and the rest of a command line have {size} bytes; Linux passes {LONGEST_ARGUMENT} at most",
+            f"{source}: env_vars and the rest of a command line have {size} bytes; at most {LONGEST_ARGUMENT} can be passed",
             hint="put long values into a file, and its path into env_vars",
         )

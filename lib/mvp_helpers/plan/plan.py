@@ -67,6 +67,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     argv: list[str]
     imports: list[str]
     env_vars: dict[str, str]
+    """Of the trainer and its Ray workers."""
+    runner_env_vars: dict[str, str] = {}
+    """Of the job runner; empty in plans of earlier versions, whose runners had the trainer's."""
     secrets: list[str] = []
     """Names only; see ``job_secrets``."""
     resume: Resume | None = None
@@ -103,18 +106,26 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return JobFolder(Path(self.job_folder))
 
     def runtime_env(self) -> dict[str, Any]:
-        """Return Ray's ``runtime_env`` of the job."""
+        """Return Ray's ``runtime_env`` of the trainer and its Ray workers."""
         return {"env_vars": self.env_vars} | ({"worker_process_setup_hook": SETUP_HOOK} if self.secrets else {})
+
+    def job_config(self, given: str = "{}") -> str:
+        """Return Ray's config of the job for the trainer: what Ray has ``given`` the runner, with the trainer's runtime_env."""
+        config = msgspec.json.decode(given)
+        ours, rays = self.runtime_env(), config.get("runtime_env") or {}
+        env_vars = {**(rays.get("env_vars") or {}), **self.env_vars}
+        return msgspec.json.encode({**config, "runtime_env": {**rays, **ours, "env_vars": env_vars}}).decode()
 
     def submit_argv(self, via: Via = "cli") -> list[str]:
         """Return the exact command that submits the job: ``ray job submit``, or the same through Ray's Python SDK."""
         encode = msgspec.json.encode
+        runtime_env = {"env_vars": self.runner_env_vars} if self.runner_env_vars else self.runtime_env()
         command = ("ray", "job", "submit") if via == "cli" else (self.entrypoint[0], "-m", "mvp_helpers.job.sdk_submit")
         return [
             *(*command, "--address", self.address, "--submission-id", self.submission_id),
             *("--entrypoint-resources", encode(self.entrypoint_resources).decode()),
             *("--entrypoint-num-cpus", f"{self.entrypoint_num_cpus:g}"),
-            *("--runtime-env-json", encode(self.runtime_env()).decode()),
+            *("--runtime-env-json", encode(runtime_env).decode()),
             *("--no-wait", "--", *self.entrypoint),
         ]
 

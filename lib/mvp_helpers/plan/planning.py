@@ -9,13 +9,15 @@ from __future__ import annotations
 from ..cluster import shape
 from ..cluster.cluster_file import Cluster
 from ..trainers import verl_actors, verl_config
-from . import checks, compose, deadline, disk, jobspec, limits, resolve, workloads
+from . import checks, compose, deadline, disk, environment, jobspec, limits, resolve, workloads
 from .compose import Composed
 from .disk import Checkpoints
 from .inputs import Missing
 from .jobspec import JobSpec
 from .plan import Plan
 from .resolve import Inputs
+
+ISOLATED = "mvp_helpers/isolated.py"
 
 
 def make(data: bytes, source: str, cluster: Cluster, *, remember: bool = False, missing: list[Missing] | None = None) -> Plan:
@@ -33,7 +35,7 @@ def make(data: bytes, source: str, cluster: Cluster, *, remember: bool = False, 
     composed = compose.compose(spec, cluster, inputs, source, remember=remember)
     checks.check(cluster, inputs, composed, source)
     plan = _plan(spec, cluster, inputs, composed, source)
-    limits.check_arguments([*plan.submit_argv(), *plan.argv], source)
+    limits.check_arguments([*plan.submit_argv(), *plan.argv, plan.job_config()], source)
     return plan
 
 
@@ -64,7 +66,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         address=cluster.dashboard,
         entrypoint_resources=asked.entrypoint_resources or cluster.entrypoint.resources,
         entrypoint_num_cpus=cluster.entrypoint.num_cpus if cpus is None else cpus,
-        entrypoint=[cluster.python, "-m", "mvp_helpers", "run-job", str(inputs.folder.path)],
+        entrypoint=[cluster.python, "-I", "-S", f"{cluster.tools}/lib/{ISOLATED}", "run-job", str(inputs.folder.path)],
         nnodes=composed.nnodes,
         processes_per_node=composed.processes_per_node,
         shape=shape.in_use(inputs.shape, composed.nnodes, composed.processes_per_node) if inputs.workload.hydra else "",
@@ -80,6 +82,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         argv=_argv(cluster, inputs, composed),
         imports=inputs.workload.imports,
         env_vars=composed.env_vars,
+        runner_env_vars=environment.of_runner(spec, cluster, inputs),
         secrets=spec.secrets,
         resume=inputs.resume,
         stop_wait_s=spec.stop_wait_s or cluster.stop_wait_s,

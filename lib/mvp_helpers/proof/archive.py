@@ -17,7 +17,7 @@ from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder
 from ..cluster.cluster_file import Cluster
 from ..diagnosis import views
-from ..job import job_secrets
+from ..masking import known
 from ..record import debug_bundle, job_folder
 from .host_report import tail
 
@@ -44,7 +44,7 @@ def pack(cluster: Cluster, folder: JobFolder, bundle: Path) -> tuple[Path, list[
     if bundle.parent != folder.debug or not (bundle / "bundle.json").is_file():
         raise BadInput(f"{bundle} is not a debug bundle of job '{folder.submission_id}'")
     missing = _missing(cluster, bundle)
-    mask = job_secrets.mask(folder)
+    mask = known.mask(folder.shared)
     tarfile, method = _compression()
     archive, budget = bundle.with_name(f"{bundle.name}.tar.{method}"), MOST
     temporary = archive.with_name(f".{archive.name}")

@@ -25,7 +25,7 @@ from ..base.times import now, seconds_of
 from ..cluster.cluster_file import Cluster
 from ..cluster.node_record import NodePaths
 from ..cluster.ray_node import INSTANCE
-from ..job import job_secrets
+from ..masking import known
 from ..plan import environment, plan
 from ..record import host_processes, job_folder
 from ..record.job_folder import Result
@@ -82,7 +82,7 @@ class _Report:
         self.place = bundle / "hosts" / node.folder.name
         self.place.mkdir(parents=True, exist_ok=True)
         self.missing: list[str] = []
-        self._mask = job_secrets.mask(folder)
+        self._mask = known.mask(folder.shared)
         self.pids = self._own_processes()
 
     def _own_processes(self) -> list[int]:
@@ -172,10 +172,10 @@ class _Report:
         began = seconds_of(self.result.started_at or self.result.claimed_at) if self.result.claimed_at else 0.0
         own: list[Path] = []
         node: list[Path] = []
-        known = self._ray_job_ids()
+        ids = self._ray_job_ids()
         for session in self.node.sessions():
             logs = list((session / "logs").glob("*"))
-            mine = [path for path in logs if self._of_job(path, known) and path.stat().st_mtime >= began - 5]
+            mine = [path for path in logs if self._of_job(path, ids) and path.stat().st_mtime >= began - 5]
             workers = {path.name.split("-")[1] for path in mine if path.name.startswith("worker-")}
             cores = [path for path in logs if path.name.startswith("python-core-worker-")]
             mine += [path for path in cores if path.stem.split("-")[3].partition("_")[0] in workers]
@@ -184,11 +184,11 @@ class _Report:
                 node += [path for path in logs if path.name in NODE_LOGS and path.stat().st_mtime >= began - 5]
         return [path for path in _newest_first(own) + _newest_first(node) if path.is_file() and path.stat().st_size]
 
-    def _of_job(self, path: Path, known: set[str]) -> bool:
+    def _of_job(self, path: Path, own: set[str]) -> bool:
         if path.name == f"job-driver-{self.folder.submission_id}.log":
             return True
-        match = re.match(r"worker-[0-9a-f]+-([0-9a-f]+)-\d+\.(?:out|err)$|runtime_env_setup-([0-9a-f]+)\.log$", path.name)
-        return match is not None and (not known or (match[1] or match[2]) in known)
+        match = re.match(r"(?:worker-[0-9a-f]+-([0-9a-f]+)-(\d+)\.(?:out|err)|runtime_env_setup-([0-9a-f]+)\.log)$", path.name)
+        return match is not None and ((match[1] or match[3]) in own or int(match[2] or 0) in self.pids)
 
     def _ray_job_ids(self) -> set[str]:
         """Return Ray's own ids of the job from its bundles; empty when none has one."""

@@ -1,7 +1,7 @@
 """Debug bundles: snapshots of Ray's state in ``<job folder>/debug/<UTC timestamp>-<event>/``.
 
-They contain no secrets: runtime environments and metadata are dropped from every row, and of other jobs only where and how they
-ran is kept, not their entrypoints and messages.
+They contain no secrets: runtime environments and metadata are dropped from every row, known secrets of every job are masked, and
+of other jobs only where and how they ran is kept: not their entrypoints and messages, actors and placement groups.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from ..base.paths import JobFolder
 from ..base.shared_storage import remove_tree
 from ..base.times import now
 from ..cluster.ray_api import RayApi
+from ..masking import known
 
 TIMEOUT_S = 10.0
 """The longest wait for Ray. A job list that takes longer is left out; the other items are kept."""
@@ -34,6 +35,8 @@ TIMEOUT_S = 10.0
 _ABANDONED_S = 3600.0
 
 STATE_KINDS = ("nodes", "actors", "placement_groups")
+SUPERVISOR = "JobSupervisor"
+"""Class of the actor that runs a job's entrypoint. It belongs to the job, but Ray counts those of all jobs to one of its own."""
 _SECRET_KEYS = frozenset(
     {"runtime_env", "runtime_env_info", "serialized_runtime_env", "env_vars", "metadata", "serialized_exception"}
 )
@@ -47,10 +50,10 @@ Content = str | list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class _Answer:
-    """The answer to one query; ``total`` is the number of rows Ray has, ``content`` the rows it sent."""
+    """The answer to one query; ``content`` are the rows Ray sent, ``truncated`` is the number of those it did not send."""
 
     content: Content | None = None
-    total: int = 0
+    truncated: int = 0
     seconds: float | None = None
     error: str = ""
 
@@ -60,7 +63,7 @@ class _Answer:
             "file": None if self.content is None else file,
             "seconds": self.seconds,
             "rows": rows,
-            "truncated": 0 if rows is None else max(0, self.total - rows),
+            "truncated": self.truncated,
             "error": self.error,
         }
 
@@ -78,8 +81,8 @@ def take(folder: JobFolder, api: RayApi, event: str, *, timeout_s: float = TIMEO
     """Write one bundle and return its folder, which appears only when it is complete.
 
     Contains ``ray_status.txt``, ``jobs.json`` (the list), ``job.json`` (this job alone), ``nodes.json``, ``actors.json`` and
-    ``placement_groups.json`` as far as Ray answered within ``timeout_s`` seconds, and ``bundle.json``: seconds, rows, truncated
-    rows and error of each. An unreachable Ray is recorded there, not raised.
+    ``placement_groups.json`` (this job's) as far as Ray answered within ``timeout_s`` seconds, and ``bundle.json``: seconds,
+    rows, truncated rows and error of each. An unreachable Ray is recorded there, not raised.
 
     Raises:
         BadInput: ``event`` is not usable in a file name.
@@ -90,20 +93,20 @@ def take(folder: JobFolder, api: RayApi, event: str, *, timeout_s: float = TIMEO
     own = folder.submission_id
     questions: dict[str, Callable[[], tuple[Content, int]]] = {
         "ray_status.txt": lambda: (api.cluster_status(), 0),
-        "jobs.json": lambda: _jobs(api.jobs(), own),
-        "job.json": lambda: _jobs([api.job(own) or {}], own),
+        "jobs.json": lambda: (api.jobs(), 0),
+        "job.json": lambda: ([record for record in [api.job(own)] if record], 0),
         **{f"{kind}.json": functools.partial(_state, api, kind) for kind in STATE_KINDS},
     }
     taken_at, began = now(), time.monotonic()
     answers: dict[str, _Answer] = {}
 
     def ask(file: str) -> None:
-        content, total, error = None, 0, ""
+        content, truncated, error = None, 0, ""
         try:
-            content, total = questions[file]()
+            content, truncated = questions[file]()
         except Exception as failure:  # any failure is recorded, and the other items are collected
             error = f"{type(failure).__name__}: {failure}"
-        answers[file] = _Answer(content, total, round(time.monotonic() - began, 3), error)
+        answers[file] = _Answer(content, truncated, round(time.monotonic() - began, 3), error)
 
     # Daemon threads: a call that hangs must not delay the end of the process.
     threads = [threading.Thread(target=ask, args=(file,), daemon=True) for file in questions]
@@ -112,7 +115,7 @@ def take(folder: JobFolder, api: RayApi, event: str, *, timeout_s: float = TIMEO
     for thread in threads:
         thread.join(max(0.0, began + timeout_s - time.monotonic()))
     late = _Answer(error=f"no answer within {timeout_s:g} s")
-    collected = {file: answers.get(file, late) for file in questions}
+    collected = _of_job(folder, {file: answers.get(file, late) for file in questions})
     summary = {
         "submission_id": own,
         "event": event,
@@ -121,7 +124,7 @@ def take(folder: JobFolder, api: RayApi, event: str, *, timeout_s: float = TIMEO
         "seconds": round(time.monotonic() - began, 3),
         "items": {file.partition(".")[0]: answer.report(file) for file, answer in collected.items()},
     }
-    return _write(folder.debug, f"{re.sub(r'[-:]', '', taken_at)}-{event}", collected, summary)
+    return _write(folder, f"{re.sub(r'[-:]', '', taken_at)}-{event}", collected, summary)
 
 
 def outcome(bundle: Path) -> tuple[dict[str, str], list[str]]:
@@ -133,7 +136,8 @@ def outcome(bundle: Path) -> tuple[dict[str, str], list[str]]:
     return {name: item.error for name, item in items.items() if item.error}, [name for name, item in items.items() if item.file]
 
 
-def _write(parent: Path, name: str, collected: dict[str, _Answer], summary: dict[str, Any]) -> Path:
+def _write(folder: JobFolder, name: str, collected: dict[str, _Answer], summary: dict[str, Any]) -> Path:
+    parent, mask = folder.debug, known.mask(folder.shared)
     parent.mkdir(exist_ok=True)  # not its parents: a job folder that was moved away must not come back half empty
     _remove_abandoned(parent)
     work = parent / f".{name}.{os.getpid()}"
@@ -141,10 +145,10 @@ def _write(parent: Path, name: str, collected: dict[str, _Answer], summary: dict
     try:
         for file, answer in collected.items():
             if isinstance(answer.content, str):
-                (work / file).write_text(answer.content, errors="replace")
+                (work / file).write_bytes(mask.data(answer.content.encode(errors="replace")))
             elif answer.content is not None:
-                (work / file).write_text(json.dumps(answer.content, indent=1))
-        files.write_json(work / "bundle.json", summary)
+                (work / file).write_bytes(mask.data(json.dumps(answer.content, indent=1).encode()))
+        files.write_json(work / "bundle.json", mask.value(summary))
         return work.rename(parent / name)
     except BaseException:
         remove_tree(work)
@@ -161,12 +165,37 @@ def _remove_abandoned(parent: Path) -> None:
 
 def _state(api: RayApi, kind: str) -> tuple[Content, int]:
     rows, total = api.state_rows(kind)
-    return [_without_secrets(row) for row in rows], total
+    return rows, max(0, total - len(rows))
 
 
-def _jobs(records: list[dict[str, Any]], own: str) -> tuple[Content, int]:
-    kept = [_without_secrets(record) for record in records if record]
-    return [record if record.get("submission_id") == own else _seen_from_outside(record) for record in kept], len(kept)
+def _of_job(folder: JobFolder, collected: dict[str, _Answer]) -> dict[str, _Answer]:
+    """Return what belongs into a bundle of this job, without secrets."""
+
+    def rows(file: str) -> list[dict[str, Any]]:
+        content = collected[file].content
+        return content if isinstance(content, list) else []
+
+    own_ids = {str(row["job_id"]) for row in rows("job.json") if row.get("job_id")}
+    mark = json.dumps(str(folder.path))
+
+    def marked(row: dict[str, Any]) -> bool:
+        return mark in str(row.get("serialized_runtime_env"))
+
+    # Ray's record names one driver. A job has several: every process of it that calls ray.init().
+    own_ids |= {str(row.get("job_id")) for row in rows("actors.json") if marked(row) and row.get("class_name") != SUPERVISOR}
+    kept = {
+        "actors.json": [row for row in rows("actors.json") if marked(row) or row.get("job_id") in own_ids],
+        "placement_groups.json": [row for row in rows("placement_groups.json") if row.get("creator_job_id") in own_ids],
+        "jobs.json": [
+            row if row.get("submission_id") == folder.submission_id else _seen_from_outside(row) for row in rows("jobs.json")
+        ],
+    }
+    return {
+        file: replace(answer, content=[_without_secrets(row) for row in kept.get(file, answer.content)])
+        if isinstance(answer.content, list)
+        else answer
+        for file, answer in collected.items()
+    }
 
 
 def _seen_from_outside(record: dict[str, Any]) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def test_stored_values_are_readable_by_the_owner_only_and_removed_when_the_job_e
     folder = job_folder.claim(SharedRoot(tmp_path), result)
     old = os.umask(0)
     try:
-        job_secrets.keep(folder.secrets, {"TOKEN": CANARY})
+        job_secrets.keep(folder.shared, folder.secrets, {"TOKEN": CANARY})
     finally:
         os.umask(old)
     assert folder.secrets.stat().st_mode & 0o777 == 0o600
@@ -182,7 +182,7 @@ def test_only_a_possible_beginning_of_a_value_is_kept_back() -> None:
 def test_the_trainer_gets_the_values_and_no_kept_file_shows_them(tmp_path: Path) -> None:
     letters = "import os\nfor letter in os.environ['TOKEN']: print(letter, end='', flush=True)\nprint()\n"
     folder = job(tmp_path, python(letters + "raise ValueError('refused: ' + os.environ['TOKEN'])"), secrets=["TOKEN"])
-    job_secrets.keep(folder.secrets, {"TOKEN": CANARY})
+    job_secrets.keep(folder.shared, folder.secrets, {"TOKEN": CANARY})
     code, out, result = run(folder)
     assert (code, result.state) == (1, "FAILED")
     assert result.reason == "the trainer ended with exit code 1: ValueError: refused: ***"
@@ -203,8 +203,9 @@ def test_a_job_whose_values_are_missing_is_blocked_before_it_trains(tmp_path: Pa
 def test_an_import_error_that_quotes_a_value_is_masked_in_the_precheck(tmp_path: Path) -> None:
     module = tmp_path / "quoting.py"
     module.write_text("import os\nraise RuntimeError('token ' + os.environ['TOKEN'])")
-    folder = job(tmp_path, ["true"], secrets=["TOKEN"], imports=["quoting"])
-    job_secrets.keep(folder.secrets, {"TOKEN": CANARY})
-    _, out, result = run(folder, PYTHONPATH=f"{PROJECT / 'lib'}:{tmp_path}")
+    path = f"{PROJECT / 'lib'}:{tmp_path}"
+    folder = job(tmp_path, ["true"], secrets=["TOKEN"], imports=["quoting"], env_vars={"PYTHONPATH": path})
+    job_secrets.keep(folder.shared, folder.secrets, {"TOKEN": CANARY})
+    _, out, result = run(folder)
     assert result.state == "BLOCKED" and "cannot import quoting: RuntimeError: token ***" in result.reason
     assert "s3cr3t" not in folder.precheck.read_text() + out

@@ -83,6 +83,20 @@ def test_no_output_of_a_trainer_ends_the_runner(tmp_path: Path) -> None:
     assert metrics.read(folder.metrics).damaged == [2, 3, 4, 5, 6, 7, 8, 10]
 
 
+def test_a_jobs_variables_reach_the_trainer_and_none_changes_what_the_runner_imports(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import sys\nprint('customized', sys.orig_argv[1], flush=True)")
+    (own / "msgspec.py").write_text("raise SystemExit('not the toolkit')")
+    show = python("import os; print(os.environ['A'], os.environ['PYTHONPATH'], os.environ['RAY_JOB_CONFIG_JSON_ENV_VAR'])")
+    folder = job(tmp_path, show, env_vars={"A": "b", "PYTHONPATH": str(own)})
+    rays = {"metadata": {"job_name": "job1"}, "runtime_env": {"env_vars": {"A": "", "MVP_HOST": "w"}}}
+    code, out, result = run(folder, RAY_JOB_CONFIG_JSON_ENV_VAR=json.dumps(rays), PYTHONPATH=str(own))
+    assert (code, result.state) == (0, "SUCCEEDED"), out
+    assert out.startswith(f"customized -c\nb {own} ")
+    assert json.loads(out.split(maxsplit=4)[4])["runtime_env"]["env_vars"] == {"A": "b", "MVP_HOST": "w", "PYTHONPATH": str(own)}
+
+
 def test_arguments_arrive_byte_for_byte(tmp_path: Path) -> None:
     nasty = ["", "a b", "it's", '"', "$(id)", "`id`", "new\nline", "ü漢", "\\", "*", "-x"]
     folder = job(tmp_path, [*python("import sys, json; print(json.dumps(sys.argv[1:]))"), *nasty])

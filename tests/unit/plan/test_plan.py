@@ -15,7 +15,7 @@ from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.times import stamped
 from mvp_helpers.cluster.cluster_file import GPU_SELECTORS, Cluster
-from mvp_helpers.plan import jobspec, plan, planning
+from mvp_helpers.plan import environment, jobspec, plan, planning
 from mvp_helpers.plan.plan import Plan
 from mvp_helpers.plan.workloads import load as load_workload
 
@@ -105,11 +105,47 @@ def test_the_submit_line_is_exact_and_survives_a_shell(cluster: Cluster) -> None
     made = make(cluster, env_vars={"A": nasty}, resources={"entrypoint_num_cpus": 2})
     argv = shlex.split(shlex.join(made.submit_argv()))
     assert argv[:3] == ["ray", "job", "submit"]
-    assert json.loads(argv[argv.index("--runtime-env-json") + 1])["env_vars"]["A"] == nasty
+    assert made.runtime_env()["env_vars"]["A"] == json.loads(made.job_config())["runtime_env"]["env_vars"]["A"] == nasty
     assert json.loads(argv[argv.index("--entrypoint-resources") + 1]) == {"worker_node": 1}
     assert argv[argv.index("--entrypoint-num-cpus") + 1] == "2"
     assert argv[argv.index("--submission-id") + 1] == "job1"
-    assert argv[argv.index("--") + 1 :] == ["python3", "-m", "mvp_helpers", "run-job", made.job_folder]
+    start = f"{cluster.tools}/lib/mvp_helpers/isolated.py"
+    assert argv[argv.index("--") + 1 :] == ["python3", "-I", "-S", start, "run-job", made.job_folder]
+    assert Path(start).is_file()
+
+
+def test_ray_starts_the_runner_with_the_toolkits_own_variables_alone(cluster: Cluster) -> None:
+    theirs = msgspec.structs.replace(cluster, env_vars={"OF_CLUSTER": "1"})
+    made = make(theirs, env_vars={"PYTHONPATH": "/own", "LD_LIBRARY_PATH": "/own", "A": "b"}, secrets=["TOKEN"])
+    argv = made.submit_argv()
+    runners = json.loads(argv[argv.index("--runtime-env-json") + 1])
+    assert list(runners) == ["env_vars"] and runners["env_vars"].pop("PYTHONPATH") == f"{cluster.tools}/lib"
+    own = {"PYTHONSAFEPATH", "RAY_JOB_STOP_SIGNAL", "RAY_JOB_STOP_WAIT_TIME_S", "MVP_JOB_FOLDER"}
+    assert runners["env_vars"].keys() == own
+    assert {"OF_CLUSTER", "LD_LIBRARY_PATH", "A", *own} <= made.env_vars.keys()
+
+
+def test_the_trainers_ray_workers_get_what_ray_gave_the_runner_and_the_jobs_variables(cluster: Cluster) -> None:
+    made = make(cluster, env_vars={"A": "ü"}, secrets=["TOKEN"])
+    rays = {"metadata": {"name": "x"}, "runtime_env": {"config": {"c": 1}, "env_vars": {"RAY_worker_niceness": "0", "A": "old"}}}
+    config = json.loads(made.job_config(json.dumps(rays)))
+    assert config["metadata"] == {"name": "x"} and config["runtime_env"]["config"] == {"c": 1}
+    assert config["runtime_env"]["env_vars"] == {"RAY_worker_niceness": "0", **made.env_vars} and made.env_vars["A"] == "ü"
+    assert config["runtime_env"]["worker_process_setup_hook"] == plan.SETUP_HOOK
+
+
+def test_a_plan_of_an_earlier_version_is_submitted_as_it_was(cluster: Cluster) -> None:
+    made = make(cluster, env_vars={"A": "b"})
+    earlier = msgspec.structs.replace(made, runner_env_vars={}).submit_argv()
+    assert json.loads(earlier[earlier.index("--runtime-env-json") + 1]) == made.runtime_env()
+
+
+@pytest.mark.parametrize(
+    ("value", "expanded"),
+    [("$A/x", "1/x"), ("${A}/x", "1/x"), ("${NONE}x", "x"), ("$NONE/x", "$NONE/x"), ("$(id) $", "$(id) $")],
+)
+def test_variables_are_expanded_in_the_trainer_as_ray_does_in_its_workers(value: str, expanded: str) -> None:
+    assert environment.as_ray_sets({"A": "1", "B": value}, {"A": "0"}) == {"A": "1", "B": expanded}
 
 
 @pytest.mark.parametrize("given", ["http://127.0.0.1:8265", "http://localhost:8265/"])

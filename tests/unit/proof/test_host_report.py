@@ -133,6 +133,17 @@ def test_only_the_jobs_logs_and_the_nodes_are_taken_and_only_their_ends(
     assert all(line.startswith("line ") for line in lines), "a line was cut in the middle"
 
 
+def test_a_job_whose_id_ray_never_told_gets_the_logs_of_its_own_processes_alone(
+    cluster: Cluster, folder: JobFolder, node: NodePaths, trainer: subprocess.Popen[bytes]
+) -> None:
+    (folder.debug / "B" / "job.json").unlink()
+    own, theirs = f"worker-aa-{HEX}-{trainer.pid}.out", "worker-bb-02000000-2.out"
+    for name in (own, theirs, "runtime_env_setup-02000000.log"):
+        (node.sessions()[0] / "logs" / name).write_text("said\n")
+    place, _ = take(cluster, folder)
+    assert [path.name for path in (place / "ray-logs").iterdir()] == [own]
+
+
 def test_logs_are_bounded_and_what_is_left_out_is_named(
     cluster: Cluster, folder: JobFolder, node: NodePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from fake_ray import STATUS_TEXT, FakeRay, job_record, node_rows
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder
+from mvp_helpers.masking import known
 from mvp_helpers.record import debug_bundle
 
 
@@ -27,8 +28,11 @@ def ray() -> Iterator[FakeRay]:
             job_record("theirs", "FAILED", entrypoint="x --password s3cr3t"),
         ]
         server.has_job("mine", "RUNNING")
-        server.has_rows("actors", [{"actor_id": "1", "serialized_runtime_env": "s3cr3t", "state": "ALIVE"}])
-        server.has_rows("placement_groups", [])
+        theirs = {"job_id": "04000000", "name": "of another job"}
+        actors = [{"job_id": "02000000", "serialized_runtime_env": "s3cr3t", "state": "ALIVE"}, theirs]
+        server.has_rows("actors", [{"actor_id": str(at), "class_name": "A", **row} for at, row in enumerate(actors)])
+        groups = [{"placement_group_id": at, "creator_job_id": job} for at, job in enumerate(("02000000", "04000000"))]
+        server.has_rows("placement_groups", groups)
         yield server
 
 
@@ -47,7 +51,7 @@ def test_a_bundle_holds_every_kind_and_says_what_it_collected(ray: FakeRay, fold
     assert bundle.parent == folder.debug and bundle.name.endswith("-started")
     assert (bundle / "ray_status.txt").read_text() == STATUS_TEXT
     assert [row["node_id"] for row in load(bundle, "nodes.json")] == [row["node_id"] for row in node_rows()]
-    assert load(bundle, "placement_groups.json") == []
+    assert [row["creator_job_id"] for row in load(bundle, "placement_groups.json")] == ["02000000"]
     assert [job["submission_id"] for job in load(bundle, "jobs.json")] == ["mine", "theirs"]
     assert load(bundle, "job.json")[0]["driver_node_id"]
     items = load(bundle, "bundle.json")["items"]
@@ -57,7 +61,7 @@ def test_a_bundle_holds_every_kind_and_says_what_it_collected(ray: FakeRay, fold
         "job": 1,
         "nodes": 3,
         "actors": 1,
-        "placement_groups": 0,
+        "placement_groups": 1,
     }
     assert not any(item["error"] for item in items.values())
 
@@ -66,6 +70,45 @@ def test_no_secret_reaches_a_bundle(ray: FakeRay, folder: JobFolder) -> None:
     bundle = debug_bundle.take(folder, ray.api(), "started")
     assert not [path.name for path in bundle.iterdir() if "s3cr3t" in path.read_text()]
     assert load(bundle, "jobs.json")[0]["entrypoint"], "the job's own entrypoint is evidence"
+
+
+def test_actors_of_every_driver_of_the_job_are_its_own_and_no_others(ray: FakeRay, folder: JobFolder) -> None:
+    """Ray's record names one of the job's drivers, and counts the supervisors of all jobs to a job of its own."""
+
+    def variables(of: str) -> str:
+        return json.dumps({"env_vars": {"MVP_JOB_FOLDER": f"{folder.path.parent}/{of}", "OWN": "nested"}})
+
+    rows = [
+        {"class_name": "Trainer", "job_id": "02000000", "serialized_runtime_env": "{}"},
+        {"class_name": "Look", "job_id": "03000000", "serialized_runtime_env": variables("mine")},
+        {"class_name": "JobSupervisor", "job_id": "01000000", "serialized_runtime_env": variables("mine")},
+        {"class_name": "JobSupervisor", "job_id": "01000000", "serialized_runtime_env": variables("theirs")},
+        {"class_name": "Trainer", "job_id": "04000000", "serialized_runtime_env": variables("mine-too")},
+    ]
+    ray.has_rows("actors", rows)
+    ray.has_rows("placement_groups", [{"creator_job_id": f"0{at}000000"} for at in range(1, 5)])
+    bundle = debug_bundle.take(folder, ray.api(), "started")
+    found = [(row["class_name"], row["job_id"]) for row in load(bundle, "actors.json")]
+    assert found == [("Trainer", "02000000"), ("Look", "03000000"), ("JobSupervisor", "01000000")]
+    assert [row["creator_job_id"] for row in load(bundle, "placement_groups.json")] == ["02000000", "03000000"]
+    assert load(bundle, "bundle.json")["items"]["actors"] | {"seconds": 0} == {
+        "file": "actors.json",
+        "seconds": 0,
+        "rows": 3,
+        "truncated": 0,
+        "error": "",
+    }
+
+
+def test_a_secret_that_ray_still_knows_is_masked_when_its_value_is_gone(ray: FakeRay, folder: JobFolder) -> None:
+    value = 'n4me/"of an actor"'
+    known.remember(folder.shared, [value])
+    ray.has_rows("actors", [{"actor_id": "1", "job_id": "02000000", "name": value, value: 1}])
+    ray.answers["/api/v0/nodes?detail=1&limit=10000"] = 500
+    ray.answers["/api/jobs/"] = [job_record("theirs", "FAILED", error_type=value)]
+    bundle = debug_bundle.take(folder, ray.api(), "manual")
+    assert load(bundle, "actors.json") == [{"actor_id": "1", "job_id": "02000000", "name": "***", "***": 1}]
+    assert not [path.name for path in bundle.iterdir() if "of an actor" in path.read_text()]
 
 
 def test_a_slow_job_list_does_not_cost_the_rest(ray: FakeRay, folder: JobFolder) -> None:
