@@ -21,6 +21,8 @@ RUNNER_PID = "MVP_RUNNER_PID"
 """Names the job runner in the environment of the trainer that it starts: the job's driver is the child of that process."""
 LIMIT_LOCKS = 10
 """RLIMIT_LOCKS: a limit that children inherit, programs leave alone, and Linux ignores since 2.4.25. Source: getrlimit(2)."""
+ENDED = "ZX"
+"""States in /proc of a process that has ended, although it may still wait to be reaped."""
 LISTENING = "0A"
 """State of a listening socket in /proc/net/tcp."""
 
@@ -41,7 +43,7 @@ def start_time(pid: int) -> int | None:
         fields = _stat_fields(pid)
     except OSError:
         return None
-    return None if fields[0] in "ZX" else int(fields[19])
+    return None if fields[0] in ENDED else int(fields[19])
 
 
 def _stat_fields(pid: int) -> list[str]:
@@ -97,7 +99,8 @@ def _mark_number(text: str, node: bool) -> int:
 def marked(text: str, *, node: bool = False) -> list[int]:
     """Return the ids of processes that inherited the mark ``text`` of a job or a node, except this process."""
     wanted = str(_mark_number(text, node))
-    return [pid for pid in pids() if _marks(pid)[node] == wanted and pid != os.getpid()]
+    holders = [pid for pid in pids() if _marks(pid)[node] == wanted and pid != os.getpid()]
+    return [pid for pid in holders if start_time(pid) is not None]  # one that waits to be reaped still has its limits
 
 
 def marked_by_job(pid: int) -> bool:
@@ -119,7 +122,8 @@ def with_descendants(ancestors: Iterable[int]) -> set[int]:
     children: dict[int, list[int]] = {}
     for pid in pids():
         with contextlib.suppress(OSError):
-            children.setdefault(int(_stat_fields(pid)[1]), []).append(pid)
+            if (fields := _stat_fields(pid))[0] not in ENDED:
+                children.setdefault(int(fields[1]), []).append(pid)
     family: set[int] = set()
     waiting = list(ancestors)
     while waiting:

@@ -335,12 +335,14 @@ def test_processes_are_found_by_their_mark_and_ended_even_when_they_ignore_term(
 
 
 def test_a_process_that_only_waits_to_be_reaped_does_not_count_as_running() -> None:
-    process = subprocess.Popen(["true"])
+    mark = os.urandom(8).hex()
+    process = subprocess.Popen(["true"], preexec_fn=lambda: processes.mark(mark))
     for _ in range(100):
         if processes.start_time(process.pid) is None:
             break
         time.sleep(0.02)
     assert processes.start_time(process.pid) is None
+    assert processes.marked(mark) == [] and process.pid not in processes.with_descendants([os.getpid()])
     process.wait()
 
 
