@@ -68,6 +68,15 @@ deps-dev:
 deps-lab:
 	@tests/lab/install.sh
 
+LOCK = $(VENV)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-annotate --custom-compile-command 'make locks' pyproject.toml
+.PHONY: locks
+locks: ## write the lock files from pyproject.toml, with the hashes of PyPI; versions that still fit stay
+	@$(LOCK) --extra ray --extra trainer -o requirements.lock
+	@$(LOCK) -c requirements.lock -o requirements-helper.lock
+	@$(LOCK) -c requirements.lock --extra dev -o requirements-dev.lock
+	@awk '/^[a-z]/ { cuda = /^(torch|triton|(nvidia|cuda)-[^=]*)==/ } /^#/ || cuda' requirements.lock >requirements-cuda.lock
+	@awk '/^[a-z]/ { cuda = /^(torch|triton|(nvidia|cuda)-[^=]*)==/ } !cuda' requirements.lock >requirements.lock.new && mv requirements.lock.new requirements.lock
+
 .PHONY: schema
 schema: ## write templates/jobspec.schema.json from the JobSpec's fields
 	@PYTHONPATH=lib $(VENV)/python -c 'from mvp_helpers.plan import jobspec; print(jobspec.schema_json(), end="")' >templates/jobspec.schema.json.new

@@ -4,6 +4,8 @@
 #
 # usage: ./scripts/12_install_py_deps.sh [--all] [--dev] [--cluster NAME|FILE] [--dry-run]
 #
+# It installs what the lock files name, and checks every file against their hashes (SECURITY.md).
+#
 # For a local cluster it installs everything: the helper's packages, Ray and the trainer (requirements.lock). For hosts that are reached
 # by docker, ssh or Slurm it installs only the helper's packages (seconds, a few MB): Ray and the trainer are in the hosts' own Python,
 # which 00_prereq_check.sh checks.
@@ -31,15 +33,15 @@ installed_already "${locks[@]}" && say "skip: exists: $VENV has the packages of 
 
 kind=$(host_kind)
 if [[ $kind == @(docker|ssh|slurm) ]] && ! given --all && ! given --dev; then
-  installed_already helper && say "skip: exists: $VENV has the helper's packages" && exit 0
+  installed_already "$HELPER_LOCK" && say "skip: exists: $VENV has the helper's packages" && exit 0
   run make_venv
-  run install_helper
-  run note_installed helper
+  run install_lock "$HELPER_LOCK"
+  run note_installed "$HELPER_LOCK"
 else
   run make_venv
   run install_torch
   for count in $(seq "${#locks[@]}"); do
-    run pip_install "$(basename "${locks[count - 1]}")" -r "${locks[count - 1]}"
+    run install_lock "${locks[count - 1]}"
     run note_installed "${locks[@]:0:count}"
   done
 fi

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import os
 
+from mvp_helpers.base import processes
+
 from . import import_record, trainers
 
 if job_folder := os.environ.get("MVP_JOB_FOLDER"):
+    processes.mark(job_folder)
     import_record.check(job_folder)
     trainers.arm(job_folder)

@@ -1,11 +1,14 @@
 # shellcheck shell=bash
 # The project's own Python environment: created, filled with pinned packages, and marked by a stamp when it is complete.
 #
-# A set of packages is "helper" (what the scripts need on this machine: the dependencies in pyproject.toml) or one or more lock files.
+# A set of packages is one lock file or more: HELPER_LOCK has what the scripts need on this machine.
 
 VENV=$PROJECT/.venv
 PIP_LOG=$PROJECT/.mvp/logs/pip.log
-TORCH=2.13.0
+# shellcheck disable=SC2034 # for script 12
+HELPER_LOCK=$PROJECT/requirements-helper.lock
+CUDA_LOCK=$PROJECT/requirements-cuda.lock
+CPU_LOCK=$PROJECT/requirements-cpu.lock
 TORCH_INDEX=${MVP_TORCH_INDEX:-https://download.pytorch.org/whl/cpu}
 
 has_gpu() { [[ -e /dev/nvidia0 ]] || nvidia-smi -L >/dev/null 2>&1; }
@@ -22,25 +25,19 @@ host_kind() { # print the cluster file's host_driver; without the helper, whose 
   done <"$file"
 }
 
-helper_packages() { # print each with its version, as pip takes it
-  sed -n '/^dependencies = \[/,/^\]/s/^ *"\([^"]*\)".*/\1/p' "$PROJECT/pyproject.toml"
+fingerprint() { # <lock file>...: of the packages and of the interpreter
+  { cat "$@" "$CUDA_LOCK" "$CPU_LOCK" && "$VENV/bin/python" -VV; } | sha256sum
 }
 
-fingerprint() { # <set>: of the requested packages and of the interpreter
-  { if [[ $1 == helper ]]; then helper_packages; else cat "$@"; fi && "$VENV/bin/python" -VV && printf '%s\n' "$TORCH"; } | sha256sum
+stamp() { # <lock file>...: print the path of the set's stamp
+  printf '%s/.mvp-installed-%s' "$VENV" "$(basename "${!#}" .lock)"
 }
 
-stamp() { # <set>: print the path of its stamp
-  local name=$#
-  [[ $1 != helper ]] || name=helper
-  printf '%s/.mvp-installed-%s' "$VENV" "$name"
-}
-
-installed_already() { # <set>
+installed_already() { # <lock file>...
   [[ -x $VENV/bin/python && -e $(stamp "$@") && $(<"$(stamp "$@")") == "$(fingerprint "$@")" ]]
 }
 
-note_installed() { # <set>: called last, so that an interrupted or failed install leaves no stamp
+note_installed() { # <lock file>...: called last, so that an interrupted or failed install leaves no stamp
   fingerprint "$@" >"$(stamp "$@")"
 }
 
@@ -76,28 +73,26 @@ pip() { # <argument>...: write its output to the log, and the current package to
   return "$code"
 }
 
-pip_install() { # <what, for messages> <argument>...
-  local what=$1
-  shift
-  say "installing $what (pip's output: $PIP_LOG)"
-  pip install --disable-pip-version-check "$@" && return
+pip_install() { # <argument>...: nothing but what they name
+  pip install --disable-pip-version-check --no-deps "$@" && return
   tail -n 15 "$PIP_LOG" >&2
-  die 3 "pip could not install $what; the end of its output is above" 'check the network and pip config list, then run this again'
+  die 3 "pip could not install $(basename "${!#}"); the end of its output is above" 'check the network and pip config list, then run this again'
 }
 
-install_torch() {
+install_lock() { # <lock file>: each file with one of its hashes
+  say "installing ${1##*/} (pip's output: $PIP_LOG)"
+  pip_install --require-hashes -r "$1"
+}
+
+install_torch() { # without a GPU never the CUDA build (gigabytes)
+  local version build=(--require-hashes -r "$CPU_LOCK")
+  version=$(sed -n 's/^torch==\([^ ]*\).*/\1/p' "$CPU_LOCK")
   if has_gpu; then
-    pip_install "torch $TORCH" -c "$PROJECT/requirements.lock" "torch==$TORCH"
-  elif ! "$VENV/bin/python" -c "import importlib.metadata as m; assert m.version('torch').startswith('$TORCH')" 2>/dev/null; then
-    # No GPU: never the CUDA build (gigabytes). The dependencies of torch are in requirements.lock.
-    say "installing torch $TORCH, CPU build"
-    pip install --disable-pip-version-check --no-deps "torch==$TORCH+cpu" ||
-      pip_install "torch $TORCH, CPU build, from $TORCH_INDEX" --no-deps --index-url "$TORCH_INDEX" "torch==$TORCH+cpu"
+    install_lock "$CUDA_LOCK"
+  elif ! "$VENV/bin/python" -c "import importlib.metadata as m; assert m.version('torch') == '$version'" 2>/dev/null; then
+    say "installing torch $version (pip's output: $PIP_LOG)"
+    "$VENV/bin/python" -c 'import sys; assert sys.version_info >= (3, 11)' 2>/dev/null ||
+      { say 'for Python 3.10 this project knows no hash of it: pip checks only its version' && build=("torch==$version"); }
+    pip install --disable-pip-version-check --no-deps "${build[@]}" || pip_install --index-url "$TORCH_INDEX" "${build[@]}"
   fi
-}
-
-install_helper() { # seconds, and a few MB
-  local packages
-  mapfile -t packages < <(helper_packages)
-  pip_install "the helper's packages" "${packages[@]}"
 }

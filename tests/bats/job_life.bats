@@ -5,19 +5,24 @@ load helpers
 
 setup_file() {
   make_job_cluster life 51 51
-  # Each has a Ray worker of its own on some node, and a process that has left its parents, group and session and ignores SIGTERM.
+  # Each has a Ray worker of its own on some node, and a process without environment that has left its parents, group and session and
+  # ignores SIGTERM. Its Ray worker leaves such a process, too.
   cat >"$FOLDER/trainer.py" <<'PY'
 import os, ray, signal, subprocess, sys, time
 
 ray.init(log_to_driver=False)
 
+def stray():
+    shell = 'trap "" TERM; env -i setsid sleep 600 &>/dev/null & echo $!'
+    return subprocess.check_output(["bash", "-c", shell], text=True).strip()
+
 @ray.remote(num_cpus=0)
 class Trainer:
-    def pid(self):
-        return os.getpid()
+    def pids(self):
+        return os.getpid(), stray()
 
 trainer = Trainer.remote()
-stray = subprocess.check_output(["bash", "-c", 'trap "" TERM; setsid sleep 600 >/dev/null & echo $!'], text=True).strip()
+worker, of_worker = ray.get(trainer.pids.remote())
 if sys.argv[1] == "save":
     def save(*_):
         print("saving", flush=True)
@@ -27,7 +32,8 @@ if sys.argv[1] == "save":
     signal.signal(signal.SIGTERM, save)
 elif sys.argv[1] == "ignore":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("pids", os.getpid(), ray.get(trainer.pid.remote()), stray, flush=True)
+print("of worker", of_worker, flush=True)
+print("pids", os.getpid(), worker, stray(), flush=True)
 time.sleep(600)
 PY
   for how in save ignore die; do
@@ -117,7 +123,11 @@ print(d.datetime.fromtimestamp(last / 1000, d.timezone.utc).isoformat())' "$JOBS
   wait_until_gone "${pids[@]}"
   [[ -z $(marked saver) ]] || fail "left: $(marked saver)"
   assert_stderr_has "ended a process that job 'saver' had left: pid ${pids[2]}"
-  for host in head worker-0 worker-1; do assert_stderr_has "$host: no process of job 'saver' is left"; done
+  orphan=$(sed -n 's/^of worker //p' "$JOBS/saver/logs/driver.log")
+  assert_stderr_has ": pid $orphan (sleep 600) may be of job 'saver' or of another: 02_down.sh ends it"
+  kill -0 "$orphan"
+  assert_stderr_has "head: no process of job 'saver' is left"
+  [[ $(grep -cE "worker-[01]: no (other )?process of job 'saver' is left" <<<"$stderr") == 2 ]] || fail 'not on both workers'
   [[ -n $(marked bystander) && $(state_of bystander) == RUNNING ]] || fail 'the other job was touched'
   [[ $(ask_ray_status saver) == STOPPED ]] || fail "Ray says $(ask_ray_status saver)"
 }
@@ -212,7 +222,10 @@ sft() { # <id> <last step> [<more JSON> [<more overrides>]]: a real SFT job, sav
   submit sleep orphan && submit speak other
   51_logs.sh orphan -f >"$FOLDER/orphan.out" 2>"$FOLDER/orphan.err" 3>&- &
   follower=$!
+  mapfile -t orphans < <(sed -n 's/^of worker //p' "$JOBS"/*/logs/driver.log)
+  kill -0 "${orphans[@]}" || fail 'the orphans of unknown jobs were ended before'
   02_down.sh
+  wait_until_gone "${orphans[@]}"
   code=0
   wait "$follower" || code=$?
   [[ $code == 5 || $code == 3 ]] || fail "exit code $code: $(<"$FOLDER/orphan.err")" # 3: it lost the job, too

@@ -5,6 +5,7 @@ load helpers
 
 setup_file() {
   make_cluster_file test 1 80
+  chmod 755 "$FOLDER" # as a home or a project often is: what other users cannot reach is closed by the cluster itself
   start_foreign_ray &
   01_up.sh >"$FOLDER/up.out" 2>"$FOLDER/up.err" || { cat "$FOLDER/up.err" >&2 && false; }
   wait "$!"
@@ -108,6 +109,21 @@ raylet_of() { # <host>
   [[ $(<"$FOLDER/state/head/ray_start.log") == *'ray_command start --block'*'Ray runtime started'* ]] || fail 'no words kept'
 }
 
+as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+
+@test "another user of the machine reaches neither Ray's logs nor its sockets" {
+  ((EUID == 0)) || skip 'only root can be another user'
+  as_nobody ls "$FOLDER/state" >/dev/null || fail 'nobody cannot even reach the state directory'
+  links=$(find "${TMPDIR:-/tmp}" -maxdepth 1 -lname "$FOLDER/state/*")
+  [[ $(wc -l <<<"$links") == 3 && $(find "$FOLDER/state" -path '*/sockets/*' -type s | wc -l) -ge 6 ]] || fail 'not where they were'
+  for place in $links "$FOLDER"/state/{head,worker-0,worker-1}/ray; do
+    run as_nobody ls "$place/"
+    [[ $output == *'Permission denied' ]] || fail "$place is open"
+  done
+  run as_nobody find "$FOLDER/state" ! -name seals -type d -perm -o+w
+  [[ $output == "find: "*'Permission denied'* && $output != *session* ]] || fail 'open folders'
+}
+
 @test "up after kill -9 of a raylet repairs that node and no other" {
   head=$(raylet_of head)
   kill -9 "$(raylet_of worker-0)"
@@ -146,6 +162,20 @@ SH
   run --separate-stderr 01_up.sh --check
   assert_status 1
   assert_output 'down'
+}
+
+@test "a folder of somebody else at the place for Ray's sockets blocks up in one line, and is left alone" {
+  ((EUID == 0)) || skip 'only root can give a folder away'
+  place=$(MVP_CLUSTER_JSON='' PYTHONPATH=$PROJECT/lib python -c 'import sys
+from mvp_helpers.cluster import cluster_file, node_record
+print(node_record.NodePaths(cluster_file.load(sys.argv[1]), "head").temp_dir)' "$MVP_CLUSTER")
+  install -d -o 65534 "$place"
+  run --separate-stderr 01_up.sh
+  rmdir "$place"
+  assert_status 3
+  assert_output ''
+  assert_stderr_has "blocked: $place, the place for Ray's sockets, belongs to user nobody"
+  [[ -z $(instances test)$(find "$FOLDER/state" -name node.json) ]] || fail 'something is left'
 }
 
 @test "a recorded pid that belongs to another process by now is not ended" {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Hosts for tests: each has a network, processes, host name, /tmp, /run, home and shared memory of its own, and all share /private.
+# This project stays visible where it is, also below /tmp.
 #
 # usage: netlab.sh up | down | exec HOST ARGV... | lab ARGV... | cut HOST | heal HOST | address HOST
 #
@@ -17,6 +18,7 @@
 set -Eeuo pipefail
 : "${LAB_DIR:?}" "${LAB_PREFIX:?}" "${LAB_SUBNET:?}"
 read -ra HOSTS <<<"${LAB_HOSTS:-head worker-0 worker-1}"
+PROJECT=$(cd "$(dirname "$0")/../.." && pwd)
 PRIVATE=/private
 
 number() { # <host>: its last octet
@@ -29,6 +31,8 @@ number() { # <host>: its last octet
 
 up() {
   local host at
+  [[ $PROJECT/ != @(/run|/dev/shm|"$PRIVATE")/* ]] ||
+    { echo "netlab: the hosts have a /run, /dev/shm and $PRIVATE of their own: they cannot see this project in $PROJECT" >&2 && exit 3; }
   trap down ERR
   mkdir -p "$LAB_DIR/private" "$PRIVATE"
   ip netns add "$LAB_PREFIX"
@@ -75,17 +79,17 @@ connect() { # <host> <link here> <bridge> <interface there> <address>
 }
 
 be_host() { # <host>: process 1 of its namespace
-  local dir=$LAB_DIR/$1
+  local dir=$LAB_DIR/$1 folder
   hostname "$1"
   mount --bind "$LAB_DIR/private" "$PRIVATE"
   mount --bind "$LAB_DIR/hosts" /etc/hosts
   mount --bind "$LAB_DIR/passwd" /etc/passwd
   mount -t tmpfs -o size=2g,mode=1777 tmpfs /dev/shm
   chmod 1777 "$dir/tmp"
-  if [[ $LAB_DIR == /tmp/* ]]; then # the lab's folder stays visible below the host's own /tmp
-    mkdir -p "$dir$LAB_DIR"
-    mount --bind "$LAB_DIR" "$dir$LAB_DIR"
-  fi
+  # They stay visible below the host's own /tmp.
+  for folder in "$LAB_DIR" "$PROJECT" "$(realpath "$PROJECT/.venv")"; do
+    [[ $folder != /tmp/* ]] || { mkdir -p "$dir$folder" && mount --bind "$folder" "$dir$folder"; }
+  done
   mount --rbind "$dir/tmp" /tmp
   chmod 755 "$dir/run"
   mount --bind "$dir/run" /run

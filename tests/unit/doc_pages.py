@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mvp_helpers.base.project import PROJECT
 
-PAGES = ("README.md", "CONTRIBUTING.md", "shared-layout.md", "benchmarks/README.md", "docs/*.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "shared-layout.md", "benchmarks/README.md", "docs/*.md")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"<!-- needs (.+) -->\n+$")
 SPAN = re.compile(r"`([^`\n]+)`")

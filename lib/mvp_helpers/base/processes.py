@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import hashlib
 import os
+import re
+import resource
 import signal
 import socket
 import time
@@ -16,6 +19,10 @@ PROC = Path("/proc")
 PR_SET_PDEATHSIG = 1
 RUNNER_PID = "MVP_RUNNER_PID"
 """Names the job runner in the environment of the trainer that it starts: the job's driver is the child of that process."""
+LIMIT_LOCKS = 10
+"""RLIMIT_LOCKS: a limit that children inherit, programs leave alone, and Linux ignores since 2.4.25. Source: getrlimit(2)."""
+ENDED = "ZX"
+"""States in /proc of a process that has ended, although it may still wait to be reaped."""
 LISTENING = "0A"
 """State of a listening socket in /proc/net/tcp."""
 
@@ -33,11 +40,16 @@ def boot_id() -> str:
 def start_time(pid: int) -> int | None:
     """Return the start time of a process in clock ticks after boot; None when it has ended, even if not yet reaped."""
     try:
-        # The command name in field 2 may contain spaces and brackets: count fields after the last bracket.
-        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        fields = _stat_fields(pid)
     except OSError:
         return None
-    return None if fields[0] in "ZX" else int(fields[19])
+    return None if fields[0] in ENDED else int(fields[19])
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """Return the fields of /proc/<pid>/stat from the third on. Raises OSError when the process has ended."""
+    # The command name in field 2 may contain spaces and brackets: count fields after the last bracket.
+    return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
 def command(pid: int) -> str:
@@ -69,6 +81,58 @@ def holding(variable: str, value: str) -> list[int]:
     return holders
 
 
+def mark(text: str, *, node: bool = False) -> None:
+    """Mark this process and whatever it starts from now on, also with an emptied environment, another session or parent.
+
+    The mark of a Ray node is the hard limit, that of a job the soft one: a job's processes have both.
+    """
+    number = _mark_number(text, node)
+    with contextlib.suppress(OSError, ValueError):  # a limit that was lowered before cannot be raised
+        resource.setrlimit(LIMIT_LOCKS, (number, number if node else resource.getrlimit(LIMIT_LOCKS)[1]))
+
+
+def _mark_number(text: str, node: bool) -> int:
+    # A soft limit cannot exceed its hard limit: every node's number is greater than every job's.
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") | 1 << (62 if node else 61)
+
+
+def marked(text: str, *, node: bool = False) -> list[int]:
+    """Return the ids of processes that inherited the mark ``text`` of a job or a node, except this process."""
+    wanted = str(_mark_number(text, node))
+    holders = [pid for pid in pids() if _marks(pid)[node] == wanted and pid != os.getpid()]
+    return [pid for pid in holders if start_time(pid) is not None]  # one that waits to be reaped still has its limits
+
+
+def marked_by_job(pid: int) -> bool:
+    """Return whether a process inherited the mark of any job."""
+    job, _ = _marks(pid)
+    return job.isdigit() and int(job) >> 61 == 1
+
+
+def _marks(pid: int) -> tuple[str, str]:
+    """Return the marks of the job and of the node that a process inherited; other text where it has none."""
+    with contextlib.suppress(OSError):
+        if found := re.search(r"^Max file locks +(\S+) +(\S+)", (PROC / str(pid) / "limits").read_text(), re.MULTILINE):
+            return found[1], found[2]
+    return "", ""
+
+
+def with_descendants(ancestors: Iterable[int]) -> set[int]:
+    """Return these processes and all their children, grandchildren and so on, as far as their parents still run."""
+    children: dict[int, list[int]] = {}
+    for pid in pids():
+        with contextlib.suppress(OSError):
+            if (fields := _stat_fields(pid))[0] not in ENDED:
+                children.setdefault(int(fields[1]), []).append(pid)
+    family: set[int] = set()
+    waiting = list(ancestors)
+    while waiting:
+        if (pid := waiting.pop()) not in family:
+            family.add(pid)
+            waiting += children.get(pid, [])
+    return family
+
+
 def renamed_by_ray(folder: Path) -> list[int]:
     """Return the ids of Ray's processes that hold files open under ``folder``.
 
@@ -94,7 +158,7 @@ def end(find: Callable[[], Iterable[int]], term_s: float, kill_s: float = 5.0) -
         deadline = time.monotonic() + patience
         while left := set(find()):
             for pid in left - signalled:
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
             signalled |= left
             if time.monotonic() > deadline:

@@ -7,7 +7,8 @@ from pathlib import Path
 from .. import __version__
 
 PROJECT = Path(__file__).resolve().parents[3]
-PARTS = ("lib", "scripts", "templates", "README.md", "pyproject.toml", "requirements.lock", "Makefile", "shared-layout.md")
+LOCKS = ("requirements.lock", "requirements-helper.lock", "requirements-cpu.lock", "requirements-cuda.lock")
+PARTS = ("lib", "scripts", "templates", "README.md", "pyproject.toml", *LOCKS, "Makefile", "shared-layout.md")
 
 
 def files() -> list[Path]:

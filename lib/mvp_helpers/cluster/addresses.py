@@ -12,6 +12,7 @@ from ..base import files
 from ..base.documents import Damaged, read_as
 from ..base.errors import Blocked
 from ..base.paths import SharedRoot
+from ..base.shared_storage import writing
 from . import network
 from .cluster_file import AUTO, Cluster
 
@@ -54,10 +55,11 @@ def own(cluster: Cluster) -> str:
 
 
 def publish(cluster: Cluster, head: Head) -> None:
-    """Write the head's address where all hosts read it."""
+    """Write the head's address where all hosts read it. Raises Blocked when it cannot be written."""
     path = _file(cluster)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_json(path, msgspec.to_builtins(head))
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(path, msgspec.to_builtins(head))
 
 
 def withdraw(cluster: Cluster, instance: str) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ..base import files, processes
 from ..base.errors import Failed
+from ..base.shared_storage import writing
 from ..base.times import now
 from . import ray_node
 from .cluster_file import Cluster
@@ -54,7 +55,7 @@ class Daemon:
 
     def start(self, *verb: str) -> None:
         """Start the helper's ``verb`` in the background; it exits at once if one runs already."""
-        with self._file("log").open("a") as log:
+        with writing(self._file("log")), self._file("log").open("a") as log:
             subprocess.Popen(
                 [sys.executable, "-m", "mvp_helpers", *verb],
                 stdin=subprocess.DEVNULL,

@@ -6,9 +6,10 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import pwd
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +18,7 @@ import msgspec
 from ..base import files, processes
 from ..base.documents import Damaged, read_as
 from ..base.errors import Blocked
-from ..base.shared_storage import point_to
+from ..base.shared_storage import point_to, writing
 from .cluster_file import Cluster
 
 KEPT_SESSIONS = 3
@@ -55,14 +56,17 @@ class NodePaths:
         self.record = self.folder / "node.json"
         self.log = self.folder / "ray_start.log"
         self.lock = self.folder / "lock"
-        self.ray_files = self.folder / "ray"
-        # Sockets may not work on storage shared with other hosts: then keep Ray's files on the host itself.
-        self.on_shared_storage = cluster.state_dir is None
-        short = f"mvp-{os.getuid()}-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:8]}"
+        name = f"mvp-{os.getuid()}-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:8]}"
         bases = [os.environ.get("TMPDIR") or "/tmp", "/tmp"]
-        fits = [base for base in bases if len(os.fsencode(f"{base}/{short}")) + LONGEST_SOCKET <= SOCKET_PATH_BYTES]
-        self.temp_dir = Path(fits[0] if fits else "/tmp", short)
-        """A path short enough for Ray's sockets, however deep the checkout: a link to ``ray_files``."""
+        fits = [base for base in bases if len(os.fsencode(f"{base}/{name}/ray")) + LONGEST_SOCKET <= SOCKET_PATH_BYTES]
+        self._short = Path(fits[0] if fits else "/tmp", name)
+        # Sockets may not work on storage shared with other hosts: then keep Ray's files on the host itself.
+        self._on_shared_storage = cluster.state_dir is None
+        self.private = self._short if self._on_shared_storage else self.folder
+        """The folder around ``ray_files`` that only its owner can enter: Ray opens its own folders and sockets to everybody."""
+        self.ray_files = self.private / "ray"
+        self.temp_dir = self.ray_files if self._on_shared_storage else self._short
+        """A path of ``ray_files`` that is short enough for Ray's sockets, however deep the checkout."""
 
     def read(self) -> Record | None:
         """Return the record, or None when the node was never started, was stopped, or its record is damaged."""
@@ -72,40 +76,56 @@ class NodePaths:
             return None
 
     def write(self, record: Record) -> None:
-        files.write_json(self.record, msgspec.to_builtins(record))
+        """Replace the record. Raises Blocked when it cannot be written."""
+        with writing(self.record):
+            files.write_json(self.record, msgspec.to_builtins(record))
 
     def make_temp_dir(self) -> None:
-        """Create the folder for Ray's files. Raises Blocked when something else has that path."""
+        """Create the folder for Ray's files, closed to other users. Raises Blocked when something else has its short path."""
         with contextlib.suppress(FileExistsError):
-            if self.on_shared_storage:
-                self.temp_dir.mkdir(mode=0o700)
+            if self._on_shared_storage:
+                self._short.mkdir(mode=0o700)
             else:
-                self.ray_files.mkdir(exist_ok=True)
-                self.temp_dir.symlink_to(self.ray_files)
-        facts = self.temp_dir.lstat()
-        right = stat.S_ISDIR if self.on_shared_storage else stat.S_ISLNK
-        if facts.st_uid != os.getuid() or not right(facts.st_mode):
-            whose = "belongs to another user" if facts.st_uid != os.getuid() else "is not a folder that this cluster made"
-            raise Blocked(f"{self.temp_dir} {whose}", hint=f"ls -ld {self.temp_dir}; set TMPDIR to another short folder")
-        if not self.on_shared_storage:
-            point_to(self.temp_dir, str(self.ray_files))  # a link of ours may lead to where the folder was before
+                self._short.symlink_to(self.ray_files)
+        self._check_ours(self._short, stat.S_ISDIR if self._on_shared_storage else stat.S_ISLNK)
+        self.private.chmod(0o700)
+        self.ray_files.mkdir(exist_ok=True)
+        if self._on_shared_storage:
+            self._check_ours(self.ray_files, stat.S_ISDIR)  # others could reach the folder that an earlier version made
+        else:
+            point_to(self._short, str(self.ray_files))  # a link of ours may lead to where the folder was before
         for old in self.sessions()[KEPT_SESSIONS - 1 :]:
             shutil.rmtree(old, ignore_errors=True)
+
+    def _check_ours(self, path: Path, has_type: Callable[[int], bool]) -> None:
+        facts = path.lstat()
+        if facts.st_uid != os.getuid():
+            problem = f"belongs to user {_user(facts.st_uid)}"
+        elif not has_type(facts.st_mode):
+            problem = "was not made by this cluster"
+        else:
+            return
+        raise Blocked(
+            f"{path}, the place for Ray's sockets, {problem}",
+            hint=f"ls -ld {path}; remove it, or set TMPDIR to another short folder of yours",
+        )
 
     def remove_temp_link(self) -> None:
         """Remove the link to Ray's files, if it is ours; files on shared storage stay."""
         with contextlib.suppress(OSError):
-            if not self.on_shared_storage and os.readlink(self.temp_dir) == str(self.ray_files):
-                self.temp_dir.unlink()
+            if not self._on_shared_storage and os.readlink(self._short) == str(self.ray_files):
+                self._short.unlink()
 
     def sessions(self) -> list[Path]:
         """Return Ray's own folders (logs and sockets), newest first; they remain after the node was stopped."""
-        return sorted((self.temp_dir if self.on_shared_storage else self.ray_files).glob("session_2*"), reverse=True)
+        return sorted(self.ray_files.glob("session_2*"), reverse=True)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Let one start of the node run at a time; the lock ends with its process."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with writing(self.lock):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.lock.touch()
         with self.lock.open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
@@ -116,3 +136,9 @@ class NodePaths:
             log.seek(offset)
             return "".join(f"\n    {line}" for line in log.read().splitlines()[-lines:]) + f"\n    ({self.log})"
         return ""
+
+
+def _user(uid: int) -> str:
+    with contextlib.suppress(KeyError):
+        return pwd.getpwuid(uid).pw_name
+    return str(uid)

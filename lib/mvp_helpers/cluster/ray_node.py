@@ -24,7 +24,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from ..base import files, processes, times
+from ..base import files, processes, shared_storage, times
 from ..base.errors import Blocked, Failed, MvpError, TimedOut
 from . import addresses, gpus, network, ray_api, ray_command, shape
 from .cluster_file import Cluster
@@ -171,14 +171,14 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
         )  # before the process exists: a record without a process is cleaned up, a process without a record is lost
         try:
             _start_and_wait(cluster, host, paths, record, early)
+            if host.role == "head":
+                shared = {
+                    field: getattr(record, field) for field in ("ip", "instance", "ray_version", "python_version", "started_at")
+                }
+                addresses.publish(cluster, addresses.Head(port=cluster.ray.port, **shared))
         except BaseException:
             _end(paths, record.instance)
             raise
-        if host.role == "head":
-            shared = {
-                field: getattr(record, field) for field in ("ip", "instance", "ray_version", "python_version", "started_at")
-            }
-            addresses.publish(cluster, addresses.Head(port=cluster.ray.port, **shared))
     return "repaired" if old else "started"
 
 
@@ -200,7 +200,7 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
     argv = start_argv(cluster, host, record.instance, paths.temp_dir, found.count)
     environment = start_environment(cluster, record.instance, os.environ)
     environment |= network.variables(cluster, host.ip, environment)
-    with paths.log.open("a") as log:
+    with shared_storage.writing(paths.log), paths.log.open("a") as log:
         log.write(f"\n=== {record.started_at} {' '.join(argv)}\n")
         log.flush()
         offset = log.tell()
@@ -212,6 +212,7 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
             cwd=paths.folder,  # a folder without packages: Python's "-m" and Ray's drivers import from it first
             env=environment,
             start_new_session=True,
+            preexec_fn=lambda: processes.mark(record.instance, node=True),
         )
     paths.write(msgspec.structs.replace(record, pid=process.pid, pid_start_time=processes.start_time(process.pid) or 0))
     joinable = early and host.role == "head"
@@ -257,7 +258,8 @@ def stop(cluster: Cluster, name: str) -> str:
     paths = NodePaths(cluster, name)
     record = paths.read()
     if record:
-        paths.write(msgspec.structs.replace(record, stopping=True))
+        with contextlib.suppress(Blocked):  # a full disk must not keep the node running
+            paths.write(msgspec.structs.replace(record, stopping=True))
     instances = [record.instance] if record else _unrecorded(cluster, name)
     for instance in instances:
         if not record:
@@ -294,11 +296,28 @@ def _end(paths: NodePaths, instance: str) -> None:
     processes.end(lambda: [each for each in pid if starts[each] == processes.start_time(each) is not None], TERM_WAIT_S)
 
     def leftovers() -> set[int]:
-        return {*processes.holding(INSTANCE, instance), *processes.renamed_by_ray(Path(os.path.realpath(paths.temp_dir)))}
+        return _known(paths, instance) | {*processes.marked(instance, node=True)}
 
     if left := processes.end(leftovers, LEFTOVER_WAIT_S):
         raise Failed(f"these processes survive SIGKILL: {', '.join(f'{pid} ({processes.command(pid)[:60]})' for pid in left)}")
     paths.record.unlink(missing_ok=True)
+
+
+def _known(paths: NodePaths, instance: str) -> set[int]:
+    return {*processes.holding(INSTANCE, instance), *processes.renamed_by_ray(Path(os.path.realpath(paths.ray_files)))}
+
+
+def orphans_of_unknown_jobs(cluster: Cluster, name: str) -> list[int]:
+    """Return the processes under host ``name``'s node that have emptied their environment and whose job cannot be told.
+
+    A Ray worker started them, and has ended since; ``stop`` ends them with the node.
+    """
+    paths = NodePaths(cluster, name)
+    if not (record := paths.read()):
+        return []
+    known = processes.with_descendants(_known(paths, record.instance))
+    marked = processes.marked(record.instance, node=True)
+    return [pid for pid in marked if pid not in known and not processes.marked_by_job(pid)]
 
 
 def _ask(cluster: Cluster, question: Callable[[ray_api.RayApi], T]) -> T | None:
@@ -373,7 +392,8 @@ def _make_token(cluster: Cluster, host: Host, ray_version: str) -> None:
     elif not cluster.token_file.exists():
         if host.role == "worker":
             raise Blocked(f"{host.name}: the head's Ray token is not at {cluster.token_file}", hint="./scripts/20_start_head.sh")
-        files.write_text(cluster.token_file, secrets.token_hex(32), mode=0o600)
+        with shared_storage.writing(cluster.token_file):
+            files.write_text(cluster.token_file, secrets.token_hex(32), mode=0o600)
 
 
 def missing(cluster: Cluster, nodes: list[ray_api.Node]) -> list[str]:

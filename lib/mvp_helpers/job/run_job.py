@@ -89,6 +89,7 @@ class Runner:
         """Run the job to its end; returns the trainer's exit code (3 when the precheck blocks it, 128+n for a signal)."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
+        processes.mark(str(self.folder.path))
         self.result.state, self.result.started_at = "RUNNING", now()
         self.result.driver_host = os.environ.get("MVP_HOST") or socket.gethostname()
         self._locate()

@@ -17,6 +17,8 @@ from ..base import processes
 from ..base.errors import BadInput, Blocked, Failed, MvpError, TimedOut
 from ..base.paths import JobFolder
 from ..base.times import clock, now
+from ..cluster import ray_node
+from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import ENDED, RayApi
 from ..plan import environment, plan
 from ..record import chain as chains
@@ -283,19 +285,22 @@ def stop_here(folder: JobFolder, host: str, say: Say, *, at_once: bool = False) 
         time.sleep(POLL_S)
 
 
-def end_leftovers(folder: JobFolder, host: str, say: Say) -> None:
-    """End the processes of an ended job that are left on this host: those started with its ``environment.JOB_FOLDER``.
+def end_leftovers(cluster: Cluster, folder: JobFolder, host: str, say: Say) -> None:
+    """End the processes that an ended job left on this host, and name those that may be another job's.
+
+    A job's processes were started with its ``environment.JOB_FOLDER``, inherited its mark, or have such a process as ancestor.
 
     Raises:
         BadInput: the job has not ended.
         Failed: a process is still there after SIGKILL.
     """
-    name = folder.submission_id
+    name, path = folder.submission_id, str(folder.path)
     if os.path.isdir(folder.path) and not job_folder.read(folder).ended:
         raise BadInput(f"job '{name}' has not ended", hint=f"./scripts/52_stop.sh {name}")
 
     def left() -> list[int]:
-        return processes.holding(environment.JOB_FOLDER, str(folder.path))
+        found = {*processes.holding(environment.JOB_FOLDER, path), *processes.marked(path)}
+        return sorted(processes.with_descendants(found) - {os.getpid()})
 
     deadline = time.monotonic() + LEAVE_S
     while left() and time.monotonic() < deadline:
@@ -305,4 +310,7 @@ def end_leftovers(folder: JobFolder, host: str, say: Say) -> None:
         raise Failed(f"{host}: {len(still)} processes of job '{name}' cannot be ended: {', '.join(map(str, still))}")
     for pid, command in commands.items():
         say(f"{host}: ended a process that job '{name}' had left: pid {pid} ({command[:100]})")
-    say(f"{host}: no process of job '{name}' is left")
+    unknown = ray_node.orphans_of_unknown_jobs(cluster, host)
+    for pid in unknown:
+        say(f"{host}: pid {pid} ({processes.command(pid)[:100]}) may be of job '{name}' or of another: 02_down.sh ends it")
+    say(f"{host}: no {'other ' if unknown else ''}process of job '{name}' is left")

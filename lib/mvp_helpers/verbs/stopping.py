@@ -50,4 +50,4 @@ def end_leftovers(host: str, ids: tuple[str, ...]) -> None:
     from ..job import stop
 
     for submission_id in dict.fromkeys(ids):
-        stop.end_leftovers(job(submission_id, maybe_gone=True)[1], host, say)
+        stop.end_leftovers(*job(submission_id, maybe_gone=True), host, say)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from mvp_helpers.base import processes
+from mvp_helpers.base import files, processes
 from mvp_helpers.base.errors import Blocked, Failed
 from mvp_helpers.base.project import PROJECT
-from mvp_helpers.cluster import cluster_file, ray_node
+from mvp_helpers.cluster import addresses, cluster_file, ray_node
 from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.cluster.node_record import LONGEST_SOCKET, NodePaths, Record
 from mvp_helpers.cluster.ray_api import Node
@@ -113,14 +117,54 @@ def test_a_temp_dir_that_is_somebody_elses_is_not_used(cluster: Cluster, tmp_pat
     paths.folder.mkdir(parents=True)
     paths.temp_dir.mkdir()
     try:
-        with pytest.raises(Blocked, match="is not a folder that this cluster made"):
+        with pytest.raises(Blocked, match=f"{paths.temp_dir}, the place for Ray's sockets, was not made by this cluster"):
             paths.make_temp_dir()
         assert ray_node.stop(cluster, "head") == "not running" and paths.temp_dir.is_dir()
         os.chown(paths.temp_dir, 65534, 65534) if os.getuid() == 0 else pytest.skip("only root can give a folder away")
-        with pytest.raises(Blocked, match="belongs to another user"):
+        with pytest.raises(Blocked, match=f"{paths.temp_dir}, the place for Ray's sockets, belongs to user nobody"):
             paths.make_temp_dir()
     finally:
         paths.temp_dir.rmdir()
+
+
+@pytest.mark.parametrize("on_shared_storage", [False, True])
+def test_other_users_of_the_host_cannot_reach_what_ray_opens_to_everybody(cluster: Cluster, on_shared_storage: bool) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can be another user")
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        Path(place).chmod(0o755)
+        state = None if on_shared_storage else f"{place}/state"
+        paths = NodePaths(msgspec.structs.replace(cluster, state_dir=state, shared_root=place), "head")
+        paths.folder.mkdir(parents=True)
+        paths.private.mkdir(exist_ok=True, mode=0o777)  # as an earlier version left it
+        paths.make_temp_dir()
+        try:
+            as_ray_does(paths.temp_dir)
+            as_nobody = functools.partial(subprocess.run, user=65534, group=65534, extra_groups=[], capture_output=True)
+            assert as_nobody(["ls", place]).returncode == 0, "nobody cannot even reach the state directory"
+            for folder in (paths.temp_dir, paths.ray_files):
+                assert b"Permission denied" in as_nobody(["ls", f"{folder}/session_1/sockets"]).stderr
+                assert b"Permission denied" in as_nobody(["touch", f"{folder}/session_1/planted"]).stderr
+        finally:
+            paths.remove_temp_link()
+            shutil.rmtree(paths.private)
+
+
+def as_ray_does(temp_dir: Path) -> None:
+    for folder in (temp_dir, temp_dir / "session_1", temp_dir / "session_1" / "sockets"):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o777)  # ray/_common/utils.py: try_to_create_directory
+
+
+def test_a_folder_that_others_could_change_is_used_only_with_our_own_folder_in_it(cluster: Cluster, tmp_path: Path) -> None:
+    paths = NodePaths(msgspec.structs.replace(cluster, state_dir=None), "head")
+    paths.private.mkdir(mode=0o777)
+    try:
+        paths.temp_dir.symlink_to(tmp_path)
+        with pytest.raises(Blocked, match=f"{paths.temp_dir}, the place for Ray's sockets, was not made by this cluster"):
+            paths.make_temp_dir()
+    finally:
+        shutil.rmtree(paths.private)
 
 
 def test_a_link_of_ours_to_where_the_state_was_before_is_renewed(cluster: Cluster) -> None:
@@ -152,6 +196,29 @@ def test_a_node_whose_record_was_lost_is_found_and_ended(cluster: Cluster, capsy
     finally:
         nodes[1].kill()
         nodes[1].wait()
+
+
+def test_a_full_disk_is_one_line_when_a_node_starts_and_does_not_keep_one_running(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = NodePaths(cluster, "head")
+    paths.folder.mkdir(parents=True)
+    mark = os.environ | {ray_node.INSTANCE: f"local.head.{os.urandom(8).hex()}"}
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=mark) as node:
+        paths.write(record(pid=node.pid, pid_start_time=processes.start_time(node.pid), instance=mark[ray_node.INSTANCE]))
+
+        def full(path: Path, *_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(files, "write_bytes", full)
+        head = addresses.Head(ip="", port=1, instance="i", ray_version="", python_version="", started_at="")
+        for place, write in (
+            ("node.json", lambda: paths.write(record())),
+            ("head.json", lambda: addresses.publish(cluster, head)),
+        ):
+            with pytest.raises(Blocked, match=f"cannot write .*{place}: No space left on device"):
+                write()
+        assert ray_node.stop(cluster, "head") == "stopped" and node.wait() == -signal.SIGTERM
 
 
 def test_a_daemon_ends_when_its_pid_file_is_gone(tmp_path: Path) -> None:
@@ -268,12 +335,14 @@ def test_processes_are_found_by_their_mark_and_ended_even_when_they_ignore_term(
 
 
 def test_a_process_that_only_waits_to_be_reaped_does_not_count_as_running() -> None:
-    process = subprocess.Popen(["true"])
+    mark = os.urandom(8).hex()
+    process = subprocess.Popen(["true"], preexec_fn=lambda: processes.mark(mark))
     for _ in range(100):
         if processes.start_time(process.pid) is None:
             break
         time.sleep(0.02)
     assert processes.start_time(process.pid) is None
+    assert processes.marked(mark) == [] and process.pid not in processes.with_descendants([os.getpid()])
     process.wait()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,9 +17,13 @@ import pytest
 from fake_ray import FakeRay
 from toys import plan_of
 
+from mvp_helpers.base import processes
 from mvp_helpers.base.errors import BadInput, Blocked, Failed, TimedOut
 from mvp_helpers.base.paths import JobFolder, SharedRoot
+from mvp_helpers.base.project import PROJECT
 from mvp_helpers.base.times import now
+from mvp_helpers.cluster import cluster_file, ray_node
+from mvp_helpers.cluster.node_record import NodePaths, Record
 from mvp_helpers.job import stop
 from mvp_helpers.plan import environment, plan
 from mvp_helpers.record import control, job_folder
@@ -26,6 +31,7 @@ from mvp_helpers.record.control import Saved, Trainer
 from mvp_helpers.record.job_folder import Result
 
 STOP = "POST /api/jobs/a/stop"
+CLUSTER = cluster_file.load("local")
 
 
 @pytest.fixture
@@ -243,7 +249,7 @@ def test_what_an_ended_job_left_is_ended_and_nothing_else(
     polite, stubborn = started(ended, "0"), started(ended, "signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     untouched = started(other, "signal.signal(signal.SIGTERM, lambda *_: time.sleep(0))")
     said: list[str] = []
-    stop.end_leftovers(ended, "worker-0", said.append)
+    stop.end_leftovers(CLUSTER, ended, "worker-0", said.append)
     assert (polite.wait(120), stubborn.wait(120)) == (-15, -9)
     time.sleep(0.2)
     assert untouched.poll() is None
@@ -251,28 +257,79 @@ def test_what_an_ended_job_left_is_ended_and_nothing_else(
     assert {line.split("pid ")[1].split()[0] for line in said[:-1]} == {str(polite.pid), str(stubborn.pid)}
 
 
+def orphan(mark: str, tmp_path: Path) -> int:
+    """Start a process with an emptied environment, in a session of its own, whose parents have ended; return its id."""
+    code = f"""if True:
+        import subprocess
+        from mvp_helpers.base import processes
+        {mark}
+        shell = "env -i setsid sleep 60 >/dev/null 2>&1 & echo $!"
+        print(subprocess.check_output(["sh", "-c", shell], text=True), flush=True)"""
+    python_path = os.environ | {"PYTHONPATH": str(PROJECT / "lib")}
+    pid = int(subprocess.check_output([sys.executable, "-c", code], env=python_path, text=True))
+    while processes.command(pid) != "sleep 60":
+        time.sleep(0.01)
+    return pid
+
+
+def test_what_a_job_left_is_ended_although_it_emptied_its_environment_and_lost_its_parents(tmp_path: Path) -> None:
+    ended, other = a_job(tmp_path, "a", "STOPPED"), a_job(tmp_path, "a-2", "RUNNING")
+    left, untouched = (orphan(f"processes.mark({str(folder.path)!r})", tmp_path) for folder in (ended, other))
+    try:
+        said: list[str] = []
+        stop.end_leftovers(CLUSTER, ended, "worker-0", said.append)
+        assert processes.start_time(left) is None and processes.start_time(untouched) is not None
+        assert said == [
+            f"worker-0: ended what job 'a' had left: pid {left} (sleep 60)",
+            "worker-0: no process of job 'a' is left",
+        ]
+    finally:
+        os.kill(untouched, signal.SIGKILL)
+
+
+def test_an_orphan_of_a_ray_worker_is_named_and_ended_with_its_node(tmp_path: Path) -> None:
+    cluster = msgspec.structs.replace(CLUSTER, state_dir=str(tmp_path / "state"))
+    paths = NodePaths(cluster, "worker-0")
+    paths.folder.mkdir(parents=True)
+    instance = f"local.worker-0.{os.urandom(8).hex()}"
+    unset = dict.fromkeys(("boot_id", "ip", "ray_version", "python_version", "started_at"), "")
+    node = Record(instance=instance, role="worker", **unset)
+    paths.write(node)
+    unknown = orphan(f"processes.mark({node.instance!r}, node=True)", tmp_path)
+    of_a_job = orphan(f"processes.mark({node.instance!r}, node=True); processes.mark('/jobs/other')", tmp_path)
+    said: list[str] = []
+    stop.end_leftovers(cluster, a_job(tmp_path, "a", "STOPPED"), "worker-0", said.append)
+    assert said == [
+        f"worker-0: pid {unknown} (sleep 60) may be of job 'a' or of another: 02_down.sh ends it",
+        "worker-0: no other process of job 'a' is left",
+    ]
+    assert ray_node.stop(cluster, "worker-0") == "stopped"
+    assert [processes.start_time(pid) for pid in (unknown, of_a_job)] == [None, None]
+
+
 def test_processes_that_go_by_themselves_are_not_hurried(tmp_path: Path, started: Callable[..., subprocess.Popen[bytes]]) -> None:
     folder = a_job(tmp_path, "a", "SUCCEEDED")
     started(folder, "time.sleep(0.3); import os; os._exit(0)")
     said: list[str] = []
-    stop.end_leftovers(folder, "worker-0", said.append)
+    stop.end_leftovers(CLUSTER, folder, "worker-0", said.append)
     assert said == ["worker-0: no process of job 'a' is left"]
 
 
 def test_a_job_that_has_not_ended_keeps_its_processes(folder: JobFolder, started: Callable[..., subprocess.Popen[bytes]]) -> None:
     process = started(folder, "0")
     with pytest.raises(BadInput, match="job 'a' has not ended"):
-        stop.end_leftovers(folder, "worker-0", lambda _: None)
+        stop.end_leftovers(CLUSTER, folder, "worker-0", lambda _: None)
     assert process.poll() is None
 
 
-def test_a_process_that_cannot_be_ended_is_said(folder: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_be_ended_is_said(
+    folder: JobFolder, started: Callable[[JobFolder, str], subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     set_state(folder, state="STOPPED")
     monkeypatch.setattr(stop, "LEAVE_S", 0.0)
-    monkeypatch.setattr("mvp_helpers.base.processes.holding", lambda *_: [os.getpid()])
     monkeypatch.setattr("mvp_helpers.base.processes.end", lambda find, *_: find())
-    with pytest.raises(Failed, match=f"worker-0: 1 processes of job 'a' cannot be ended: {os.getpid()}"):
-        stop.end_leftovers(folder, "worker-0", lambda _: None)
+    with pytest.raises(Failed, match=f"worker-0: 1 processes of job 'a' cannot be ended: {started(folder, '0').pid}"):
+        stop.end_leftovers(CLUSTER, folder, "worker-0", lambda _: None)
 
 
 def test_without_ray_the_job_runner_is_told_and_its_last_word_awaited(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -242,9 +243,16 @@ def test_a_host_that_lacks_packages_is_named_with_all_of_them_and_the_command_th
 
 def test_every_dependency_of_the_helper_is_pinned_as_in_the_lock_and_names_its_module() -> None:
     pins = packages.requirements()
-    lock = (packages.PROJECT / "requirements.lock").read_text().splitlines()
-    assert pins.keys() == packages.MODULES.keys() and set(pins.values()) <= set(lock)
+    assert pins.keys() == packages.MODULES.keys()
+    for name in ("requirements.lock", "requirements-helper.lock"):
+        lock = re.findall(r"^\S+==\S+", (packages.PROJECT / name).read_text(), re.MULTILINE)
+        assert {canonical(pin) for pin in pins.values()} <= set(lock)
     assert packages.missing() == []
+
+
+def canonical(pin: str) -> str:
+    name, _, version = pin.partition("==")
+    return f"{re.sub('[-_.]+', '-', name).lower()}=={version}"
 
 
 def test_without_click_it_is_blocked_and_names_the_script_that_installs_it() -> None:
