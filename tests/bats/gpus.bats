@@ -4,6 +4,7 @@
 # long: real trainers, one after another
 
 load helpers
+load ../gpu/jobs
 
 setup_file() {
   make_job_cluster gpus 88 880
@@ -13,6 +14,8 @@ data: {source: generated}
 code: {source: package}
 YAML
   printf 'entry: {command: [python3, %s]}\n' "$BATS_TEST_DIRNAME/see_gpus.py" >"$WORKLOADS/see.yaml"
+  export GPUS=1
+  give_reward
   01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
 }
 
@@ -22,23 +25,6 @@ teardown_file() {
 
 setup() {
   ! nvidia-smi -L &>/dev/null || skip 'this machine has a GPU: see make gpu-check'
-}
-
-small() { # <workload>: a JobSpec of a few small batches, with the id of the workload
-  printf 'workload: %s\nsubmission_id: %s\ncode_path: common/code/verl/current\nmodel: common/models/default\n' "$1" "$1"
-  if [[ $1 == sft ]]; then
-    printf 'dataset: datasets/gsm8k_sft\ntrainer_overrides: {data: {train_batch_size: 8, micro_batch_size_per_gpu: 4, max_length: 256}}\n'
-  else
-    cat <<'YAML'
-dataset: datasets/gsm8k
-trainer_overrides:
-  data: {train_batch_size: 8, max_prompt_length: 128, max_response_length: 32}
-  actor_rollout_ref:
-    actor: {ppo_mini_batch_size: 8, ppo_micro_batch_size_per_gpu: 4}
-    rollout: {log_prob_micro_batch_size_per_gpu: 4}
-  critic: {ppo_micro_batch_size_per_gpu: 4}
-YAML
-  fi
 }
 
 wrong_gpus() { # <id>: processes that see other GPUs than Ray gave them; the number of those that have one
@@ -53,7 +39,7 @@ PY
 }
 
 reaches_the_gpu() { # <workload>: everything works up to the first call that needs the GPU, and 55 says which
-  small "$1" >"$FOLDER/specs/$1.yaml"
+  gpu_job "$1" >"$FOLDER/specs/$1.yaml"
   run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/$1.yaml" --wait --timeout 500
   assert_status 1
   [[ $(state_of "$1") == FAILED ]] || fail "$(<"$JOBS/$1/result.json")"
@@ -72,8 +58,7 @@ reaches_the_gpu() { # <workload>: everything works up to the first call that nee
 }
 
 @test "a queue with more storage units than there are CPUs is refused at once, with the number that fits" {
-  small ppo >"$FOLDER/specs/units.yaml"
-  printf '  transfer_queue.backend.SimpleStorage.num_data_storage_units: 30\n' >>"$FOLDER/specs/units.yaml"
+  { gpu_job ppo && overrides 'transfer_queue.backend.SimpleStorage.num_data_storage_units: 30'; } >"$FOLDER/specs/units.yaml"
   run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/units.yaml"
   assert_status 2
   assert_stderr_has '30 for 30 TransferQueue storage units'
@@ -81,12 +66,26 @@ reaches_the_gpu() { # <workload>: everything works up to the first call that nee
   [[ ! -e $JOBS/ppo ]] || fail 'a job folder was claimed'
 }
 
+@test "every job of the GPU suite has a plan, for one GPU and for eight" {
+  local id
+  for GPUS in 1 8; do
+    sed "s/num_cpus: 16, num_gpus: 1/num_cpus: 128, num_gpus: $GPUS, trainer_processes: $GPUS/" "$MVP_CLUSTER" >"$FOLDER/shape.yaml"
+    for id in "${GPU_JOBS[@]}"; do
+      [[ $id != again ]] || continue # resumes a checkpoint that only a GPU makes
+      gpu_job "$id" >"$FOLDER/specs/plan.yaml"
+      run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/plan.yaml" --dry-run --cluster "$FOLDER/shape.yaml"
+      assert_status 0
+      assert_output "*trainer.n_gpus_per_node=$GPUS*"
+    done
+  done
+}
+
 @test "SFT on a GPU that is not there" {
   reaches_the_gpu sft
 }
 
 @test "GRPO on a GPU that is not there, without vLLM: the plan says so" {
-  small grpo >"$FOLDER/specs/plan.yaml"
+  gpu_job grpo >"$FOLDER/specs/plan.yaml"
   run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/plan.yaml" --dry-run
   if ! python -c 'import vllm' &>/dev/null; then
     [[ $output == *'vLLM is not installed: transformers generates'*'VERL_USE_EXTERNAL_MODULES: verl_hf.plugin,mvp_verl.hook'* ||

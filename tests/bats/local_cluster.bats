@@ -66,8 +66,8 @@ raylet_of() { # <host>
   assert_output '*ray_version*'
 }
 
-@test "any command of Ray runs on this cluster, whatever RAY_ADDRESS says; its exit code comes back" {
-  local -x RAY_ADDRESS=http://127.0.1.20:8387
+@test "any command of Ray runs on this cluster, whatever RAY_ADDRESS and HTTP_PROXY say; its exit code comes back" {
+  local -x RAY_ADDRESS=http://127.0.1.20:8387 HTTP_PROXY=http://127.0.1.20:9
   run --separate-stderr ray.sh list nodes
   assert_status 0
   for address in 127.0.1.10 127.0.1.11 127.0.1.12; do assert_output "*$address*"; done

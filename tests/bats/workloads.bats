@@ -139,6 +139,7 @@ YAML
     # One place for both drivers.
     printf 'workload: echo\nsubmission_id: %s\nresources: {entrypoint_resources: {"node:127.0.9.12": 0.001}}\n' "$id" >"$FOLDER/specs/$id.yaml"
   done
+  export HTTP_PROXY=http://127.0.9.20:9 # Ray's own commands would go through it
   43_submit_jobspec.sh "$FOLDER/specs/by-cli.yaml" --wait
   44_submit_sdk.sh "$FOLDER/specs/by-sdk.yaml" --wait
   wait_until_sealed

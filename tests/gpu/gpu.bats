@@ -2,6 +2,7 @@
 # The toolkit on real GPUs: one cluster with one worker that has all of this machine's, and verl's trainers on a tiny model.
 
 load ../bats/helpers
+load jobs
 
 SEE_GPUS=$BATS_TEST_DIRNAME/../bats/see_gpus.py
 
@@ -33,7 +34,8 @@ setup_file() {
   # num_cpus is what Ray may schedule, not cores: verl asks for ten with each GPU.
   sed -i -e 's/device: cpu/device: cuda/' -e '/worker-1/d' -e 's/object_store_mb: .*/object_store_mb: 400/' \
     -e "s/num_cpus: 8/num_cpus: $((12 * GPUS + 16)), num_gpus: $GPUS, trainer_processes: $GPUS/" "$MVP_CLUSTER"
-  printf 'data: {source: generated}\ncode: {source: package}\nstop_wait_s: 120\n' >>"$MVP_CLUSTER"
+  # Heads of 64 numbers: vLLM's attention has no smaller ones.
+  printf 'data: {source: generated, generated: {hidden_size: 256}}\ncode: {source: package}\nstop_wait_s: 120\n' >>"$MVP_CLUSTER"
   printf 'entry: {command: [python3, %s]}\n' "$SEE_GPUS" >"$WORKLOADS/see.yaml"
 }
 
@@ -49,39 +51,8 @@ memory_is_free() { # as before the suite, up to what a driver itself may hold
   (($(memory_used) <= USED_BEFORE + 200))
 }
 
-small() { # <workload> <id> [<line of the JobSpec>...]: a few steps of small batches, every number divisible by the number of GPUs
-  local batch=$((8 * GPUS))
-  printf 'workload: %s\nsubmission_id: %s\ncode_path: common/code/verl/current\nmodel: common/models/default\n' "$1" "$2"
-  (($# < 3)) || printf '%s\n' "${@:3}"
-  if [[ $1 == sft ]]; then
-    cat <<YAML
-dataset: datasets/gsm8k_sft
-trainer_overrides:
-  data: {train_batch_size: $batch, micro_batch_size_per_gpu: 4, use_dynamic_bsz: false, max_length: 256}
-  optim.lr: 1e-3
-  engine: {use_torch_compile: false}
-  model.enable_gradient_checkpointing: false
-YAML
-  else
-    cat <<YAML
-dataset: datasets/gsm8k
-trainer_overrides:
-  data: {train_batch_size: $batch, max_prompt_length: 128, max_response_length: 32}
-  actor_rollout_ref:
-    actor: {ppo_mini_batch_size: $batch, ppo_micro_batch_size_per_gpu: 4, optim: {lr: 1e-4}}
-    rollout: {log_prob_micro_batch_size_per_gpu: 4, n: $([[ $1 == ppo ]] && echo 1 || echo 4), agent: {num_workers: 1}}
-  critic: {ppo_micro_batch_size_per_gpu: 4}
-  reward.num_workers: 1
-YAML
-  fi
-}
-
-overrides() { # <line>...: more trainer_overrides, below those of `small`
-  printf '  %s\n' "$@"
-}
-
-submit() { # <id> [<43's option>...]: the JobSpec from stdin
-  cat >"$FOLDER/specs/$1.yaml"
+submit() { # <id of the suite's> [<43's option>...]
+  gpu_job "$1" >"$FOLDER/specs/$1.yaml"
   run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/$1.yaml" "${@:2}"
 }
 
@@ -149,14 +120,14 @@ check_of() { # <part of a check's name> <JSON of 00>: its verdict and reason
 }
 
 @test "a process sees the GPUs that Ray gave it, and without the setting of our nodes all of them" {
-  submit see --wait --timeout 120 <<<'{workload: see, submission_id: see}'
+  run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "see", "submission_id": "see"}')" --wait --timeout 120
   succeeded see
   run grep -oE '^SEES .*' "$JOBS/see/logs/driver.log"
   [[ $output == $'SEES driver []\nSEES none []\nSEES none, not hidden [all]\nSEES a third [0]\nSEES one [0]' ]] || fail 'not these GPUs'
 }
 
 @test "SFT: the loss falls on the GPU, the trainers are there and the driver is not, every checkpoint is whole" {
-  { small sft sft && overrides 'trainer.total_training_steps: 4' 'trainer.save_freq: 2'; } | submit sft
+  submit sft
   assert_status 0
   wait_for 120 'the first step' grep -q '"step"' "$JOBS/sft/metrics.jsonl"
   nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader >"$FOLDER/apps" # in a container the ids may be others
@@ -177,8 +148,7 @@ PY
 @test "SFT resumed from a checkpoint repeats the steps that it trained before" {
   rm -r "$JOBS/sft/checkpoints/global_step_4"
   echo 2 >"$JOBS/sft/checkpoints/latest_checkpointed_iteration.txt"
-  { small sft again 'resume_from: sft' && overrides 'trainer.total_training_steps: 4' 'trainer.save_freq: 2'; } |
-    submit again --wait --timeout 200
+  submit again --wait --timeout 200
   succeeded again
   python - <(metric sft train/loss) <(metric again train/loss) <<'PY'
 import sys
@@ -189,10 +159,12 @@ PY
 }
 
 @test "GRPO: a gradient, and a rollout with the weights that the trainer has" {
-  mkdir -p "$FOLDER/private/user/code" && cp "$PROJECT/templates/rewards/digits.py" "$FOLDER/private/user/code/"
-  { small grpo grpo 'reward_fn_path: user/code/digits.py' && overrides 'trainer.total_training_steps: 2' 'trainer.save_freq: -1'; } |
-    submit grpo --wait --timeout 300
+  give_reward
+  submit grpo --wait --timeout 300
   succeeded grpo
+  engine=hf
+  ! python -c 'import vllm' &>/dev/null || engine=vllm
+  grep -q "rollout.name=$engine\b" "$JOBS/grpo/config/resolved.yaml" || fail "the answers are not by $engine"
   metric grpo actor/grad_norm | awk '$2 > 0 { found = 1 } END { exit !found }' || fail 'no gradient'
   metric grpo training/rollout_probs_diff_mean | awk '$1 == 2 && $2 < 0.02 { found = 1 } END { exit !found }' ||
     fail "the rollout has other weights: $(metric grpo training/rollout_probs_diff_mean)"
@@ -200,7 +172,7 @@ PY
 }
 
 @test "PPO: actor and critic are saved, and 54 proves the job" {
-  { small ppo ppo && overrides 'trainer.total_training_steps: 2' 'trainer.save_freq: 2'; } | submit ppo --wait --timeout 300
+  submit ppo --wait --timeout 300
   succeeded ppo
   each_sees_its_own ppo
   [[ -d $JOBS/ppo/checkpoints/global_step_2/actor && -d $JOBS/ppo/checkpoints/global_step_2/critic ]] || fail 'not both were saved'
@@ -209,16 +181,45 @@ PY
 }
 
 @test "a real out-of-memory is named as such, and the next job has the memory" {
-  { small sft oom 'env_vars: {PYTORCH_CUDA_ALLOC_CONF: "per_process_memory_fraction:0.0002"}' && overrides 'trainer.total_training_steps: 4'; } |
-    submit oom --wait --timeout 200
+  submit oom --wait --timeout 200
   [[ $(state_of oom) == FAILED ]] || fail "$(<"$JOBS/oom/result.json")"
   run --separate-stderr 55_explain.sh oom
   [[ $output == *'rule     gpu-memory-'* ]] || fail "$(tail -n 60 "$JOBS/oom/logs/driver.log")"
   wait_for 20 'free memory' memory_is_free
 }
 
+last_trainer_of() { # <id>: the pid of its trainer process with the highest rank
+  local file
+  for file in /proc/[0-9]*/environ; do
+    [[ $(tr '\0' '\n' 2>/dev/null <"$file" | grep -cx -e "MVP_JOB_FOLDER=$JOBS/$1" -e "RANK=$((GPUS - 1))") != 2 ]] || echo "${file//[!0-9]/}"
+  done
+}
+
+driver_of() { # <id>: the pid of its driver
+  python -c 'import json, sys; print(json.load(open(sys.argv[1]))["trainer_pid"])' "$JOBS/$1/result.json"
+}
+
+@test "a run that hangs is explained with stacks, GPUs and a flight recorder, and can be ended" {
+  submit hang
+  wait_for 120 'steps' grep -q '"step": *3' "$JOBS/hang/metrics.jsonl"
+  # A trainer that is alone waits for its driver only.
+  pid=$( ((GPUS > 1)) && last_trainer_of hang || driver_of hang)
+  kill -STOP "$pid"
+  wait_for 60 'a bundle' compgen -G "$JOBS/hang/debug/*-stalled/hosts/worker-0/py-spy/*.txt"
+  run --separate-stderr 55_explain.sh hang
+  [[ $output == *"pid $pid, is stopped"* ]] || fail '55 does not name it'
+  grep -q . "$JOBS"/hang/debug/*-stalled/hosts/worker-0/gpus.txt || fail 'nothing about the GPUs'
+  timeout 30 bash -c 'echo 1 >"$1"' bash "$FOLDER/rank_0.pipe"
+  wait_for 30 'the flight recorder' test -s "$JOBS/hang/debug/nccl_trace_rank_0"
+  run --separate-stderr 53_debug_bundle.sh hang --py-spy
+  assert_status 0
+  52_stop.sh --now hang
+  [[ $(state_of hang) == STOPPED ]] || fail "$(<"$JOBS/hang/result.json")"
+  wait_for 20 'free memory' memory_is_free
+}
+
 @test "a stop saves the step it comes in" {
-  { small sft long && overrides 'trainer.total_epochs: 500' 'trainer.save_freq: 1000'; } | submit long
+  submit long
   wait_for 120 'steps' grep -q '"step": *3' "$JOBS/long/metrics.jsonl"
   run --separate-stderr 52_stop.sh long
   assert_status 0

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Serve a Hugging Face hub with the data set and the model that ``source: hub`` asks for by default, both small and generated.
 
-usage: .venv/bin/python tests/lab/hub.py [--listen ADDRESS] [--port N] [--rows N] [--token TEXT]
+usage: .venv/bin/python tests/lab/hub.py [--listen ADDRESS] [--port N] [--rows N] [--token TEXT] [--login USER:PASSWORD]
 
 The data set openai/gsm8k has the configuration ``main`` with the splits train and test; Qwen/Qwen2.5-0.5B-Instruct is the tiny
-Qwen2 of ``source: generated``. Prints ``HF_ENDPOINT=http://ADDRESS:PORT`` when it answers, and serves until it is ended.
+Qwen2 of ``source: generated``. Prints ``HF_ENDPOINT=http://ADDRESS:PORT`` when it answers, and serves until it is ended. With
+``--login`` only a proxy reaches it, which it is itself: HF_ENDPOINT is then an address that no name server knows, and HTTP_PROXY
+is printed too.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ sys.path[:0] = [str(PROJECT / "lib"), str(PROJECT / "tests" / "unit")]
 
 import pyarrow as pa  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
-from fake_hub import FakeHub  # noqa: E402
+from fake_hub import PROXIED, FakeHub  # noqa: E402
 
 from mvp_helpers.prepare import generated, gsm8k  # noqa: E402
 from mvp_helpers.prepare.settings import Generated, Hub  # noqa: E402
@@ -58,10 +60,12 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--rows", type=int, default=Generated().train_rows, help="rows of the training split")
     parser.add_argument("--token", default="", help="answer 401 without this token")
+    parser.add_argument("--login", default="", metavar="USER:PASSWORD", help="answer only as a proxy, with this login")
     options = parser.parse_args()
     hub = FakeHub(repositories(Generated(train_rows=options.rows)), (options.listen, options.port))
-    hub.token = options.token
-    print(f"HF_ENDPOINT={hub.url}", flush=True)
+    hub.token, hub.login = options.token, options.login
+    proxied = f"HF_ENDPOINT={PROXIED}\nHTTP_PROXY=http://{options.login}@{options.listen}:{hub.server_port}"
+    print(proxied if options.login else f"HF_ENDPOINT={hub.url}", flush=True)
     hub.serve_forever()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import threading
@@ -11,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
 COMMIT = "c" * 40
+PROXIED = "http://hub.invalid"
+"""An address that no name server knows."""
 
 
 class FakeHub(ThreadingHTTPServer):
@@ -25,6 +28,8 @@ class FakeHub(ThreadingHTTPServer):
         """Branches and tags; all commits have the same files."""
         self.token = ""
         """Without this token everything answers 401, as for a private repository."""
+        self.login = ""
+        """USER:PASSWORD: with it the hub is at PROXIED, and only through a proxy with this login: itself. Else it answers 407."""
         self.gated: set[str] = set()
         """Repositories whose files answer 403 to everyone."""
         self.refusals: list[int] = []
@@ -84,7 +89,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         form = parse_qs(self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode())
         path, query = unquote(urlsplit(self.path).path).lstrip("/"), urlsplit(self.path).query
-        if self.server.refusals:
+        if self.server.login and not self._came_through_the_proxy():
+            self._send(407, b"{}", {"Proxy-Authenticate": 'Basic realm="proxy"'})
+        elif self.server.refusals:
             status = self.server.refusals.pop(0)
             self._send(status, b"{}", {"Retry-After": "0"} if status == 429 else {})
         elif self.server.token and self.headers.get("Authorization") != f"Bearer {self.server.token}":
@@ -99,6 +106,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(repo if repo.startswith("datasets/") else f"models/{repo}", revision, name)
         else:
             self._send(404, b"{}")
+
+    def _came_through_the_proxy(self) -> bool:
+        login = base64.b64encode(self.server.login.encode()).decode()
+        return self.path.startswith(f"{PROXIED}/") and self.headers.get("Proxy-Authorization") == f"Basic {login}"
 
     def _api(self, path: str, paths: list[str], recursive: bool) -> None:
         for repo, files in self.server.repos.items():

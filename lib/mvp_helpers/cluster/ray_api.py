@@ -192,3 +192,11 @@ def environment(cluster: Cluster) -> dict[str, str]:
         # Set explicitly: Ray enables token authentication by itself when it finds a token in the user's home.
         return base | {"RAY_AUTH_MODE": "disabled"}
     return base | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(Path(os.path.abspath(cluster.token_file)))}
+
+
+def command_environment(cluster: Cluster) -> dict[str, str]:
+    """Return what Ray's commands and SDK need in addition to the caller's variables.
+
+    They would send the dashboard's requests, with the token, through a proxy of HTTP_PROXY.
+    """
+    return environment(cluster) | {"no_proxy": "*"}

@@ -42,7 +42,7 @@ def aimed(cluster: Cluster, words: Sequence[str], inherited: Mapping[str, str]) 
         # The commands "job …" reach the dashboard instead.
         "RAY_API_SERVER_ADDRESS": cluster.dashboard,
     }
-    return argv(words), dict(inherited) | ray_api.environment(cluster) | addresses
+    return argv(words), dict(inherited) | ray_api.command_environment(cluster) | addresses
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """``ray job submit`` through Ray's Python SDK: the same options, and the same request to the cluster.
 
 A process of its own, like Ray's command: importing the SDK costs 0.9 s and a call of it cannot be cancelled, so ``submit`` treats
-both alike. The cluster's token comes from the environment (``ray_api.environment``), never from the command line.
+both alike. The cluster's token comes from the environment (``ray_api.command_environment``), never from the command line.
 """
 
 from __future__ import annotations

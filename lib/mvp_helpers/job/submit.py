@@ -164,7 +164,7 @@ def _write_config(the_plan: Plan, data: bytes, cluster: Cluster, via: Via) -> No
     files.write_bytes(folder.job_spec(".json" if the_plan.source.endswith(".json") else ".yaml"), data)
     files.write_text(folder.resolved, plan.to_yaml(the_plan))
     files.write_json(folder.runtime_env, the_plan.runtime_env())
-    needed = ray_api.environment(cluster) | ({"PYTHONPATH": str(PROJECT / "lib")} if via == "sdk" else {})
+    needed = ray_api.command_environment(cluster) | ({"PYTHONPATH": str(PROJECT / "lib")} if via == "sdk" else {})
     exports = [f"export {name}={shlex.quote(value)}" for name, value in needed.items()]
     files.write_text(folder.submit_cmd, "\n".join([*exports, shlex.join(the_plan.submit_argv(via))]) + "\n")
 
@@ -209,10 +209,10 @@ def _ask_ray_to_run(the_plan: Plan, argv: list[str], cluster: Cluster, api: RayA
 
 def _run(argv: list[str], cluster: Cluster) -> subprocess.CompletedProcess[str]:
     # RAY_ADDRESS of the caller's shell would win over --address in some versions.
-    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | ray_api.environment(cluster)
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     return subprocess.run(
         argv,
-        env=environment,
+        env=environment | ray_api.command_environment(cluster),
         capture_output=True,
         text=True,
         errors="replace",

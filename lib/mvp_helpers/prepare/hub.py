@@ -204,6 +204,11 @@ def _refusal(repo: str, kind: Kind, revision: str, error: BaseException | None) 
         )
     if status == 401 and not isinstance(error, errors.RepositoryNotFoundError):
         return BadInput(f"{hub} does not accept the token (401)", hint="export HF_TOKEN=… with a valid one, or unset it")
+    if status == 407:
+        return BadInput(
+            without_user(f"cannot reach {hub}{_through()}: the proxy does not accept the login (407)"),
+            hint="HTTP_PROXY=http://USER:PASSWORD@…, or HTTPS_PROXY for https",
+        )
     if status in (401, 404):
         return BadInput(f"{hub} has no {kind} {repo}, or it is private ({status})", hint=f"correct data.hub.{kind}; {with_token}")
     if status == 429:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import doc_pages
 import msgspec
@@ -12,6 +13,7 @@ import yaml
 from doc_pages import COMMON_OPTIONS, Page, no_problems
 
 from mvp_helpers.base import errors
+from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.project import PROJECT
 from mvp_helpers.cluster import cluster_file
 from mvp_helpers.plan import jobspec
@@ -180,6 +182,13 @@ def test_every_field_of_a_jobspec_is_in_the_docs_and_in_the_schema() -> None:
     no_problems(differences("field", fields, table, "the table of docs/jobs.md, The JobSpec"))
     schema = msgspec.json.decode((PROJECT / "templates" / "jobspec.schema.json").read_bytes())["$defs"]["JobSpec"]
     no_problems(differences("field", fields, schema["properties"], "templates/jobspec.schema.json with make schema"))
+
+
+def test_the_layout_lists_the_folders_that_a_cluster_makes_with_their_modes() -> None:
+    (paragraph,) = re.findall(r"^The start of a cluster makes (.*?)\n\n", (PROJECT / "shared-layout.md").read_text(), re.M | re.S)
+    lists = re.findall(r"([^()]*)\((?:mode )?(0\d+)", paragraph)
+    listed = {Path(name): int(mode, 8) for names, mode in lists for name in re.findall(r"`([^`]+)`", names)}
+    assert listed == SharedRoot(Path()).folders
 
 
 def test_every_workload_level_and_cluster_file_is_in_the_docs() -> None:

@@ -242,6 +242,26 @@ def test_a_proxy_is_named_when_nothing_comes_through_it(empty: SharedRoot, monke
         made(empty, HUB)
 
 
+def test_a_hub_that_only_a_proxy_reaches_gives_what_it_has_to_those_with_its_login(
+    server: fake_hub.FakeHub, empty: SharedRoot, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    from huggingface_hub import close_session  # whose next request reads the environment again
+
+    request.addfinalizer(close_session)
+    server.login = "me:secret"
+    monkeypatch.setenv("HF_ENDPOINT", fake_hub.PROXIED)
+    monkeypatch.setenv("NO_PROXY", "")
+    monkeypatch.delenv("no_proxy", raising=False)
+    proxy = server.url.removeprefix("http://")
+    monkeypatch.setenv("HTTP_PROXY", f"http://me:wrong@{proxy}")
+    close_session()
+    with pytest.raises(BadInput, match=rf"^cannot reach http://hub\.invalid through the proxy http://{proxy}: .* login \(407\)"):
+        made(empty, HUB)
+    monkeypatch.setenv("HTTP_PROXY", f"http://me:secret@{proxy}")
+    close_session()
+    assert list(made(empty, HUB)) == HUB_ITEMS
+
+
 def test_an_endpoint_that_is_not_a_url_is_bad_input(empty: SharedRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "localhost:8080")
     with pytest.raises(BadInput, match="HF_ENDPOINT is not a URL: 'localhost:8080'"):
