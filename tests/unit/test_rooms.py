@@ -21,6 +21,7 @@ ROOMS = (
     "diagnosis",
     "job",
     "retry",
+    "keep",
     "proof",
     "e2e",
     "verbs",
