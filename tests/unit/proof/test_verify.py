@@ -670,3 +670,13 @@ def test_an_attempt_after_a_removed_one_is_not_proven(tmp_path: Path) -> None:
     removals.record_job(job.shared, removals.RemovedJob(submission_id="a", bytes=1, **facts))
     verdict, reason = verdicts(job)[0]["attempt of a chain"]
     assert verdict == "Skipped" and "job 'a' was removed on request at" in reason
+
+
+def test_a_logger_that_the_plan_adds_is_as_planned_and_one_that_it_lacks_is_not(pair: tuple[JobFolder, JobFolder]) -> None:
+    job = pair[0]
+    change_plan(job, argv=[*plan.read(job).argv, "trainer.logger=[wandb,file]"])
+    change_json(job.job_spec(), "trainer_overrides", value={"trainer.logger": "wandb"})
+    assert verdicts(job)[0]["as planned"][0] == "Pass"
+    change_json(job.job_spec(), "trainer_overrides", value={"trainer.logger": ["wandb", "mlflow"]})
+    verdict, reason = verdicts(job)[0]["as planned"]
+    assert verdict == "Fail" and "argv has trainer.logger=[wandb,file], without mlflow" in reason
