@@ -72,6 +72,22 @@ def remove_checkpoints(submission_id: str, names: tuple[str, ...], keep: int) ->
             print(row.name)
 
 
+@click.command("export-checkpoint")
+@click.argument("name", metavar="ID[:STEP]")
+@click.argument("target", metavar="DIR")
+def export_checkpoint(name: str, target: str) -> None:
+    """Make Hugging Face weights of a checkpoint in DIR, prove that they load, and print the folder."""
+    from ..keep import export
+
+    submission_id, step = export.split(name)
+    found = export.find(job(submission_id)[1], step, target)
+    proof = export.export(found, say)
+    say(f"{proof.architecture}, {proof.parameters:,} parameters, {proof.dtype}; '{proof.prompt}' → '{proof.generated}'")
+    if proof.adapter:
+        say(f"the weights are those of the base model; the LoRA adapter is in {proof.adapter}/, not merged")
+    print(found.target)
+
+
 @click.command("remove-jobs")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--check", is_flag=True, help="Only say what would be removed.")
