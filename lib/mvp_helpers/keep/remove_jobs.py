@@ -14,8 +14,8 @@ from ..base.times import now
 from ..record import chain as chains
 from ..record import job_folder, removals, seal_request
 from ..record.removals import RemovedJob
-from . import listing
 from .resumers import IsRunning, Resumer
+from .sizes import measured
 
 GONE = ".gone-"
 """Prefix of a job folder's name while it is being removed."""
@@ -59,7 +59,7 @@ def check(folders: Sequence[JobFolder], resumers: Sequence[Resumer], is_running:
             workload=result.workload,
             state=result.state,
             claimed_at=result.claimed_at,
-            bytes=listing.size_of(folder.path),
+            bytes=measured(folder.path)[0],
         )
         for folder, result in zip(folders, results, strict=True)
     ]

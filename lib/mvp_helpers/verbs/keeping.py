@@ -30,17 +30,19 @@ def checkpoints(submission_id: str | None, all_jobs: bool, keep: int | None, as_
     """Print the checkpoints of a job or of its chain, or the totals of all jobs."""
     import msgspec
 
-    from ..keep import listing
+    from ..keep import totals
 
     if all_jobs == bool(submission_id):
         raise BadInput("expected one job id, or --all" if not all_jobs else "--all and a job id exclude each other", hint=HINT)
     if all_jobs and keep is not None:
         raise BadInput("--keep and --all exclude each other", hint=HINT)
     if submission_id is None:
-        totals = listing.totals(_shared())
-        document = {"jobs": msgspec.to_builtins(totals), "bytes": sum(total.bytes for total in totals)}
-        print(json.dumps(document) if as_json else listing.table_of_totals(totals, columns()))
+        found = totals.totals(_shared())
+        document = {"jobs": msgspec.to_builtins(found), "bytes": sum(total.bytes for total in found)}
+        print(json.dumps(document) if as_json else totals.table(found, columns()))
         return
+    from ..keep import listing
+
     loaded, folder = job(submission_id)
     folders, rows, surplus = _examine(loaded, folder, keep)
     if keep is not None:
@@ -93,7 +95,8 @@ def export_checkpoint(name: str, target: str) -> None:
 @click.option("--check", is_flag=True, help="Only say what would be removed.")
 def remove_jobs(ids: tuple[str, ...], check: bool) -> None:
     """Remove the folders of ended jobs, for good; print their ids."""
-    from ..keep import listing, remove_jobs, resumers
+    from ..keep import remove_jobs, resumers
+    from ..keep.sizes import shown_size
 
     jobs = [job(submission_id) for submission_id in dict.fromkeys(ids)]
     loaded, folders = jobs[0][0], [folder for _, folder in jobs]
@@ -101,7 +104,7 @@ def remove_jobs(ids: tuple[str, ...], check: bool) -> None:
     doomed = remove_jobs.check(folders, resumers.every(folders[0].shared, running), running)
     if check:
         for each in doomed:
-            say(f"{each.id}  {each.workload}  {each.state}  {listing.shown_size(each.bytes)}")
+            say(f"{each.id}  {each.workload}  {each.state}  {shown_size(each.bytes)}")
     else:
         remove_jobs.remove(doomed, folders[0].shared, loaded.name)
     for each in doomed:
