@@ -49,5 +49,5 @@ keep=$(value_of --keep)
 surplus=$(helper_on "$HEAD" checkpoints --keep "$keep" "${ARGS[0]}") || exit
 [[ -n $surplus && -z $DRY_RUN ]] || { printf '%s' "${surplus:+$surplus$'\n'}" && exit; }
 mapfile -t names <<<"$surplus"
-confirm "Remove these ${#names[@]} checkpoints?"
+confirm "Remove the listed checkpoints (${#names[@]})?"
 helper_on "$HEAD" remove-checkpoints --keep "$keep" "${ARGS[0]}" "${names[@]}"

@@ -22,5 +22,5 @@ load_cluster
 ids=$(helper_on "$HEAD" remove-jobs --check "${ARGS[@]}") || exit
 [[ -z $DRY_RUN ]] || { printf '%s\n' "$ids" && exit; }
 mapfile -t ids <<<"$ids"
-confirm "Remove these ${#ids[@]} jobs for good?"
+confirm "Remove the listed jobs (${#ids[@]}) for good?"
 helper_on "$HEAD" remove-jobs "${ids[@]}"

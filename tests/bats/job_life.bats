@@ -234,7 +234,7 @@ PY
   assert_stderr_has 'common/models/exported is not empty'
   run --separate-stderr 57_checkpoints.sh before --keep 1 </dev/null
   assert_status 2
-  assert_stderr_has 'stdin is not a terminal, so nobody can answer: Remove these 1 checkpoints?'
+  assert_stderr_has 'stdin is not a terminal, so nobody can answer: Remove the listed checkpoints (1)?'
   run --separate-stderr 57_checkpoints.sh before --keep 1 --yes
   assert_status 0
   assert_output before:3
