@@ -106,7 +106,7 @@ _mvp_argument() { # job ids and JobSpecs for the scripts that take them
       _mvp_job_ids
       [[ -z $cur ]] || _mvp_files log out txt
       ;;
-    *' ID '* | *' ID... '*) _mvp_job_ids ;;
+    *' ID '* | *' [ID] '* | *' ID... '*) _mvp_job_ids ;;
     *' COMMAND... '*) _mvp_ray_commands ;;
     *' SPEC '*) _mvp_jobspecs ;;
   esac

@@ -116,6 +116,14 @@ value_of() { # <option>: print its value; nothing when the script was called wit
   done
 }
 
+confirm() { # <question>: go on if --yes was given or a person says yes, else end the script
+  local answer=''
+  ! given --yes || return 0
+  [[ -t 0 ]] || die 2 "stdin is not a terminal, so nobody can answer: $1" 'the same with --yes'
+  read -r -p "$1 [y/N] " answer || true
+  [[ $answer == [yY]* ]] || die 1 'nothing was removed: the answer was not yes'
+}
+
 run() { # <command>...: run it; with --dry-run print it instead
   if [[ -z $DRY_RUN ]]; then
     "$@"

@@ -218,6 +218,62 @@ sft() { # <id> <last step> [<more JSON> [<more overrides>]]: a real SFT job, sav
   assert_output '*resumed step 2 of before*steps 4 (save_freq 2, last step 4)*steps 3-4, as expected*'
 }
 
+@test "checkpoints are listed and exported, old ones removed on request, and 54 reports that" {
+  run --separate-stderr 57_checkpoints.sh before
+  assert_status 0
+  assert_output 'CHECKPOINT *before:2 * after * yes*before:3 * - * optim_world_size_2_rank_1.pt is cut short or damaged*'
+  run --separate-stderr 57_checkpoints.sh --export before:3 common/models/exported
+  assert_status 2
+  assert_stderr_has 'before:3 is not whole: optim_world_size_2_rank_1.pt is cut short'
+  [[ ! -e $FOLDER/private/common/models/exported ]] || fail 'half of an export'
+  run --separate-stderr 57_checkpoints.sh --export before common/models/exported
+  assert_status 0
+  assert_output "$FOLDER/private/common/models/exported"
+  python - "$output" "$(readlink -f "$FOLDER/private/common/code/verl/current")" <<'PY'
+import hashlib, json, pathlib, sys
+made, code = map(pathlib.Path, sys.argv[1:])
+origin = json.loads((made / "mvp_export.json").read_text())
+assert (origin["submission_id"], origin["step"], origin["code_id"]) == ("before", 2, code.name), origin
+proof = origin["proof"]
+assert proof["merger"].startswith(f"{code}/") and proof["generated"] and proof["dtype"] == "bfloat16", proof
+weights = (made / "model.safetensors").read_bytes()
+assert origin["files"]["model.safetensors"] == hashlib.sha256(weights).hexdigest(), origin["files"]
+PY
+  run --separate-stderr 57_checkpoints.sh --export before common/models/exported
+  assert_status 2
+  assert_stderr_has 'common/models/exported is not empty'
+  run --separate-stderr 57_checkpoints.sh before --keep 1 </dev/null
+  assert_status 2
+  assert_stderr_has 'stdin is not a terminal, so nobody can answer: Remove the listed checkpoints (1)?'
+  run --separate-stderr 57_checkpoints.sh before --keep 1 --yes
+  assert_status 0
+  assert_output before:3
+  run --separate-stderr 54_verify.sh before
+  assert_status 0
+  assert_output '*removed on request since, the last at 2*: checkpoints/global_step_3*steps 2 (save_freq 2, last step 3); step 3 was removed on request at 2*'
+}
+
+@test "a job that another one resumed from is removed only together with it, and its id says so for good" {
+  run --separate-stderr 59_remove_job.sh before --yes
+  assert_status 2
+  assert_stderr_has "nothing was removed: 'after' resumed from step 2 of 'before'"
+  run --separate-stderr 59_remove_job.sh before after --yes
+  assert_status 0
+  assert_output $'before\nafter'
+  [[ ! -e $JOBS/before && ! -e $JOBS/after ]] || fail 'a folder is left'
+  for script in 54_verify.sh 55_explain.sh 57_checkpoints.sh; do
+    run --separate-stderr "$script" before
+    assert_status 2
+    assert_stderr_has "job 'before' was removed on request at 2"
+  done
+  run --separate-stderr sft before 3
+  assert_status 2
+  assert_stderr_has "submission_id 'before' is already used: job 'before' was removed on request at 2"
+  run --separate-stderr 50_status.sh --json
+  assert_status 0
+  [[ $output != *'"before"'* ]] || fail 'it is on the list'
+}
+
 @test "a log is followed when the whole cluster goes away, and read when it is gone" {
   submit sleep orphan && submit speak other
   51_logs.sh orphan -f >"$FOLDER/orphan.out" 2>"$FOLDER/orphan.err" 3>&- &

@@ -22,6 +22,7 @@ ROOMS = (
     "diagnosis",
     "job",
     "retry",
+    "keep",
     "proof",
     "e2e",
     "verbs",

@@ -29,6 +29,10 @@ class SharedRoot:
         """Folder of empty files ``<id>``, one for each job that has not ended."""
         return self.jobs / ".active"
 
+    def removed_job(self, submission_id: str) -> Path:
+        """Return the file that says when and by whom a job was removed; it stays, so that the id is never used again."""
+        return self.jobs / ".removed" / f"{submission_id}.json"
+
     def unsealed(self, cluster: str) -> Path:
         """Return the folder of empty files ``<id>``, one for each job of that cluster that has ended and is to be sealed."""
         return self.jobs / ".unsealed" / cluster
@@ -144,6 +148,11 @@ class JobFolder:
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
+
+    @property
+    def removals(self) -> Path:
+        """One file for each time that checkpoints were removed on request (see ``record/removals.py``)."""
+        return self.path / "removed"
 
     @property
     def debug(self) -> Path:

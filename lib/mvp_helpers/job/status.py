@@ -23,7 +23,8 @@ from ..base.times import clock
 from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import Node, RayApi
 from ..record import chain as chains
-from ..record import control, error_lines, job_folder, metrics, reconcile, stall
+from ..record import control, error_lines, job_folder, metrics, reconcile, removals, stall
+from ..record.chain import Attempt
 from ..record.job_folder import Result, elapsed_s
 
 LOG_TAIL_BYTES = 65_536
@@ -48,7 +49,7 @@ def _one_line_for_a_chain(rows: list[dict[str, Any]], shared: SharedRoot) -> lis
     """Return the rows without earlier attempts; the row of a chain's latest attempt has all of them in ``attempts``."""
     if not chains.any_in(shared):
         return rows
-    kept = []
+    removed, kept = removals.job_ids(shared), []
     for row in rows:
         try:
             chain = chains.find(shared, row["id"])
@@ -56,11 +57,16 @@ def _one_line_for_a_chain(rows: list[dict[str, Any]], shared: SharedRoot) -> lis
             row["note"], chain = error.what, None
         if chain is None:
             kept.append(row)
-        elif chain.latest.id == row["id"]:
-            attempts = [{"id": attempt.id, "state": attempt.state, "cause": attempt.cause} for attempt in chain.attempts]
-            attempts[-1]["state"] = row["state"]
+        elif next((attempt.id for attempt in reversed(chain.attempts) if attempt.id not in removed), row["id"]) == row["id"]:
+            attempts = [_attempt(attempt, row, removed) for attempt in chain.attempts]
             kept.append({**row, "attempts": attempts, "note": chain.note or row["note"]})
     return kept
+
+
+def _attempt(attempt: Attempt, row: dict[str, Any], removed: frozenset[str]) -> dict[str, Any]:
+    """Return an attempt for the row of the chain's newest one that is still there."""
+    state = row["state"] if attempt.id == row["id"] else f"{attempt.state}, removed" if attempt.id in removed else attempt.state
+    return {"id": attempt.id, "state": state, "cause": attempt.cause}
 
 
 def _ends(job: dict[str, Any]) -> str:

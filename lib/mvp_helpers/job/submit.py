@@ -108,8 +108,7 @@ def submit(
 
 def _examine(the_plan: Plan, cluster: Cluster, api: RayApi) -> dict[str, Any]:
     """Check that the id is free and that the job fits on the disk and the live cluster; return the job's provenance."""
-    if the_plan.folder.path.exists():
-        raise BadInput(f"submission_id '{the_plan.submission_id}' is already used: {the_plan.folder.path}", hint=ID_HINT)
+    job_folder.check_unused(the_plan.folder)
     disk.check(the_plan.checkpoints, disk.free(the_plan.shared_root), the_plan.shared_root)
     nodes = api.nodes()
     feasibility.check(the_plan, nodes)

@@ -38,6 +38,8 @@ class Composed:
     training_rows: int | None
     """Rows that the trainer reads for training; None where that cannot be known."""
     reward: RewardFunction | None
+    logger: str
+    """What is added to the loggers that the JobSpec names, and why; "" where nothing is."""
     env_vars: dict[str, str]
 
 
@@ -61,18 +63,20 @@ def compose(spec: JobSpec, cluster: Cluster, inputs: Inputs, source: str, *, rem
         wiring = _wiring(inputs, config, own, source)
         config = _config(cluster, inputs, own, wiring, source, remember=remember)
         reward = _with_call(reward, wiring, config)
+    added, logger = _file_logger(inputs.workload, config)
     origin = f"{source}: trainer_overrides"
     settings = verl_config.settings(config, origin)
     shape = inputs.shape if inputs.workload.hydra else None
     return Composed(
         own=own,
-        overrides=_merged(cluster, inputs, own, wiring, inputs.placeholders),
+        overrides=hydra.merge(_merged(cluster, inputs, own, wiring, inputs.placeholders), added),
         config=config,
         settings=settings,
         nnodes=settings.nnodes or (shape.nnodes if shape else 1),
         processes_per_node=settings.processes_per_node or (shape.processes if shape else 1),
         training_rows=_training_rows(config, origin),
         reward=reward,
+        logger=logger,
         env_vars=environment.variables(spec, cluster, inputs),
     )
 
@@ -118,6 +122,15 @@ def _config(
         origin=f"{source}: trainer_overrides",
         memory=Memory(inputs.shared.override_cache, code.content, record=remember),
     )
+
+
+def _file_logger(workload: Workload, config: dict[str, Any]) -> tuple[list[str], str]:
+    """Return the override that adds verl's file logger, and a sentence about it; nothing where it is among the loggers."""
+    names = verl_config.loggers(config) if any("{metrics}" in text for text in workload.env_vars.values()) else None
+    if names is None or verl_config.FILE_LOGGER in names:
+        return [], ""
+    why = "status, stalls and proofs are read from metrics.jsonl, which it writes"
+    return [verl_config.with_file_logger(names)], f"'{verl_config.FILE_LOGGER}' is added to [{', '.join(names)}]: {why}"
 
 
 def _training_rows(config: dict[str, Any], origin: str) -> int | None:

@@ -64,6 +64,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     total_epochs: int | None
     total_training_steps: int | None
     training_rows: int | None = None
+    logger: str = ""
+    """What is added to the loggers that the JobSpec names, and why."""
     argv: list[str]
     imports: list[str]
     env_vars: dict[str, str]

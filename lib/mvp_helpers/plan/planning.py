@@ -79,6 +79,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         total_epochs=settings.total_epochs,
         total_training_steps=settings.total_training_steps,
         training_rows=composed.training_rows,
+        logger=composed.logger,
         argv=_argv(cluster, inputs, composed),
         imports=inputs.workload.imports,
         env_vars=composed.env_vars,

@@ -9,11 +9,11 @@ from ..base.paths import JobFolder
 from ..base.times import seconds_of
 from ..plan import plan, workloads
 from ..record import chain as chains
-from ..record import job_folder, metrics
+from ..record import job_folder, metrics, removals
 from ..record.chain import Attempt, Chain
 from ..retry import cause
 from ..trainers import verl_checkpoints
-from .evidence import Fail, Job, need
+from .evidence import Fail, Job, Skip, need
 from .ownership import CLOCK_TOLERANCE_S
 
 
@@ -32,6 +32,9 @@ def attempt(job: Job, _: Sequence[Job]) -> str:
     if number == 1:
         return f"the first of {len(chain.attempts)} attempts"
     earlier = chain.attempts[: number - 1]
+    shared = job.folder.shared
+    if gone := [text for each in earlier if (text := removals.find_job(shared, each.id))]:
+        raise Skip(f"attempt {number} of '{chain.id}'; nothing is left to compare it with: {'; '.join(gone)}")
     _check_previous(job, chain, earlier[-1])
     _check_checkpoint(job, earlier)
     steps = _steps(job, earlier)
@@ -63,8 +66,10 @@ def _check_checkpoint(job: Job, earlier: Sequence[Attempt]) -> None:
         need(newest == 0, f"resolved.yaml: it resumed none of the earlier attempts, but one has a checkpoint of step {newest}")
         return
     job.cite(job.folder.resolved, "resume:")
-    # With a limit, the checkpoint that it resumed is removed once the chain has saved enough newer ones.
-    removed = newest < resume.step and verl_checkpoints.kept(job.given) is not None
+    # It may have been removed since: by the chain, once it has saved enough newer ones as its limit says, or on request.
+    limited = verl_checkpoints.kept(job.given) is not None
+    on_request = resume.step in removals.of(job.folder.shared.job(resume.submission_id))
+    removed = newest < resume.step and (limited or on_request)
     need(
         resume.step == newest or removed,
         f"resolved.yaml: it resumed step {resume.step}, but the newest whole checkpoint is {newest}",

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.errors import BadInput
 from ..plan import workloads
-from ..record import job_folder
+from ..record import job_folder, removals
 from ..record.metrics import as_number
 from ..retry import checkpoints as checkpoints_of_chain
 from ..trainers import verl_checkpoints
@@ -49,9 +49,13 @@ def checkpoints(job: Job, _: Sequence[Job]) -> str:
     limit = verl_checkpoints.kept(job.given)
     # A chain keeps the newest of all its attempts: later ones take the place of this one's.
     later = checkpoints_of_chain.saved_later(job.folder) if limit and job.provenance.get("attempt") else set()
-    kept = set(sorted(wanted | later)[-limit:]) & wanted if limit else wanted
+    removed = removals.of(job.folder)
+    kept = (set(sorted(wanted | later)[-limit:]) & wanted if limit else wanted) - removed.keys()
     shown = f"checkpoints/: steps {ranges(saved)} (save_freq {save_freq}, last step {last})"
+    shown += "".join(f"; step {step} was {text}" for step, text in sorted(removed.items()))
     need(bool(last) and kept <= saved.keys() <= wanted, f"{shown}, expected {ranges(kept)}")
+    for step, text in sorted(removed.items()):
+        job.cite_whole(job.folder.removals, f"step {step}: {text}")
     for step in sorted(kept):
         checkpoint = saved[step]
         path, problem = checkpoint.path, checkpoint.problem
@@ -59,10 +63,8 @@ def checkpoints(job: Job, _: Sequence[Job]) -> str:
         need(inside(path, job.folder.path), f"checkpoints/{path.name} leads out of the job folder, to {path.resolve()}")
         need(not problem, f"checkpoints/{path.name} is not whole: {problem}")
     tracked = verl_checkpoints.tracked_step(folder)
-    need(
-        not saved or tracked == max(saved),
-        f"checkpoints/{verl_checkpoints.TRACKER} names step {tracked}, not {max(saved, default=0)}",
-    )
+    newest = max({*saved, *removed}, default=0)
+    need(not saved or tracked == newest, f"checkpoints/{verl_checkpoints.TRACKER} names step {tracked}, not {newest}")
     return shown
 
 

@@ -80,8 +80,16 @@ def _check_spec(job: Job, spec: JobSpec) -> None:
         need(name == "PYTHONPATH" or value == text, f"resolved.yaml: env_vars {name}={value}, but the JobSpec sets {text}")
     planned = {text.lstrip("+") for text in plan.overrides}
     own = {hydra.key_of(text): text for text in hydra.texts(spec.trainer_overrides, "the JobSpec")}
+    if (text := own.pop(verl_config.LOGGER, "")) and "${" not in text:
+        found = f"{verl_config.LOGGER}={job.given.get(verl_config.LOGGER)}"
+        missing = _words(text) - _words(found)  # the plan may add one
+        need(not missing, f"resolved.yaml: argv has {found}, without {', '.join(sorted(missing))} of the JobSpec")
     for text in own.values():
         need(text.lstrip("+") in planned, f"resolved.yaml: argv lacks {text}, which the JobSpec asks for")
+
+
+def _words(override: str) -> set[str]:
+    return set(re.findall(r"\w+", override.partition("=")[2]))
 
 
 def _check_numbers(job: Job) -> None:

@@ -69,9 +69,12 @@ def _history(seal: Seal) -> str:
     else:
         when = f"{first['sealed_at']}, {after} after the job's end"
         text = f"{count} files as sealed on request at {when}: what changed before is unknown"
+    removed = sorted({"/".join(name.split("/")[:2]) for statement in seal.statements for name in statement.removed})
+    moments = [statement.predicate["sealed_at"] for statement in seal.statements if statement.kind == "removed"]
     added = [(len(statement.contents.files), statement.kind) for statement in seal.statements[1:]]
     by_command = sum(files for files, kind in added if kind == "added")
-    on_request = sum(files for files, kind in added if kind != "added")
+    on_request = sum(files for files, kind in added if kind == "later")
     text += f"; {by_command} of them added later by commands of the toolkit" if by_command else ""
     text += f"; {on_request} of them sealed later on request" if on_request else ""
+    text += f"; removed on request since, the last at {moments[-1]}: {', '.join(removed) or 'nothing sealed'}" if moments else ""
     return f"{text}; {WHERE}"

@@ -159,6 +159,11 @@ def end(shared: SharedRoot, chain: Chain, note: str) -> None:
     secrets(shared, chain.id).unlink(missing_ok=True)
 
 
+def forget(shared: SharedRoot, chain: Chain) -> None:
+    """Remove the record of a chain that has ended. Raises OSError."""
+    _path(shared, chain.id, ended=True).unlink(missing_ok=True)
+
+
 def secrets(shared: SharedRoot, chain_id: str) -> Path:
     """The values of the attempts' secrets while the chain goes on, as ``JobFolder.secrets`` while a job runs."""
     return shared.user_secrets / ".jobs" / f"{chain_id}.chain"

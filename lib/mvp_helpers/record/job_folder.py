@@ -22,6 +22,7 @@ from ..base.documents import Damaged
 from ..base.errors import BadInput, Blocked
 from ..base.paths import JobFolder, SharedRoot
 from ..base.times import now, seconds_of
+from . import removals
 from .stall import Stall
 
 State = Literal["CLAIMED", "NOT_SUBMITTED", "SUBMITTED", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"]
@@ -83,10 +84,11 @@ def claim(shared: SharedRoot, result: Result) -> JobFolder:
     """Create the job folder of ``result.submission_id`` with its first ``result.json``.
 
     Raises:
-        BadInput: the id is taken; the existing folder stays unchanged.
+        BadInput: the id is taken, also by a job that was removed; the existing folder stays unchanged.
         Blocked: the shared root cannot be written (read-only, full, missing).
     """
     folder = shared.job(result.submission_id)
+    check_unused(folder)
     try:
         for parent in (shared.jobs, shared.job_index, shared.active_jobs):
             parent.mkdir(parents=True, exist_ok=True)
@@ -109,6 +111,14 @@ def claim(shared: SharedRoot, result: Result) -> JobFolder:
             f"cannot write the job folder {folder.path}: {error.strerror}", hint="./scripts/00_prereq_check.sh"
         ) from error
     return folder
+
+
+def check_unused(folder: JobFolder) -> None:
+    """Raise BadInput for the id of a job that exists or was removed: an id belongs to one job for ever."""
+    if removed := removals.find_job(folder.shared, folder.submission_id):
+        raise BadInput(f"submission_id '{folder.submission_id}' is already used: {removed}", hint=ID_HINT)
+    if folder.path.exists():
+        raise BadInput(f"submission_id '{folder.submission_id}' is already used: {folder.path}", hint=ID_HINT)
 
 
 def _rename(draft: Path, folder: JobFolder) -> None:
@@ -144,6 +154,8 @@ def read(folder: JobFolder) -> Result:
     try:
         return documents.read_as(folder.result, Result)
     except FileNotFoundError:
+        if removed := removals.find_job(folder.shared, folder.submission_id):
+            raise BadInput(removed, hint="its id is not used again; ./scripts/50_status.sh lists the jobs") from None
         what = "has no result.json" if folder.path.is_dir() else "does not exist"
         raise BadInput(
             f"job '{folder.submission_id}' {what}: {folder.path}", hint="./scripts/50_status.sh lists the jobs"

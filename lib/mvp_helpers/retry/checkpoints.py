@@ -15,6 +15,7 @@ from pathlib import Path
 from ..base.paths import JobFolder
 from ..plan import plan
 from ..record import chain as chains
+from ..record import removals
 from ..trainers import verl_checkpoints
 from ..trainers.checkpoint import Checkpoint
 
@@ -54,10 +55,11 @@ def earlier(folder: JobFolder) -> list[JobFolder]:
 
 
 def saved_later(folder: JobFolder) -> set[int]:
-    """Return the steps of the whole checkpoints in the attempts of the chain after this job."""
+    """Return the steps of which attempts of the chain after this job have, or had until a request, a whole checkpoint."""
     ids = _attempts(folder)
     later = [folder.shared.job(each) for each in ids[ids.index(folder.submission_id) + 1 :]] if ids else []
-    return {checkpoint.step for checkpoint in _of(later) if not checkpoint.problem}
+    removed = {step for each in later for step in removals.of(each)}
+    return removed | {checkpoint.step for checkpoint in _of(later) if not checkpoint.problem}
 
 
 def _attempts(folder: JobFolder) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,12 +25,16 @@ class Contents:
     links: dict[str, str] = field(default_factory=dict)
     """The target of each link, by name."""
 
-    def without(self, other: Contents) -> Contents:
-        """Return what ``other`` has no name for."""
-        known = other.files.keys() | other.links.keys()
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self.files.keys() | self.links.keys())
+
+    def less(self, names: Iterable[str]) -> Contents:
+        """Return everything but these names."""
+        gone = frozenset(names)
         return Contents(
-            {name: digest for name, digest in self.files.items() if name not in known},
-            {name: target for name, target in self.links.items() if name not in known},
+            {name: digest for name, digest in self.files.items() if name not in gone},
+            {name: target for name, target in self.links.items() if name not in gone},
         )
 
 

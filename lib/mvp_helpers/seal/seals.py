@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,11 @@ class Seal:
 
     @property
     def contents(self) -> Contents:
-        """Everything that is sealed. A later statement cannot replace what an earlier one says about a name."""
+        """Everything that is sealed and was not removed on request. What an earlier statement says of a name stays."""
         whole = Contents()
         for statement in self.statements:
-            fresh = statement.contents.without(whole)
-            whole = Contents({**whole.files, **fresh.files}, {**whole.links, **fresh.links})
+            fresh = statement.contents.less(whole.names)
+            whole = Contents({**whole.files, **fresh.files}, {**whole.links, **fresh.links}).less(statement.removed)
         return whole
 
 
@@ -102,16 +103,30 @@ class Seals:
     def _add(self, job: JobFolder, kind: Kind, places: tuple[Path, ...] | None) -> list[str]:
         with self._locked():
             known = self._read(job).contents if job.seal.exists() else Contents()
-            fresh = contents.of(job.path, _OWN | known.files.keys() | known.links.keys())
+            fresh = contents.of(job.path, _OWN | known.names)
             if places is not None:
-                inside = tuple(str(place.relative_to(job.path)) for place in places)
-                fresh = Contents(
-                    {name: digest for name, digest in fresh.files.items() if _is_in(name, inside)},
-                    {name: target for name, target in fresh.links.items() if _is_in(name, inside)},
-                )
-            if fresh.files or fresh.links:
+                fresh = fresh.less(fresh.names - _below(fresh, job, places))
+            if fresh.names:
                 self._append(job, kind, fresh)
-            return sorted([*fresh.files, *fresh.links])
+            return sorted(fresh.names)
+
+    def check(self, job: JobFolder) -> None:
+        """Raise Forged, Blocked or OSError as ``read`` does; a job that was never sealed is as good as a sealed one."""
+        with contextlib.suppress(NotSealed):
+            self.read(job)
+
+    def remove(self, job: JobFolder, record: Path, places: Sequence[Path]) -> None:
+        """Remove folders from the job folder. A seal that exists states that first, with the ``record`` of the request.
+
+        After an interruption the files that are left are reported as added; another removal goes on. Raises as ``seal_now`` does.
+        """
+        with self._locked():
+            if job.seal.exists():
+                known = self._read(job).contents
+                stated = Contents({str(record.relative_to(job.path)): files.sha256(record)})
+                self._append(job, "removed", stated, removed=sorted(_below(known, job, places)))
+            for place in places:
+                shutil.rmtree(place)
 
     def read(self, job: JobFolder) -> Seal:
         """Return the job's seal, its signatures checked.
@@ -162,7 +177,7 @@ class Seals:
         """Return how the job folder differs from its seal. Reads every file. Raises OSError."""
         return contents.compare(seal.contents, contents.of(job.path, _OWN))
 
-    def _append(self, job: JobFolder, kind: Kind, fresh: Contents) -> None:
+    def _append(self, job: JobFolder, kind: Kind, fresh: Contents, removed: Sequence[str] = ()) -> None:
         """Add a statement about ``fresh`` to the job's seal, then to the journal; the caller holds the lock."""
         key, result = Key(self.folder), job_folder.read(job)
         earlier = files.read(job.seal, MOST_BYTES) if job.seal.exists() else b""
@@ -178,6 +193,7 @@ class Seals:
             },
             "provenance": _provenance(job),
             "previous": _digest(lines[-1]) if lines else None,
+            **({"removed": list(removed)} if kind == "removed" else {}),
         }
         lines.append(write(fresh, predicate, key.keyid, key.sign))
         files.write_bytes(job.seal, b"".join(lines))
@@ -206,8 +222,10 @@ class Seals:
 _OWN = frozenset({JobFolder(Path()).seal.name})
 
 
-def _is_in(name: str, places: tuple[str, ...]) -> bool:
-    return any(name == place or name.startswith(f"{place}/") for place in places)
+def _below(whole: Contents, job: JobFolder, places: Sequence[Path]) -> frozenset[str]:
+    """Return the names of ``whole`` that are one of the ``places`` or inside of it."""
+    inside = [str(place.relative_to(job.path)) for place in places]
+    return frozenset(name for name in whole.names if any(name == place or name.startswith(f"{place}/") for place in inside))
 
 
 def _digest(line: bytes) -> str:

@@ -18,9 +18,9 @@ STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:mvp:job-seal:v1"
 PAYLOAD = "application/vnd.in-toto+json"
 
-Kind = Literal["end", "later", "added"]
+Kind = Literal["end", "later", "added", "removed"]
 """``end``: sealed when the job had ended, as its runner asked; ``later``: on request, whatever was there then; ``added``: files
-that a command of the toolkit added to a sealed folder."""
+that a command of the toolkit added to a sealed folder; ``removed``: files that it removed on request, and the record of that."""
 
 
 class Malformed(Exception):
@@ -52,6 +52,11 @@ class Statement:
     def kind(self) -> Kind:
         kind: Kind = self.predicate["kind"]
         return kind
+
+    @property
+    def removed(self) -> list[str]:
+        """The names that were removed on request when this was stated."""
+        return list(self.predicate.get("removed") or [])
 
 
 def pae(payload: bytes) -> bytes:

@@ -111,6 +111,12 @@ def _missing(part: Path, kinds: list[str]) -> str:
     return f"{part.name}/{gone[0]} is missing" if gone else ""
 
 
+def step_of(name: str) -> int | None:
+    """Return the step of a checkpoint's folder by its name; None for any other name."""
+    match = _STEP.fullmatch(name)
+    return int(match[1]) if match else None
+
+
 def kept(overrides: Mapping[str, str]) -> int | None:
     """Return how many of the newest checkpoints these overrides make verl keep; None: all of them."""
     limits = [int(overrides[key]) for key in RETENTION if overrides.get(key, "").isdigit()]

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ..base.errors import BadInput
+from . import hydra
 from .hydra import select
 
 NNODES = "trainer.nnodes"
@@ -18,6 +19,7 @@ TRAIN_BATCH_SIZE = "data.train_batch_size"
 TRAIN_FILES = "data.train_files"
 TRAIN_MAX_SAMPLES = "data.train_max_samples"
 CUSTOM_DATASET = "data.custom_cls.path"
+LOGGER, FILE_LOGGER = "trainer.logger", "file"
 
 SAVE_WORDS = ("after_each_epoch",)
 """What SFT takes instead of a number."""
@@ -81,6 +83,20 @@ def number(config: dict[str, Any], key: str, origin: str, *, least: int = 1, mos
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+
+
+def loggers(config: dict[str, Any]) -> list[str] | None:
+    """Return the loggers that a composed config names; None where that cannot be known, or verl would not understand them."""
+    named = select(config, LOGGER)
+    names = [named] if isinstance(named, str) else named
+    if not isinstance(names, list) or not all(isinstance(name, str) and "${" not in name for name in names):
+        return None
+    return names
+
+
+def with_file_logger(names: list[str]) -> str:
+    """Return the override that sets these loggers, and the one that writes the job's ``metrics.jsonl``."""
+    return hydra.texts({LOGGER: [*names, FILE_LOGGER]}, LOGGER)[0]
 
 
 def training_files(config: dict[str, Any]) -> list[str]:

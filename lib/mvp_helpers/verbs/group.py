@@ -18,6 +18,7 @@ MODULES = {
     "jobs": ("list", "status", "logs"),
     "stopping": ("stop", "stop-here", "end-leftovers"),
     "verification": ("verify", "verify-versions"),
+    "keeping": ("checkpoints", "remove-checkpoints", "export-checkpoint", "remove-jobs"),
     "bundles": ("debug-bundle", "host-report", "pack-bundle"),
     "diagnosis": ("explain", "triage", "trend"),
     "e2e": ("e2e", "e2e-summary"),

@@ -25,7 +25,7 @@ from mvp_helpers.cluster.cluster_file import Cluster
 from mvp_helpers.cluster.ray_api import RayApi
 from mvp_helpers.job import status
 from mvp_helpers.record import chain as chains
-from mvp_helpers.record import job_folder
+from mvp_helpers.record import job_folder, removals
 from mvp_helpers.record.chain import Attempt, Chain, Retry
 from mvp_helpers.record.job_folder import Result
 
@@ -117,6 +117,18 @@ def test_a_chain_is_one_line_with_its_attempts(small: Cluster, ray: FakeRay, tmp
     ]
     screen = status.screen(state, 200, False)
     assert "attempts: 1 FAILED (cluster), 2 FAILED; attempt 3 waits: no worker" in screen
+
+
+def test_a_chain_shows_with_its_newest_attempt_that_was_not_removed(small: Cluster, ray: FakeRay, tmp_path: Path) -> None:
+    add_job(tmp_path, "job", 1_000.0, state="FAILED", reason="the node died")
+    attempts = [Attempt(id="job", state="FAILED", cause="cluster"), Attempt(id="job.2", state="FAILED")]
+    chain = Chain(cluster=small.name, retry=Retry(on=["cluster"]), attempts=attempts, note="enough")
+    chains.write(SharedRoot(tmp_path), chain)
+    facts = {"workload": "ppo", "state": "FAILED", "claimed_at": "", "removed_at": "", "by": "me@vm"}
+    removals.record_job(SharedRoot(tmp_path), removals.RemovedJob(submission_id="job.2", bytes=1, **facts))
+    state = status.collect(small, ray.api(), 20)
+    assert [job["id"] for job in state["jobs"]] == ["job"]
+    assert "attempts: 1 FAILED (cluster), 2 FAILED, removed; enough" in status.screen(state, 200, False)
 
 
 def test_a_damaged_chain_does_not_hide_its_job(small: Cluster, ray: FakeRay, tmp_path: Path) -> None:

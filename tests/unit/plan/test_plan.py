@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from toys import write_parquet
 
 from mvp_helpers.base.errors import BadInput
@@ -289,3 +290,25 @@ def test_ids_of_the_same_second_differ_and_are_valid() -> None:
     ids = {stamped("ppo") for _ in range(50)}
     assert len(ids) > 45
     jobspec.load(json.dumps({"workload": "ppo", "submission_id": ids.pop()}).encode(), "x.json")
+
+
+@pytest.mark.parametrize(
+    ("named", "override"),
+    [
+        ("wandb", "trainer.logger=[wandb,file]"),
+        (["console", "tensorboard"], "trainer.logger=[console,tensorboard,file]"),
+        ([], "trainer.logger=[file]"),
+        (["file", "console"], "trainer.logger=[file,console]"),
+    ],
+)
+def test_whatever_loggers_the_user_names_the_file_logger_is_among_them(cluster: Cluster, named: Any, override: str) -> None:
+    made = make(cluster, trainer_overrides={"trainer.logger": named})
+    assert [text for text in made.overrides if text.startswith("trainer.logger=")] == [override]
+    said = yaml.safe_load(plan.describe(made))["logger"]
+    assert said.startswith("'file' is added to [") if "file" not in named else said == ""
+
+
+def test_a_workload_that_is_not_told_where_its_metrics_go_gets_no_logger(cluster: Cluster, workloads: Path) -> None:
+    (workloads / "toy.yaml").write_text((workloads / "toy.yaml").read_text().replace('{METRICS: "{metrics}"}', "{}"))
+    made = make(cluster, trainer_overrides={"trainer.logger": "wandb"})
+    assert "trainer.logger=wandb" in made.overrides and made.logger == ""

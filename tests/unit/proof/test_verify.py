@@ -35,7 +35,9 @@ from mvp_helpers.cluster.cluster_file import load as load_cluster
 from mvp_helpers.plan import plan
 from mvp_helpers.proof import verify
 from mvp_helpers.proof.evidence import Job
-from mvp_helpers.record import job_folder, seal_request
+from mvp_helpers.record import chain as chains
+from mvp_helpers.record import job_folder, removals, seal_request
+from mvp_helpers.record.chain import Attempt, Chain, Retry
 from mvp_helpers.trainers import verl_checkpoints
 from mvp_helpers.trainers.checkpoint import Resume
 from mvp_helpers.trainers.verl_checkpoints import RL, TRACKER
@@ -639,3 +641,42 @@ def test_an_unknown_id_is_bad_input(
 ) -> None:
     assert run(tmp_path, monkeypatch, "first", name) == 2
     assert capsys.readouterr().err.startswith("bad input: ")
+
+
+def test_a_checkpoint_that_was_removed_on_request_is_reported_and_not_missing(pair: tuple[JobFolder, JobFolder]) -> None:
+    job = pair[1]
+    seal(job)
+    place = job.checkpoints / "global_step_10"
+    gone = [removals.Gone(step=10, bytes=1)]
+    seals_of(job).remove(job, removals.record(job, "57_checkpoints.sh second --keep 2", gone), [place])
+    [told] = verdicts(job)
+    assert told["sealed"][0] == "Pass" and told["checkpoints"][0] == "Pass", told
+    assert "removed on request since, the last at 2" in told["sealed"][1] and "checkpoints/global_step_10;" in told["sealed"][1]
+    assert f"step 10 was {removals.of(job)[10]}" in told["checkpoints"][1]
+    shutil.rmtree(job.checkpoints / "global_step_20")
+    [told] = verdicts(job)
+    assert (told["sealed"][0], told["checkpoints"][0]) == ("Fail", "Fail"), "nobody asked for that"
+    assert "global_step_10" not in told["sealed"][1] and told["checkpoints"][1].endswith("expected 20, 25")
+
+
+def test_an_attempt_after_a_removed_one_is_not_proven(tmp_path: Path) -> None:
+    job = good_job(SharedRoot(tmp_path), "a.2")
+    lineage = {"chain": "a", "number": 2, "previous": "a", "cause": "host", "why": ""}
+    change_json(job.provenance, "attempt", value=lineage)
+    attempts = [Attempt(id="a", state="FAILED", cause="host"), Attempt(id="a.2")]
+    chains.write(job.shared, Chain(cluster="local", retry=Retry(on=["host"]), attempts=attempts))
+    assert verdicts(job)[0]["attempt of a chain"][0] == "Fail", "its folder is missing, and nobody asked for that"
+    facts = {"workload": "ppo", "state": "FAILED", "claimed_at": now(), "removed_at": now(), "by": "me@vm"}
+    removals.record_job(job.shared, removals.RemovedJob(submission_id="a", bytes=1, **facts))
+    verdict, reason = verdicts(job)[0]["attempt of a chain"]
+    assert verdict == "Skipped" and "job 'a' was removed on request at" in reason
+
+
+def test_a_logger_that_the_plan_adds_is_as_planned_and_one_that_it_lacks_is_not(pair: tuple[JobFolder, JobFolder]) -> None:
+    job = pair[0]
+    change_plan(job, argv=[*plan.read(job).argv, "trainer.logger=[wandb,file]"])
+    change_json(job.job_spec(), "trainer_overrides", value={"trainer.logger": "wandb"})
+    assert verdicts(job)[0]["as planned"][0] == "Pass"
+    change_json(job.job_spec(), "trainer_overrides", value={"trainer.logger": ["wandb", "mlflow"]})
+    verdict, reason = verdicts(job)[0]["as planned"]
+    assert verdict == "Fail" and "argv has trainer.logger=[wandb,file], without mlflow" in reason

@@ -12,6 +12,7 @@ from truthful_job import good_job, seals_of, write_bundle
 
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.project import PROJECT
+from mvp_helpers.record import removals
 from mvp_helpers.seal import key
 
 pytestmark = pytest.mark.skipif(not all(map(shutil.which, ("jq", "openssl"))), reason="no jq or no openssl here")
@@ -48,6 +49,14 @@ def test_they_accept_a_seal_and_name_every_edit(sealed: JobFolder, tmp_path: Pat
     lines = paste(sealed, public)
     assert "metrics.jsonl: FAILED" in lines and "precheck.json: FAILED open or read" in lines
     assert lines[-1] == "added: config/note.txt" and "every sealed file is unchanged" not in lines
+
+
+def test_they_accept_what_was_removed_on_request(sealed: JobFolder) -> None:
+    place = sealed.checkpoints / "global_step_10"
+    record = removals.record(sealed, "57_checkpoints.sh job --keep 2", [removals.Gone(step=10, bytes=1)])
+    seals_of(sealed).remove(sealed, record, [place])
+    lines = paste(sealed, seals_of(sealed).folder / key.PUBLIC)
+    assert "job: removed" in [line.partition(",")[0] for line in lines] and lines[-1] == "every sealed file is unchanged"
 
 
 def test_they_refuse_the_seal_of_another_key(sealed: JobFolder, tmp_path: Path) -> None:

@@ -1,0 +1,101 @@
+"""What was removed on request: checkpoints of a job, recorded in its own folder; whole jobs, recorded in ``jobs/.removed``."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+from pathlib import Path
+
+import msgspec
+
+from ..base import files
+from ..base.documents import Damaged, read_as
+from ..base.paths import JobFolder, SharedRoot
+from ..base.times import now
+
+
+class Gone(msgspec.Struct, frozen=True, kw_only=True):
+    """One checkpoint that was removed."""
+
+    step: int
+    bytes: int
+    problem: str = ""
+    """Why it was not whole; "" when it was."""
+
+
+class Removal(msgspec.Struct, frozen=True, kw_only=True):
+    """One request to remove checkpoints of a job."""
+
+    removed_at: str
+    by: str
+    request: str
+    checkpoints: list[Gone]
+
+
+class RemovedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job whose folder was removed; ``seal`` is the SHA-256 of its seal, None when it had none."""
+
+    submission_id: str
+    workload: str
+    state: str
+    claimed_at: str
+    removed_at: str
+    by: str
+    bytes: int
+    seal: str | None = None
+
+    def describe(self) -> str:
+        return (
+            f"job '{self.submission_id}' was removed on request at {self.removed_at} by {self.by} ({self.workload}, {self.state})"
+        )
+
+
+def who() -> str:
+    """Return who asks: the user of this process and its host."""
+    return f"{getpass.getuser()}@{os.uname().nodename}"
+
+
+def record(folder: JobFolder, request: str, checkpoints: list[Gone]) -> Path:
+    """Write into the job folder what is about to be removed; return the new file. Raises OSError."""
+    removal = Removal(removed_at=now(), by=who(), request=request, checkpoints=checkpoints)
+    folder.removals.mkdir(exist_ok=True)
+    path = folder.removals / f"{removal.removed_at.replace(':', '')}.json"
+    files.write_bytes(path, msgspec.json.format(msgspec.json.encode(removal), indent=2) + b"\n")
+    return path
+
+
+def of(folder: JobFolder) -> dict[int, str]:
+    """Return when and by whom each step's checkpoint was removed; a damaged record is left out."""
+    steps: dict[int, str] = {}
+    for path in sorted(folder.removals.glob("*.json")):
+        with contextlib.suppress(OSError, Damaged):
+            removal = read_as(path, Removal)
+            steps |= {gone.step: f"removed on request at {removal.removed_at} by {removal.by}" for gone in removal.checkpoints}
+    return steps
+
+
+def record_job(shared: SharedRoot, job: RemovedJob) -> None:
+    """Record that a job's folder is about to be removed, for good. Raises OSError."""
+    path = shared.removed_job(job.submission_id)
+    path.parent.mkdir(exist_ok=True)
+    files.write_bytes(path, msgspec.json.format(msgspec.json.encode(job), indent=2) + b"\n")
+
+
+def find_job(shared: SharedRoot, submission_id: str) -> str:
+    """Return what happened to a removed job, for people; "" for a job that was not removed."""
+    path = shared.removed_job(submission_id)
+    try:
+        return read_as(path, RemovedJob).describe()
+    except FileNotFoundError:
+        return ""
+    except (OSError, Damaged) as error:
+        return f"job '{submission_id}' was removed on request ({path} cannot be read: {error})"
+
+
+def job_ids(shared: SharedRoot) -> frozenset[str]:
+    """Return the ids of all removed jobs, from one directory listing."""
+    try:
+        return frozenset(entry.name.removesuffix(".json") for entry in os.scandir(shared.removed_job("").parent))
+    except FileNotFoundError:
+        return frozenset()

@@ -1,0 +1,102 @@
+"""Hugging Face weights of a verl checkpoint: verl's own model merger, then a proof that transformers can use what it made.
+
+As a module, ``python -m mvp_helpers.trainers.verl_export MODEL TARGET``, it runs with the code snapshot first on PYTHONPATH: one
+process, because importing torch and verl takes longer than merging a small model. Its stdout is one JSON object, a ``Proof``.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import runpy
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from ..base.project import PROJECT
+from .checkpoint import CheckpointLayout
+
+MERGER = "verl.model_merger"
+ADAPTER = "lora_adapter"
+"""The folder into which the merger puts a LoRA adapter, beside the weights of its base model."""
+PROMPT = "Question: What is 2 + 3? Answer:"
+NEW_TOKENS = 24
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen when the weights were loaded and asked for one line, without sampling."""
+
+    merger: str
+    """The file of the merger that ran."""
+    architecture: str
+    parameters: int
+    dtype: str
+    prompt: str
+    generated: str
+    adapter: str | None = None
+
+
+def model_folder(checkpoint: Path, layout: CheckpointLayout) -> Path:
+    """Return the folder of a checkpoint with the model that generates: of RL the actor's."""
+    return checkpoint / layout.parts[0]
+
+
+def backend(model: Path) -> str:
+    """Return what the merger calls the format of the model's shards."""
+    return "fsdp" if (model / "fsdp_config.json").is_file() else "megatron"
+
+
+def environment(code: Path, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the exporting process: this snapshot's code, no accelerator, no network."""
+    own = {"PYTHONPATH": f"{code}:{PROJECT / 'lib'}", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    kept = {name: text for name, text in inherited.items() if not name.startswith("VERL_")}
+    return kept | own | {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def merge(model: Path, target: Path) -> str:
+    """Run verl's model merger in this process; return the file that it was imported from."""
+    arguments = ["merge", "--backend", backend(model), "--local_dir", str(model), "--target_dir", str(target)]
+    sys.argv = [MERGER, *arguments]
+    names = runpy.run_module(MERGER, run_name="__main__")
+    gc.collect()
+    return str(names["__file__"])
+
+
+def prove(target: Path, merger: str) -> Proof:
+    """Load the weights and generate a line. Raises ValueError when weights are missing or the model computes no numbers."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model, loading = AutoModelForCausalLM.from_pretrained(target, dtype="auto", output_loading_info=True)
+    if wrong := [f"{kind} {sorted(map(str, keys))[:3]}" for kind, keys in loading.items() if keys]:
+        raise ValueError(f"the weights do not fit their config: {'; '.join(wrong)}")
+    tokenizer = AutoTokenizer.from_pretrained(target)
+    prompt = tokenizer(PROMPT, return_tensors="pt")
+    with torch.no_grad():
+        if not torch.isfinite(model(**prompt).logits).all():
+            raise ValueError("the model computes NaN or infinity")
+        answer = model.generate(**prompt, max_new_tokens=NEW_TOKENS, min_new_tokens=1, do_sample=False)
+    text = tokenizer.decode(answer[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
+    return Proof(
+        merger=merger,
+        architecture=type(model).__name__,
+        parameters=model.num_parameters(),
+        dtype=str(model.dtype).removeprefix("torch."),
+        prompt=PROMPT,
+        generated=" ".join(text.split()),
+        adapter=ADAPTER if (target / ADAPTER).is_dir() else None,
+    )
+
+
+def main(model: Path, target: Path) -> None:
+    """Merge and prove; what others print on stdout goes to stderr."""
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    proof = prove(target, merge(model, target))
+    os.write(answer, msgspec.json.encode(proof))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
