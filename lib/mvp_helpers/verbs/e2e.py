@@ -60,7 +60,7 @@ FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "base
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="An override that is passed on to the wrapper.")
 @click.option("--bridge-tests", multiple=True, metavar="PATH", help="More focused tests.")
 @click.option("--bridge-evidence", default="", metavar="LOG", help="The focused tests' log from another environment.")
-@click.option("--script", default="", metavar="PATH", help="The verl script that a feature's variant (level 4) runs.")
+@click.option("--script", default="", metavar="PATH", help="The trainer's script that a feature's variant runs.")
 @click.option("--steps", type=STEPS, help="The steps of a learning signal, at least 10.")
 @click.option(
     "--baseline", default="", metavar="CHECKOUT|FILE", help="A checkout to run first, or metrics or a log of such a run."
@@ -74,7 +74,7 @@ FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "base
 @click.option(
     "--via", default="", metavar="WAY", help="Print how to start it elsewhere, for the script: docker, slurm, sbatch, ray."
 )
-@click.option("--image", default="", envvar="VERL_IMAGE", metavar="IMAGE:TAG", help="The container's image, with its exact tag.")
+@click.option("--image", default="", metavar="IMAGE:TAG", help="The container's image, with its exact tag.")
 @click.option("--setup", default="", metavar="COMMAND", help="Prepares the environment, in the same container as the run.")
 @click.option("--launcher-option", multiple=True, metavar="OPTION", help="An option for docker, srun or sbatch.")
 @click.option("--plan", is_flag=True, help="Show every step and run nothing.")
@@ -102,6 +102,7 @@ def _runs(asked: Asked) -> Path:
 
 def _requested(asked: Asked) -> Request:
     """Return the request for a new run. Raises BadInput."""
+    from ..e2e.requests import description
     from ..e2e.requests.request import request_from
 
     if not asked.level:
@@ -119,7 +120,7 @@ def _requested(asked: Asked) -> Request:
         setup=asked.setup,
         bridge_evidence=asked.bridge_evidence,
         script=asked.script,
-        image=asked.image,
+        image=asked.image or os.environ.get(description.load(asked.description).image_variable, ""),
         timeout_s=asked.timeout,
         stall_s=asked.stall,
     )

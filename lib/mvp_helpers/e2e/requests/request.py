@@ -154,7 +154,9 @@ def check_overrides(found: Description, overrides: Sequence[str]) -> None:
                 f"the override '{text}' contains {bad[0]!r}, at which the script would split or expand it",
                 hint="an override without spaces, * and ?",
             )
-        trainer.setting(text)
+        key, _ = trainer.setting(text)
+        if why := found.masks.get(key):
+            raise BadInput(f"the override '{text}' is refused: {why}", hint="without it; a run with it is no evidence")
 
 
 def planned_of(found: Description, request: Request) -> list[Planned]:
