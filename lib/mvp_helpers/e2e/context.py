@@ -217,7 +217,10 @@ class Context:
         ]
 
     def _check(self, one: Planned) -> Checked:
-        script = self.script(one)
+        try:
+            script = self.script(one)
+        except Blocked as error:
+            return Checked(problems=[error.what])
         read, users = self.read_by(one), self.request.env
         problems, notes, ignored = variables.unread(self.description, one, read, users, script.name)
         try:
