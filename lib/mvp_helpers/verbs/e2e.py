@@ -102,7 +102,6 @@ def _runs(asked: Asked) -> Path:
 
 def _requested(asked: Asked) -> Request:
     """Return the request for a new run. Raises BadInput."""
-    from ..e2e.requests import description
     from ..e2e.requests.request import request_from
 
     if not asked.level:
@@ -120,7 +119,7 @@ def _requested(asked: Asked) -> Request:
         setup=asked.setup,
         bridge_evidence=asked.bridge_evidence,
         script=asked.script,
-        image=asked.image or os.environ.get(description.load(asked.description).image_variable, ""),
+        image=asked.image,
         timeout_s=asked.timeout,
         stall_s=asked.stall,
     )

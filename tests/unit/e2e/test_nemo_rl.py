@@ -179,6 +179,12 @@ def test_a_revision_without_the_levels_script_and_reversed_checkouts_are_named(w
         request(world, env={"BRIDGE_REPO": str(world.nemo_rl), "NEMO_RL_REPO": str(world.bridge)})
 
 
+def test_the_image_is_named_by_the_procedures_own_variable(world: World) -> None:
+    images = {"NEMO_RL_IMAGE": "nemo-rl:1", "VERL_IMAGE": "verl:1"}
+    assert request(world, env=images).image == "nemo-rl:1" and world.request("0", env=images).image == "verl:1"
+    assert request(world, env=images, image="mine:2").image == "mine:2"
+
+
 def test_a_level_that_is_not_offered_is_unknown(world: World) -> None:
     with pytest.raises(BadInput, match=r"nemo-rl has no level '2' \(levels: 0, 1\)"):
         request(world, "2")

@@ -63,6 +63,7 @@ def request_from(
     check_overrides(found, overrides)
     paths = checkouts.find(found, env)
     numbers = levels.levels_of(found, chosen)
+    options["image"] = options.get("image") or env.get(found.image_variable, "")
     if options.get("baseline"):
         options["baseline"] = _baseline(found, options["baseline"], numbers, options.get("steps"))
     if options.get("bridge_evidence"):
