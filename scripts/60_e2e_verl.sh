@@ -36,24 +36,7 @@
 #       --setup 'pip install nvidia-modelopt'
 export MVP_E2E_PYTHONPATH=${MVP_E2E_PYTHONPATH-${PYTHONPATH-}}
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+source "$SCRIPTS/lib/e2e.sh"
 own='--level= --variant= --model= --override= --bridge-tests= --bridge-evidence= --script= --steps= --baseline= --setup= --timeout= --stall= --runs-dir= --resume= --recommend'
 parse_options "$own --base= --via= --image= --launcher-option= --description= --plan --json" "$@"
-[[ -z $DRY_RUN ]] || OPTS+=(--plan)
-find_python
-
-if ! given --via || given --plan; then
-  "$PYTHON" -m mvp_helpers e2e "${OPTS[@]}" || exit
-  exit 0
-fi
-
-commands=$("$PYTHON" -m mvp_helpers e2e "${OPTS[@]}") || exit
-eval "$commands" # LAUNCH, and LAUNCH_LOG where LAUNCH does not itself print the procedure's output
-export MVP_CLUSTER=${MVP_CLUSTER:-local}
-if ((${#LAUNCH_LOG[@]} == 0)); then
-  "${LAUNCH[@]}" || exit
-  exit 0
-fi
-code=0
-job=$("${LAUNCH[@]}" | tee >(cat >&2)) || code=$?
-[[ -n $job || $code == 0 ]] || exit "$code" # it was not even submitted
-"${LAUNCH_LOG[@]}" | "$PYTHON" -m mvp_helpers e2e-summary --exit-code "$code" || exit
+run_e2e --description=verl

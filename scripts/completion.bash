@@ -152,7 +152,8 @@ _mvp_keys() { # <YAML file> <key>: the names below a key at the margin
 
 _mvp_levels() { # <--level | --variant>: of the procedure that --description names
   local file number='' variants=() line inside='' names='' chosen before=''
-  file=$(_mvp_given --description verl)
+  [[ ${COMP_WORDS[0]} == *61_* ]] && file=nemo-rl || file=verl
+  file=$(_mvp_given --description "$file")
   [[ $file == *.yaml ]] || file=$_MVP_PROJECT/templates/e2e/$file.yaml
   [[ -r $file ]] || return 0
   if [[ $1 == --level ]]; then

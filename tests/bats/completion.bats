@@ -135,6 +135,10 @@ make_jobs() { # <id>...: the oldest first, as job folders with their entries in 
   assert_offered 0 1 5
   offered 60_e2e_verl.sh --variant ''
   assert_offered dense moe vlm moe mtp qat
+  offered 61_e2e_nemo_rl.sh --level ''
+  assert_offered 0 1
+  offered 61_e2e_nemo_rl.sh --variant ''
+  assert_offered lora sft-resume
   offered 60_e2e_verl.sh --level 2 --variant ''
   assert_offered dense moe
   offered 60_e2e_verl.sh --via s

@@ -77,7 +77,7 @@ ray:
 YAML
 }
 
-make_e2e_fixtures() { # <folder>: checkouts, data and a model for 60; in it `environment` to source, and verl-no-gpu.yaml, a description
+make_e2e_fixtures() { # <folder>: checkouts, data and a model for 60 and 61; in it `environment` to source, and descriptions, verl-no-gpu.yaml, nemo-rl-no-gpu.yaml
   PYTHONPATH=$PROJECT/lib:$PROJECT/tests/unit python -c 'import sys, e2e_checkouts; e2e_checkouts.make(sys.argv[1])' "$1"
 }
 

@@ -8,12 +8,13 @@ import io
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mvp_helpers.trainers import hydra, hydra_compose
+from mvp_helpers.trainers import hydra, hydra_compose, nemo_rl_config
 
 ANSWERS: dict[tuple[str, str], str] = {}
 """What Hydra answered, by the question and the files it read, with names in place of a test's own paths."""
@@ -25,21 +26,25 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch, places: dict[str, str]) -> 
     ``places`` names the folders of this test, which differ between two questions that are otherwise the same.
     """
 
-    def ask(request: dict[str, Any]) -> dict[str, Any]:
+    def answering(compose: Callable[[], None], folder: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        return lambda request: ask(request, compose, Path(request[folder]))
+
+    def ask(request: dict[str, Any], compose: Callable[[], None], folder: Path) -> dict[str, Any]:
         question = json.dumps(request)
         runs = sorted({run for place in places for run in re.findall(rf"{place}/runs/([^/\"]+)", question)})
         names = {run: f"@RUN{number}@" for number, run in enumerate(runs)} | places
-        key = (_replace(question, names), _content(Path(request["config_dir"])))
+        key = (_replace(question, names), _content(folder if folder.is_dir() else folder.parent))
         if key not in ANSWERS:
             answer = io.StringIO()
             monkeypatch.setattr(sys, "stdin", io.StringIO(question))
             with contextlib.redirect_stdout(answer):
-                hydra_compose.main()
+                compose()
             ANSWERS[key] = _replace(answer.getvalue().splitlines()[-1], names)
         composed: dict[str, Any] = json.loads(_replace(ANSWERS[key], {name: place for place, name in names.items()}))
         return composed
 
-    monkeypatch.setattr(hydra, "_ask", ask)
+    monkeypatch.setattr(hydra, "_ask", answering(hydra_compose.main, "config_dir"))
+    monkeypatch.setattr(nemo_rl_config, "_ask", answering(nemo_rl_config.main, "config"))
 
 
 def _replace(text: str, names: dict[str, str]) -> str:

@@ -19,6 +19,7 @@ from mvp_helpers.e2e.requests.description import FOLDER
 
 FIXTURES = Path(__file__).parents[1] / "e2e_fixtures"
 TOY = FIXTURES / "toy"
+NEMO_RL = FIXTURES / "nemo_rl"
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -115,6 +116,13 @@ def make_toy(folder: Path) -> Path:
     return folder
 
 
+def make_nemo_rl(folder: Path) -> Path:
+    """A NeMo-RL checkout whose functional tests and trainings behave as the real ones."""
+    shutil.copytree(NEMO_RL / "checkout", folder)
+    commit(folder)
+    return folder
+
+
 def shell(home: Path, bin_folder: Path) -> dict[str, str]:
     """What the user's shell has. ``bin_folder``: gets a python3, and an nvidia-smi that lists eight GPUs."""
     bin_folder.mkdir(exist_ok=True)
@@ -131,15 +139,18 @@ def shell(home: Path, bin_folder: Path) -> dict[str, str]:
 
 
 def make(folder: str) -> None:
-    """All of it for a shell: ``environment`` to source, and a description whose run needs neither GPUs nor packages for them."""
+    """All of it for a shell: ``environment`` to source, and descriptions whose runs need neither GPUs nor packages for them."""
     root = Path(folder)
     env = shell(make_home(root / "home"), root / "bin")
     env |= {"BRIDGE_REPO": str(make_bridge(root / "bridge")), "VERL_REPO": str(make_verl(root / "verl"))}
+    env["NEMO_RL_REPO"] = str(make_nemo_rl(root / "nemo_rl"))
+    shutil.copy(NEMO_RL / "uv", root / "bin")
     mine = {name: value for name, value in env.items() if name not in ("PATH", "LANG", "TMPDIR")}
     lines = [f"export {name}={shlex.quote(value)}" for name, value in mine.items()]
     (root / "environment").write_text("\n".join([*lines, f"PATH={shlex.quote(str(root / 'bin'))}:$PATH", ""]))
-    description = {"extends": str(FOLDER / "verl.yaml"), "name": "verl-no-gpu", "devices": "cpu", "packages": []}
-    (root / "verl-no-gpu.yaml").write_text(yaml.safe_dump(description, sort_keys=False))
+    for name in ("verl", "nemo-rl"):
+        description = {"extends": str(FOLDER / f"{name}.yaml"), "name": f"{name}-no-gpu", "devices": "cpu", "packages": []}
+        (root / f"{name}-no-gpu.yaml").write_text(yaml.safe_dump(description, sort_keys=False))
 
 
 def copy(checkout: Path, folder: Path) -> Path:

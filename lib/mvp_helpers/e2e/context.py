@@ -16,10 +16,10 @@ from ..base.project import PROJECT
 from ..trainers import launch_preview
 from ..trainers.launch_preview import Launch
 from ..trainers.trainer import ABSENT, Outputs, at_key
-from . import environment, variables
+from . import assertions, environment, variables
 from .requests import checkouts, description, levels
 from .requests.checkouts import State
-from .requests.description import Expect
+from .requests.description import Expect, config_problems
 from .requests.levels import Planned
 from .requests.request import Request, planned_of
 
@@ -143,8 +143,9 @@ class Context:
             "run": str(self.folder.path),
         }
         outputs = Outputs(checkpoints=checkpoints, scratch=self.folder.path / "trainer-output" / one.name)
+        where = [] if one.wrapper.keeps_outputs else self.trainer.output_arguments(outputs)
         own = [re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), text) for text in one.wrapper.overrides]
-        return [*own, *self.trainer.output_arguments(outputs), *self.settings(one), *self.extra, *one.overrides]
+        return [*own, *where, *self.settings(one), *self.extra, *one.overrides]
 
     def command(self, one: Planned) -> list[str]:
         return ["bash", str(self._script_argument(one)), *self.arguments(one)]
@@ -216,7 +217,10 @@ class Context:
         ]
 
     def _check(self, one: Planned) -> Checked:
-        script = self.script(one)
+        try:
+            script = self.script(one)
+        except Blocked as error:
+            return Checked(problems=[error.what])
         read, users = self.read_by(one), self.request.env
         problems, notes, ignored = variables.unread(self.description, one, read, users, script.name)
         try:
@@ -230,23 +234,10 @@ class Context:
         if refused:
             return Checked(launches, [], [*problems, *refused], notes, ignored)
         configs = [each.config for each in composed]
-        wanted = one.expect(self.description)
-        problems += dict.fromkeys(problem for config in configs for problem in config_problems(config, wanted))
+        wanted = one.expects(self.description)
+        problems += dict.fromkeys(
+            problem for config, each in zip(configs, wanted, strict=False) for problem in config_problems(config, each)
+        )
+        problems += [text for launch in launches for text in assertions.problems(self.trainer.assertions(launch))]
         problems += environment.feature_problems(self.description, one, self.environment(one), configs[0])
         return Checked(launches, configs, problems, notes, ignored)
-
-
-def config_problems(config: Mapping[str, Any], wanted: Expect) -> list[str]:
-    """Return where the resolved config differs from what the procedure expects of it."""
-    problems = []
-    for key, value in wanted.config.items():
-        if (actual := at_key(config, key)) is ABSENT:
-            problems += [] if wanted.absent.get(key, ABSENT) == value else [f"the resolved config has no {key}"]
-        elif actual != value:
-            problems.append(f"the resolved config has {key}={actual}, not {value}")
-    for key in wanted.above_zero:
-        actual = at_key(config, key)
-        if isinstance(actual, bool) or not isinstance(actual, (int, float)) or actual <= 0:
-            shown = "no value" if actual is ABSENT else actual
-            problems.append(f"the resolved config has {key}={shown}, which must be above 0: this is not what the level means")
-    return problems

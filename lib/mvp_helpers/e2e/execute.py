@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import shlex
@@ -79,7 +80,7 @@ def run(
     began = time.monotonic()
     # Ray's sockets are below it, and a path of a socket has 107 characters at most.
     ray = Path(tempfile.mkdtemp(prefix="mvp-e2e-"))
-    full = {**env, MARK: mark, "RAY_TMPDIR": str(ray), **_own_token(ray, env)}
+    full = {**env, MARK: mark, "RAY_TMPDIR": str(ray), **_own_token(ray, env), **_own_git_config(ray, env)}
     ended: Ended = "exit"
     left: list[int] = []
     used = Used()
@@ -120,6 +121,14 @@ def _own_token(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
     token = folder / "auth_token"
     files.write_text(token, secrets.token_hex(32), mode=0o600)
     return {"RAY_AUTH_TOKEN_PATH": str(token)}
+
+
+def _own_git_config(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """Return where ``git config --global`` of the command writes: not into the user's own file, which is still read."""
+    users = env.get("GIT_CONFIG_GLOBAL") or Path(env.get("HOME", "~"), ".gitconfig")
+    config = folder / "gitconfig"
+    files.write_text(config, f"[include]\n\tpath = {json.dumps(str(users))}\n")
+    return {"GIT_CONFIG_GLOBAL": str(config)}
 
 
 def _outcome(ended: Ended, code: int, seconds: float, used: Used, log: Path, left_behind: int) -> Outcome:

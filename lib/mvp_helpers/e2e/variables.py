@@ -11,7 +11,7 @@ from .requests.levels import Planned
 MACHINE = re.compile(
     r"HOME|PATH|USER|LOGNAME|SHELL|LANG|LC_\w+|TERM|TMPDIR|PWD|HOSTNAME|LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_\w+|PYTHON\w*|XDG_\w+"
     r"|(?i:https?|no|all)_(?i:proxy)|(CUDA|HIP|ROCR|NVIDIA|HF|TRANSFORMERS|TOKENIZERS|NCCL|GLOO|UCX|NVTE|VLLM|SGLANG|RAY|TORCH"
-    r"|PYTORCH|TRITON|UV|VERL|OMP|MKL|TQ|SSL)_\w+"
+    r"|PYTORCH|TRITON|UV|VERL|NEMO_RL|NRL|OMP|MKL|TQ|SSL)_\w+"
 )
 """Variables that describe the machine and its software, not what a run trains: they reach the script as they are."""
 SESSION = {"USER", "LOGNAME", "SHELL", "LANG", "TERM", "PWD", "HOSTNAME"}

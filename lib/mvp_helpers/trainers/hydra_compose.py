@@ -22,14 +22,14 @@ _FOLLOWS = re.compile(r"\$\{(?:oc\.select: *)?(?P<dots>\.*)(?P<key>\w[\w.]*)(?: 
 """A value that is one interpolation: ``${a.b}``, ``${..b}`` (each dot goes up), ``${oc.select:a.b,7}``."""
 
 
-def _keys(config: Any, prefix: str = "") -> list[str]:
+def keys_of(config: Any, prefix: str = "") -> list[str]:
     """Return every dotted key of a config, of groups too."""
     keys: list[str] = []
     for key, value in config.items():
         path = f"{prefix}{key}"
         keys.append(path)
         if isinstance(value, dict):
-            keys += _keys(value, f"{path}.")
+            keys += keys_of(value, f"{path}.")
     return keys
 
 
@@ -51,7 +51,7 @@ def main() -> None:
         try:
             good[text] = parser.parse_override(text).key_or_group
         except Exception as error:  # Hydra's own, but also what its parser meets: a number that Python does not read
-            errors.append({"override": text, "key": "", "why": _first_line(error)})
+            errors.append({"override": text, "key": "", "why": first_line(error)})
     with initialize_config_dir(request["config_dir"], version_base=None):
         while True:
             try:
@@ -68,22 +68,22 @@ def main() -> None:
                     print(json.dumps({"errors": errors, "keys": []}))
                     return
                 for text in culprits:
-                    errors.append({"override": text, "key": good.pop(text), "why": _first_line(message)})
+                    errors.append({"override": text, "key": good.pop(text), "why": first_line(message)})
         plain = OmegaConf.to_container(config, resolve=False)
         for text, key in good.items():
             try:
                 OmegaConf.select(config, key)
             except (OmegaConfBaseException, RecursionError) as error:
-                errors.append({"override": text, "key": "", "why": _first_line(error)})
+                errors.append({"override": text, "key": "", "why": first_line(error)})
     if errors:
-        print(json.dumps({"errors": errors, "keys": _keys(plain)}))
+        print(json.dumps({"errors": errors, "keys": keys_of(plain)}))
         return
     followers: dict[str, list[str]] = {}
     opaque = _references(plain, (), followers)
-    print(json.dumps({"config": _resolved(config), "followers": followers, "opaque": sorted(opaque)}))
+    print(json.dumps({"config": resolved(config), "followers": followers, "opaque": sorted(opaque)}))
 
 
-def _first_line(error: Exception | str) -> str:
+def first_line(error: Exception | str) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)[:500]
 
 
@@ -107,7 +107,7 @@ def _first_refused(overrides: list[str], request: dict[str, Any]) -> list[str]:
     return overrides[good:bad]
 
 
-def _resolved(config: Any) -> Any:
+def resolved(config: Any) -> Any:
     """Return plain data with interpolations resolved where possible (some need values known only at run time)."""
     from omegaconf import DictConfig, ListConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -116,7 +116,7 @@ def _resolved(config: Any) -> Any:
         plain: dict[str, Any] = {}
         for key in config:
             try:
-                plain[str(key)] = _resolved(config[key])
+                plain[str(key)] = resolved(config[key])
             except (OmegaConfBaseException, RecursionError):
                 plain[str(key)] = OmegaConf.to_container(config, resolve=False)[key]
         return plain
@@ -157,13 +157,13 @@ def _quicken() -> None:
     OverridesParser.create = lambda *_: parser
 
 
-def _bound() -> None:
+def bound() -> None:
     """Let the kernel end this process when overrides make it work or grow without end."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
 if __name__ == "__main__":
-    _bound()
+    bound()
     _quicken()
     main()

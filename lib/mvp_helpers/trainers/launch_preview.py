@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..base.errors import Blocked
@@ -87,6 +87,8 @@ class Launch:
     cwd: Path
     env: dict[str, str]
     """Its whole environment."""
+    after: list[list[str]] = field(default_factory=list)
+    """Commands that the script runs after it, before its next training."""
 
 
 @dataclass(frozen=True)

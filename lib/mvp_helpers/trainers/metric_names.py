@@ -39,3 +39,15 @@ VERL = MetricNames(
     trend=["^val-core/.*mean", "^val-core/", "^critic/score/mean", "^critic/rewards/mean", "^(train/)?reward"],
     length_cap="data.max_response_length",
 )
+
+NEMO_RL = MetricNames(
+    # NeMo-RL's own check of a maximum passes when any but the first value is NaN.
+    finite=".",
+    gradients=r"^train/(?:\w+/)?grad_norm$",
+    logprobs=r"^train/(token_mult_prob_error|gen_kl_error|policy_kl_error|sampling_importance_ratio|approx_entropy)$",
+    rewards=r"^train/reward$",
+    values=r"^train/critic/values",
+    lengths=r"^train/mean_gen_tokens_per_sample$",
+    trend=["^validation/(accuracy|reward)", "^train/reward$"],
+    length_cap="policy.generation.max_new_tokens",
+)

@@ -11,7 +11,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -108,7 +108,12 @@ class Trainer(ABC):
     def preview(self, script: Path, cwd: Path, env: Mapping[str, str], arguments: Sequence[str], device: str) -> list[Launch]:
         """Return the trainings that ``script`` would start, in order. Raises Blocked when it would start none."""
         recording = launch_preview.record(script, cwd, env, arguments, device)
-        launches = [command for command in recording.commands if self.is_launch(command.argv)]
+        launches: list[Launch] = []
+        for command in recording.commands:
+            if self.is_launch(command.argv):
+                launches.append(command)
+            elif launches:
+                launches[-1] = replace(launches[-1], after=[*launches[-1].after, command.argv])
         if launches:
             return launches
         ended = f"{script.name} never starts {self.name} with this environment (exit code {recording.exit_code})"
@@ -177,6 +182,22 @@ class Trainer(ABC):
     def read_metrics(self, file: Path) -> Metrics:
         """Return the metrics of a file that ``metrics_file`` names. Raises BadInput."""
         raise BadInput(f"cannot read {file}: {self.name} writes its metrics into its log")
+
+    def trained_steps(self, metrics: Metrics) -> set[int]:
+        """Return the steps of which a file of metrics shows that they were trained."""
+        return set(metrics)
+
+    def assertions(self, launch: Launch) -> list[str]:
+        """Return the assertions about metrics that the script itself makes after this launch."""
+        return []
+
+    def printed_configs(self, log: Path) -> list[dict[str, Any]] | None:
+        """Return the config that each training printed in the log, {} for one that cannot be read; None if it prints none."""
+        return None
+
+    def artifacts(self, launch: Launch, config: Mapping[str, Any]) -> list[Path]:
+        """Return more files of this launch that are evidence, and that another start of its script would delete."""
+        return []
 
     # the machine
 

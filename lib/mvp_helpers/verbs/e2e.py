@@ -60,7 +60,7 @@ FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "base
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="An override to pass to the wrapper.")
 @click.option("--bridge-tests", multiple=True, metavar="PATH", help="More focused tests to run.")
 @click.option("--bridge-evidence", default="", metavar="LOG", help="The focused tests' log from another environment.")
-@click.option("--script", default="", metavar="PATH", help="The verl script that a feature's variant (level 4) runs.")
+@click.option("--script", default="", metavar="PATH", help="The trainer's script that a feature's variant runs.")
 @click.option("--steps", type=STEPS, help="The steps of a learning signal, at least 10.")
 @click.option(
     "--baseline", default="", metavar="CHECKOUT|FILE", help="A checkout to run first, or metrics or a log of such a run."
@@ -74,7 +74,7 @@ FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "base
 @click.option(
     "--via", default="", metavar="WAY", help="Print for the script how to start the run elsewhere: docker, slurm, sbatch, ray."
 )
-@click.option("--image", default="", envvar="VERL_IMAGE", metavar="IMAGE:TAG", help="The container's image, with its exact tag.")
+@click.option("--image", default="", metavar="IMAGE:TAG", help="The container's image, with its exact tag.")
 @click.option("--setup", default="", metavar="COMMAND", help="A command that prepares the environment in the run's container.")
 @click.option("--launcher-option", multiple=True, metavar="OPTION", help="An option for docker, srun or sbatch.")
 @click.option("--plan", is_flag=True, help="Show every step and run nothing.")

@@ -196,9 +196,10 @@ def test_every_workload_level_and_cluster_file_is_in_the_docs() -> None:
     table = doc_pages.first_column(Page("", (PROJECT / "docs/jobs.md").read_text()).section("Workloads"))
     no_problems(differences("workload", workloads, table, "docs/jobs.md, Workloads"))
     e2e = Page("docs/e2e.md", (PROJECT / "docs/e2e.md").read_text())
-    levels = [str(level) for level in yaml.safe_load((PROJECT / "templates/e2e/verl.yaml").read_text())["levels"]]
-    rows = re.findall(r"^\| (\d+) \|", e2e.section("Levels"), re.MULTILINE)
-    no_problems(differences("level", levels, rows, "docs/e2e.md, Levels"))
+    for description, title in {"verl": "Levels of verl", "nemo-rl": "Levels of NeMo-RL"}.items():
+        levels = [str(level) for level in yaml.safe_load((PROJECT / f"templates/e2e/{description}.yaml").read_text())["levels"]]
+        rows = re.findall(r"^\| (\d+) \|", e2e.section(title), re.MULTILINE)
+        no_problems(differences("level", levels, rows, f"docs/e2e.md, {title}"))
     text = "\n".join(page.text for page in doc_pages.pages())
     unnamed = [file.stem for file in cluster_file.TEMPLATES.glob("*.yaml") if not re.search(rf"--cluster {file.stem}\b", text)]
     assert not set(unnamed) - {"local"}, f"add to the table 'Where to look' of README.md: --cluster {', '.join(unnamed)}"

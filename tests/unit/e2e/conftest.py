@@ -38,6 +38,7 @@ class World:
             "BRIDGE_REPO": str(self.bridge),
             "VERL_REPO": str(self.verl),
             "TOY_REPO": str(self.toy),
+            "NEMO_RL_REPO": str(self.nemo_rl),
         }
 
     def _copy(self, name: str) -> Path:
@@ -48,6 +49,7 @@ class World:
     bridge = functools.cached_property(lambda self: self._copy("bridge"))
     verl = functools.cached_property(lambda self: self._copy("verl"))
     toy = functools.cached_property(lambda self: self._copy("toy"))
+    nemo_rl = functools.cached_property(lambda self: self._copy("nemo_rl"))
     home = functools.cached_property(lambda self: self._copy("home"))
 
     def request(self, levels: str = "0", variants: tuple[str, ...] = (), model: str = "", **options: Any) -> Request:
@@ -80,6 +82,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fixtures.make_bridge(root / "bridge")
     fixtures.make_verl(root / "verl")
     fixtures.make_toy(root / "toy")
+    fixtures.make_nemo_rl(root / "nemo_rl")
     fixtures.make_home(root / "home")
     return root
 
@@ -122,7 +125,7 @@ def quick(answers: Callable[..., None], world: World) -> None:
         "megatron.bridge": world.bridge / "src/megatron/bridge",
         "megatron.core": world.bridge / "3rdparty/Megatron-LM/megatron",
     }
-    below |= {"verl": world.verl / "verl", "toytrain": world.toy / "toytrain"}
+    below |= {"verl": world.verl / "verl", "toytrain": world.toy / "toytrain", "nemo_rl": world.nemo_rl / "nemo_rl"}
     answers(**{name: str((folder / "__init__.py").resolve()) for name, folder in below.items()})
     assert environment.imports is imports
 

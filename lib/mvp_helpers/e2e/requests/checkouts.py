@@ -130,6 +130,29 @@ def unready(path: Path, checkout: Checkout) -> list[str]:
     return [folder for folder in checkout.pythonpath if not ((path / folder).is_dir() and any((path / folder).iterdir()))]
 
 
+def not_as_recorded(checkout: Checkout, state: State) -> list[str]:
+    """Return the pinned submodules that are at another commit than the checkout records."""
+    lines = [line for line in state.submodules if line.startswith("+")]
+    return [folder for folder in checkout.pinned if any(line.split()[1] == folder for line in lines)]
+
+
+def copies(description: Description, name: str, paths: Mapping[str, Path]) -> list[Path]:
+    """Return the copies of a checkout that other checkouts carry."""
+    places = [text.partition(":") for text in description.checkouts[name].copies]
+    folders = [paths[other] / folder for other, _, folder in places if other in paths]
+    return [folder for folder in folders if git.root(folder) == folder and folder != paths[name]]
+
+
+def copy_problem(copy: Path, checkout: Path) -> str:
+    """Return in what a copy differs from the checkout under test; "" when commit and diff are equal. Raises Blocked."""
+    other, own = record("copy", copy, None), record("checkout", checkout, None)
+    if other.commit != own.commit:
+        return f"it is at commit {other.commit[:12]}, the change under test at {own.commit[:12]}"
+    if other.fingerprint != own.fingerprint:
+        return f"its changes differ from those of {checkout}"
+    return ""
+
+
 def pythonpath(description: Description, paths: Mapping[str, Path], inherited: str = "") -> str:
     """Return the checkouts' folders, then the inherited ones; no empty entry (that would be the working directory)."""
     own = [str((paths[name] / folder).resolve()) for name, one in description.checkouts.items() for folder in one.pythonpath]

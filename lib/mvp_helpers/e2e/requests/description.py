@@ -14,7 +14,7 @@ from ...base.errors import BadInput, did_you_mean
 from ...base.project import PROJECT
 from ...trainers import trainer
 from ...trainers.metric_names import MetricNames
-from ...trainers.trainer import Trainer
+from ...trainers.trainer import ABSENT, Trainer, at_key
 
 FOLDER = PROJECT / "templates" / "e2e"
 FEWEST_STEPS = 10
@@ -34,6 +34,10 @@ class Checkout(Data, frozen=True, kw_only=True):
     """Folders in it that Python imports from, in this order."""
     title: str = ""
     """Its name in the summary, where that differs from its key."""
+    pinned: list[str] = []
+    """Submodules that must be at the commit that this checkout records."""
+    copies: list[str] = []
+    """Where other checkouts carry a copy of it (checkout:folder): one counts in its place if commit and diff are equal."""
 
 
 class Import(Data, frozen=True, kw_only=True):
@@ -108,6 +112,10 @@ class Wrapper(Data, frozen=True, kw_only=True):
     """The folder in which it is started, relative to the checkout."""
     overrides: list[str] = []
     """Arguments with {pythonpath}, {checkpoints} and {run} (the run's folder) filled."""
+    steps_key: str = ""
+    """The config key of its number of steps, where that is not the procedure's."""
+    keeps_outputs: bool = False
+    """It decides itself where its trainings write: they differ, and one argument for all would mix them."""
 
 
 class StepCount(Data, frozen=True, kw_only=True):
@@ -148,6 +156,8 @@ class Expect(Data, frozen=True, kw_only=True):
     """Regular expressions of lines that make all other evidence worthless, and why."""
     foreign: list[str] = []
     """Regular expressions of lines that show code from another place than the checkouts: nothing was tested then."""
+    assertions: list[str] = []
+    """Comparisons of metrics (see steps/assertions.py), beside those that the script itself makes."""
 
     def over(self, base: Expect) -> Expect:
         """Return what ``base`` and this expect together; this one wins."""
@@ -159,6 +169,7 @@ class Expect(Data, frozen=True, kw_only=True):
             lines={**base.lines, **self.lines},
             refuse={**base.refuse, **self.refuse},
             foreign=list(dict.fromkeys([*base.foreign, *self.foreign])),
+            assertions=list(dict.fromkeys([*base.assertions, *self.assertions])),
         )
 
 
@@ -172,6 +183,8 @@ class Run(Data, frozen=True, kw_only=True):
     """First and last step that it must train."""
     trainings: list[list[int]] = []
     """For a script that starts several trainings: the first and the last step of each, in order."""
+    configs: list[dict[str, Any]] = []
+    """Of such a script: values of each training's resolved config, beside those that are expected of all."""
     resumes: str = ""
     """The earlier run of this level whose checkpoint it loads."""
     saves: bool = False
@@ -259,6 +272,10 @@ class Description(Data, frozen=True, kw_only=True):
     """Variables that an older script does not read, with the value that it has anyway."""
     equivalents: dict[str, list[str]] = {}
     """Variables that a script may not read, with the config keys that are then set to their values."""
+    image_variable: str = ""
+    """Names the container's image, unless --image does."""
+    masks: dict[str, str] = {}
+    """Config keys that no override may set, and why: a run with them would hide what it must show."""
     passed_on: list[str] = []
     """Variables whose user's value takes precedence over the levels'."""
     adjustable: list[str] = []
@@ -368,3 +385,19 @@ def _check_runs(description: Description, file: Path) -> None:
                 if run.resumes and run.resumes not in known:
                     raise BadInput(f"{where} resumes '{run.resumes}', which does not come before it")
                 known.add(run.name)
+
+
+def config_problems(config: Mapping[str, Any], wanted: Expect) -> list[str]:
+    """Return where the resolved config differs from what the procedure expects of it."""
+    problems = []
+    for key, value in wanted.config.items():
+        if (actual := at_key(config, key)) is ABSENT:
+            problems += [] if wanted.absent.get(key, ABSENT) == value else [f"the resolved config has no {key}"]
+        elif actual != value:
+            problems.append(f"the resolved config has {key}={actual}, not {value}")
+    for key in wanted.above_zero:
+        actual = at_key(config, key)
+        if isinstance(actual, bool) or not isinstance(actual, (int, float)) or actual <= 0:
+            shown = "no value" if actual is ABSENT else actual
+            problems.append(f"the resolved config has {key}={shown}, which must be above 0: this is not what the level means")
+    return problems

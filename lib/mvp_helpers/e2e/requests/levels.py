@@ -53,6 +53,11 @@ class Planned:
         """The first and the last step of each training that the script starts."""
         return self.run.trainings or [self.steps]
 
+    def expects(self, description: Description) -> list[Expect]:
+        """Return what is expected of each of these trainings."""
+        common, own = self.expect(description), self.run.configs or [{}] * len(self.trainings)
+        return [Expect(config=config).over(common) for config in own]
+
     def expect(self, description: Description) -> Expect:
         """Return what the procedure, the level and the variant expect together."""
         merged = description.expect
@@ -126,15 +131,16 @@ def _planned(
     if (dummy := description.model.dummy) and env.get(dummy.switch) == "True":
         # The script takes a folder that exists as it is, whatever model is in it.
         env.setdefault(dummy.path, "{run}/dummy-model")
-    own = [*run.overrides, *([f"{count.override}={last}"] if count.override else []), *overrides]
     wrapper = description.wrapper
     for change in (level.wrapper, variant.wrapper, run.wrapper):
         wrapper = _changed(wrapper, change) if change else wrapper
+    steps_key = wrapper.steps_key or count.override
+    own = [*run.overrides, *([f"{steps_key}={last}"] if steps_key else []), *overrides]
     return Planned(number, key, level, variant, run, wrapper, env, own, [run.steps[0], last])
 
 
 def _changed(wrapper: Wrapper, change: Wrapper) -> Wrapper:
-    own = {name: value for name, value in msgspec.structs.asdict(change).items() if value not in ("", ".", [])}
+    own = {name: value for name, value in msgspec.structs.asdict(change).items() if value not in ("", ".", [], False)}
     return msgspec.structs.replace(wrapper, **{**own, "overrides": [*wrapper.overrides, *change.overrides]})
 
 

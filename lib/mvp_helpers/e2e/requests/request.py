@@ -63,6 +63,7 @@ def request_from(
     check_overrides(procedure, overrides)
     paths = checkouts.find(procedure, env)
     numbers = levels.levels_of(procedure, chosen)
+    options["image"] = options.get("image") or env.get(procedure.image_variable, "")
     if options.get("baseline"):
         options["baseline"] = _baseline(procedure, options["baseline"], numbers, options.get("steps"))
     if options.get("bridge_evidence"):
@@ -154,7 +155,9 @@ def check_overrides(procedure: Description, overrides: Sequence[str]) -> None:
                 f"the override '{text}' contains {bad[0]!r}, at which the script would split or expand it",
                 hint="an override without spaces, * and ?",
             )
-        trainer.setting(text)
+        key, _ = trainer.setting(text)
+        if why := procedure.masks.get(key):
+            raise BadInput(f"the override '{text}' is refused: {why}", hint="without it; a run with it is no evidence")
 
 
 def planned_of(procedure: Description, request: Request) -> list[Planned]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ...base.verdict import Check, Evidence, Verdict
 from ...diagnosis.learning import not_finite
@@ -13,8 +14,9 @@ from ...diagnosis.metric_lines import LogMetrics
 from ...diagnosis.views import Triage
 from ...trainers.metric_names import MetricNames
 from ...trainers.trainer import Metrics, Trainer, at_key
+from .. import assertions
 from ..execute import Outcome
-from ..requests.description import Expect
+from ..requests.description import Expect, config_problems
 from ..requests.levels import Planned
 
 NO_EXCEPTION = "no exception in construction or training"
@@ -139,6 +141,8 @@ class MetricsFile:
     file: Path
     steps: Metrics
     problem: str = ""
+    assertions: list[str] = field(default_factory=list)
+    """What the script itself asserts of them."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,10 @@ class Facts:
     config: Mapping[str, object]
     config_problems: list[str]
     names: MetricNames
+    printed: list[dict[str, Any]] | None = None
+    """The config that each training printed; None of a trainer that prints none."""
+    expected: list[Expect] = field(default_factory=list)
+    """What is expected of each training's config."""
     checkpoint: str = ""
     """Why there is no whole checkpoint of the last step, when the run must leave one."""
     moved: str = ""
@@ -176,6 +184,7 @@ def judge(facts: Facts) -> list[Check]:
         values = [f"{key}={at_key(facts.config, key)}" for key in (*facts.expect.config, *facts.expect.above_zero)]
         problem = next(iter(facts.config_problems), "")
         checks.append(_check("the resolved config confirms it", not problem, problem or ", ".join(values)))
+    checks += [*_printed(facts), *_assertions(facts)]
     for pattern, what in facts.expect.lines.items():
         line = facts.seen.lines.get(pattern)
         checks.append(_check(what, line is not None, line.text if line else f"no line of the log matches {pattern}", line))
@@ -195,7 +204,7 @@ def _steps(facts: Facts) -> Check:
     """All steps were trained, by each of the run's trainings, and each of them reached its end."""
     (first, last), seen, count = facts.one.steps, facts.seen, len(facts.one.trainings)
     problems = [file.problem for file in facts.files if file.problem]
-    in_files = [(file.file.name, set(file.steps)) for file in facts.files]
+    in_files = [(file.file.name, facts.trainer.trained_steps(file.steps)) for file in facts.files]
     sources = in_files or [("the log", set(seen.steps))]
     for (source, steps), (begin, end) in zip(sources, facts.one.trainings if in_files else [(first, last)], strict=False):
         if missing := [step for step in range(begin, end + 1) if step not in steps]:
@@ -273,6 +282,28 @@ def _worthless(facts: Facts) -> list[Check]:
         reason = f"code from another place ran, so nothing was tested: {line.text}" if line else "none"
         checks.append(_check("no line of code from another place", line is None, reason, line, otherwise="Blocked", hint=hint))
     return checks
+
+
+def _printed(facts: Facts) -> list[Check]:
+    """What each training printed as its own config is what was expected of it: a default may have won over the script."""
+    if facts.printed is None or not any(expect.config for expect in facts.expected):
+        return []
+    problems = []
+    if len(facts.printed) != len(facts.expected):
+        problems.append(f"{len(facts.printed)} of {len(facts.expected)} trainings printed their config")
+    for config, expect in zip(facts.printed, facts.expected, strict=False):
+        problems += config_problems(config, expect) if config else ["a config in the log cannot be read"]
+    values = [f"{key}={at_key(facts.printed[-1], key)}" for key in facts.expected[-1].config] if facts.printed else []
+    reason = problems[0].replace("the resolved config", "the config that the training printed") if problems else ", ".join(values)
+    return [_check("the config that the training printed confirms it", not problems, reason)]
+
+
+def _assertions(facts: Facts) -> list[Check]:
+    """The assertions of the procedure about the last training's metrics, and those of the script about each."""
+    wanted = [(text, file) for file in facts.files for text in file.assertions]
+    wanted += [(text, file) for file in facts.files[-1:] for text in facts.expect.assertions if text not in file.assertions]
+    judged = [(f"metric: {text}", *assertions.judge(text, file.steps)) for text, file in wanted]
+    return [_check(name, holds, reason) for name, holds, reason in judged]
 
 
 def _resume(facts: Facts) -> list[Check]:

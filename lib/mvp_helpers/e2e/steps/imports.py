@@ -14,6 +14,7 @@ from ...trainers.launch_preview import Launch
 from .. import execute
 from ..context import Context
 from ..execute import Outcome
+from ..requests import checkouts
 from ..requests.description import Description
 from ..requests.levels import Planned
 from ..step import Step, last_line, step_of
@@ -88,10 +89,22 @@ def import_problems(where: str, seen: Mapping[str, Any], description: Descriptio
     for wanted in description.imports:
         name, _, folder = wanted.under.partition(":")
         below = Path(os.path.realpath(paths[name] / folder))
+        copy = next((each for each in checkouts.copies(description, name, paths) if is_below(seen, wanted.module, each)), None)
         if why := seen["errors"].get(wanted.module):
             problems.append(f"{where}: cannot import {wanted.module}: {why}")
         elif not (file := seen["files"].get(wanted.module, "")):
             problems.append(f"{where}: {wanted.module} has no file")
+        elif copy:
+            if differs := checkouts.copy_problem(copy, paths[name]):
+                problems.append(
+                    f"{where}: {wanted.module} comes from the copy {copy}, which is not the change under test: {differs}"
+                )
         elif not Path(file).is_relative_to(below):
             problems.append(f"{where}: {wanted.module} comes from {file}, not from {below}")
     return problems
+
+
+def is_below(seen: Mapping[str, Any], module: str, folder: Path) -> bool:
+    """Tell whether ``module`` was imported from below ``folder``."""
+    file = seen["files"].get(module, "")
+    return bool(file) and Path(file).is_relative_to(os.path.realpath(folder))

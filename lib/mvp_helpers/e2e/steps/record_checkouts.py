@@ -28,6 +28,12 @@ def run(context: Context, place: Path) -> Step:
         for state in context.states
         for folder in checkouts.unready(Path(state.path), description.checkouts[keys[state.name]])
     ]
+    for state in context.states:
+        if other := checkouts.not_as_recorded(description.checkouts[keys[state.name]], state):
+            step = step_of("Blocked", f"{state.path}/{other[0]} is not at the commit that this checkout records", evidence)
+            step.fixes = [f"git -C {state.path} submodule update {other[0]}, or commit the change of the submodule"]
+            return step
+    evidence += _copies(context)
     own = [state for state in context.states if state.name in context.paths]
     early = coverage.missing(description, context.request.levels, context.folder.path.parent, own)
     if early and not empty:
@@ -39,3 +45,10 @@ def run(context: Context, place: Path) -> Step:
     step = step_of("Blocked", f"{empty[0]} is empty: its submodule is not checked out", evidence)
     step.fixes = ["git submodule update --init --recursive"]
     return step
+
+
+def _copies(context: Context) -> list[str]:
+    """Return for each copy of a checkout inside another one whether it could stand for the change under test."""
+    found = [(name, copy) for name in context.paths for copy in checkouts.copies(context.description, name, context.paths)]
+    differences = [(name, copy, checkouts.copy_problem(copy, context.paths[name])) for name, copy in found]
+    return [f"{name}: its copy {copy}: {problem or 'same commit and changes'}" for name, copy, problem in differences]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...base import files
@@ -59,6 +60,7 @@ def _start(context: Context, place: Path, one: Planned) -> tuple[Step, float]:
     shown = context.shown_environment(one)
     files.write_text(place / "command.sh", execute.script(context.folder.path, cwd, shown, argv, note(one)))
     request = context.request
+    _set_stale_aside(context, place, one)
     progress = Progress(context.trainer, one.name, one.steps[1], context.say)
     began = time.time()
     outcome = execute.run(argv, cwd, env, log, context.mark, request.timeout_s, request.stall_s, progress.feed)
@@ -89,6 +91,8 @@ def _facts(context: Context, one: Planned, step: Step, began: float, place: Path
         config=checked.config,
         config_problems=checked.problems,
         names=context.metric_names,
+        printed=context.trainer.printed_configs(log),
+        expected=one.expects(context.description),
         checkpoint=_checkpoint(context, one, checked),
         moved=checkouts.moved(context.states),
     )
@@ -103,17 +107,34 @@ def _metrics_files(context: Context, checked: Checked, began: float, place: Path
     """Return the metrics that each training left in a file, copied into the try; empty when they are in the log."""
     metrics = []
     for at, (launch, config) in enumerate(zip(checked.launches, checked.configs, strict=False), 1):
+        _keep(context.trainer.artifacts(launch, config), place / f"artifacts-{at}", began)
         if (file := context.trainer.metrics_file(launch, config)) is None:
             continue
-        copy = place / f"metrics-{at}{file.suffix}"
+        copy, own = place / f"metrics-{at}{file.suffix}", context.trainer.assertions(launch)
         try:
             if not file.is_file() or file.stat().st_mtime < began - 1:
                 raise BadInput(f"this run did not write {file}")
             shutil.copyfile(file, copy)
-            metrics.append(MetricsFile(copy, context.trainer.read_metrics(copy)))
+            metrics.append(MetricsFile(copy, context.trainer.read_metrics(copy), assertions=own))
         except BadInput as error:
-            metrics.append(MetricsFile(file, {}, error.what))
+            metrics.append(MetricsFile(file, {}, error.what, own))
     return metrics
+
+
+def _set_stale_aside(context: Context, place: Path, one: Planned) -> None:
+    """Move metrics of an earlier start out of the way: a script may take them for its own, and train nothing."""
+    checked = context.checked(one)
+    for at, (launch, config) in enumerate(zip(checked.launches, checked.configs, strict=False), 1):
+        if (file := context.trainer.metrics_file(launch, config)) and file.is_file():
+            shutil.move(file, place / f"stale-metrics-{at}{file.suffix}")
+
+
+def _keep(paths: Sequence[Path], folder: Path, began: float) -> None:
+    """Copy what this start wrote of ``paths`` into ``folder``: another start of the script would delete it."""
+    for path in paths:
+        if path.is_file() and path.stat().st_mtime >= began - 1:
+            folder.mkdir(exist_ok=True)
+            shutil.copyfile(path, folder / path.name)
 
 
 def _judge(one: Planned, step: Step, facts: Facts, checks: list[Check]) -> None:
