@@ -3,6 +3,8 @@
 # next job works. The order counts: later faults hurt more. benchmarks/bench_faults.sh shows what is printed here: no test looks at it.
 # SFT is what starts fastest; FAULTS_OF=ppo (or grpo) takes another workload.
 
+# shellcheck disable=SC2030,SC2031 # every test has variables of its own
+
 load helpers
 
 TRAINER=${FAULTS_OF:-sft}
@@ -10,14 +12,14 @@ TRAINER=${FAULTS_OF:-sft}
 setup_file() {
   make_job_cluster faults 6 20
   printf 'entry: {command: [python3, %s, "2", "0.1"]}\n' "$BATS_TEST_DIRNAME/toy_trainer.py" >"$WORKLOADS/short.yaml"
-  mkdir -p "$JOBS" # on a file system that one test can fill
-  mount -t tmpfs -o size=400m tmpfs "$JOBS" || true
+  mkdir "$FOLDER/private" # on a file system that one test can fill
+  mount -t tmpfs -o size=400m tmpfs "$FOLDER/private" || true
   01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
 }
 
 teardown_file() {
   02_down.sh 2>/dev/null || true
-  umount "$JOBS" 2>/dev/null || true
+  umount "$FOLDER/private" 2>/dev/null || true
   end_cluster
 }
 
@@ -152,13 +154,13 @@ submitted_or_not() { # <id>: one or the other, and to its end
   next_job_works
 }
 
-@test "job folders on a full disk: FAILED with the log's end once there is room, nothing half-written" {
-  mountpoint -q "$JOBS" || skip 'no right to mount a small file system'
+@test "a shared root that is full while a job trains: FAILED with the log's end once there is room, nothing half-written" {
+  mountpoint -q "$FOLDER/private" || skip 'no right to mount a small file system'
   start_training full 10
-  strike fallocate -l "$(($(df --output=avail -B1 "$JOBS" | tail -n 1) - 1000000))" "$JOBS/filler"
+  fallocate -l "$(($(df --output=avail -B1 "$FOLDER/private" | tail -n 1) - 1000000))" "$FOLDER/private/filler"
   wait_until_gone "$(result full trainer_pid)" # at its first checkpoint
   has_state full RUNNING || fail "$(<"$JOBS/full/result.json")"
-  strike rm -f "$JOBS/filler"
+  strike rm "$FOLDER/private/filler"
   noticed 60 FAILED has_state full FAILED
   explained full Blocked disk '*'
   [[ ! $(find "$JOBS" -name '.result*') ]] || fail 'a temporary file was left'
@@ -167,6 +169,19 @@ submitted_or_not() { # <id>: one or the other, and to its end
 
 head_is_missed() {
   50_status.sh | grep 'not up'
+}
+
+a_full_root_blocks_up() { # where it can be mounted: one line, and no head that nobody finds
+  mkdir "$FOLDER/no-room"
+  mount -t tmpfs -o size=8k tmpfs "$FOLDER/no-room" || return 0
+  cat /dev/zero >"$FOLDER/no-room/filled" 2>/dev/null || true
+  sed "s#^shared_root:.*#shared_root: $FOLDER/no-room#" "$MVP_CLUSTER" >"$FOLDER/no-room.yaml"
+  run --separate-stderr 01_up.sh --cluster "$FOLDER/no-room.yaml"
+  umount "$FOLDER/no-room"
+  assert_status 3
+  assert_output ''
+  assert_stderr_has "blocked: cannot write $FOLDER/no-room/ray/faults/head.json: No space left on device"
+  [[ -z $(processes_of head) ]] || fail "left: $(processes_of head)"
 }
 
 @test "the head killed while a job trains and started again: jobs stay readable, the lost one has ended, the next works" {
@@ -185,9 +200,9 @@ head_is_missed() {
   assert_output 'head-stopped STOPPED'
   assert_stderr_has 'no process of job '"'head-stopped'"' is left'
   ! has_state head-killed STOPPED || fail 'another job was stopped' # but verl ends by itself at its next call of Ray
+  a_full_root_blocks_up
   01_up.sh # ends the workers of the lost head, and with them the job: by SIGTERM, unless it had already failed
   50_status.sh --json >/dev/null
-  # shellcheck disable=SC2031 # every test has its own
   [[ $(result head-killed state) == @(STOPPED|FAILED) && $(result head-killed reason) ]] || fail "$(<"$JOBS/head-killed/result.json")"
   explained head-killed '*' '*' '*'
   next_job_works
@@ -203,4 +218,41 @@ head_is_missed() {
   explained unreachable Blocked cluster node-died
   01_up.sh
   next_job_works
+}
+
+@test "the folder of all jobs moved away while a job trains: each command says it in one line, and the job can be stopped" {
+  start_training jobs-moved
+  trainer=$(result jobs-moved trainer_pid)
+  mv "$JOBS" "$JOBS.moved"
+  run --separate-stderr 50_status.sh
+  assert_status 0
+  assert_output "*no jobs in $JOBS"
+  for script in 51_logs.sh 53_debug_bundle.sh 54_verify.sh; do
+    run --separate-stderr "$script" jobs-moved
+    assert_status 2
+    assert_stderr_has "bad input: job 'jobs-moved' does not exist: $JOBS/jobs-moved"
+  done
+  run --separate-stderr 52_stop.sh jobs-moved
+  assert_status 0
+  assert_output 'jobs-moved STOPPED'
+  assert_stderr_has "jobs-moved: its folder $JOBS/jobs-moved is gone"
+  wait_until_gone "$trainer"
+  rm -rf "$JOBS" # with the request for a seal
+  mv "$JOBS.moved" "$JOBS"
+  next_job_works
+}
+
+@test "the state directory lost: nothing is taken for a cluster that is down, and down ends all of it" {
+  mv "$FOLDER/state" "$FOLDER/lost"
+  run --separate-stderr 50_status.sh
+  assert_status 0
+  assert_output '*not up: Ray at http://127.0.6.10:8320 refuses the token of this cluster*'
+  run --separate-stderr 01_up.sh
+  assert_status 3
+  assert_output ''
+  assert_stderr_has "blocked: head: its Ray node runs, but $FOLDER/state/head/node.json was lost"
+  assert_stderr_has 'try: ./scripts/02_down.sh'
+  run --separate-stderr 02_down.sh
+  assert_status 0
+  [[ -z $(instances faults) ]] || fail "left: $(instances faults)"
 }
