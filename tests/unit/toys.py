@@ -10,7 +10,7 @@ from mvp_helpers.plan.plan import Plan
 
 TRAINER_CONFIG = """
 trainer: {total_epochs: 30, save_freq: -1, total_training_steps: null, nnodes: 1, n_gpus_per_node: 8, default_local_dir: x,
-          resume_mode: auto, resume_from_path: null, device: cuda, project_name: p, logger: [console, wandb]}
+          resume_mode: auto, resume_from_path: null, device: cuda, project_name: p, logger: [console, file]}
 data: {train_batch_size: 8, train_files: null}
 actor: {mini_batch_size: 8, micro_batch_size_per_gpu: 4, use_dynamic_bsz: false, path: null}
 rollout: {n: 1}
