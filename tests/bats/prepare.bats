@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Scripts 30 and 31 without a Ray cluster: dry runs of every cluster file, a hub and a git server on loopback, the way of a token.
+# Scripts 30 and 31 without a Ray cluster: dry runs of every cluster file, a git server and a hub on loopback, the way of a token. Only a
+# proxy that wants a login reaches the hub.
 
 load helpers
 
@@ -10,7 +11,7 @@ data: {source: hub}
 code: {source: git, path: $FOLDER/private/user/code/verl, repository: "\${MVP_VERL_REPOSITORY:-/nowhere}"}
 YAML
   export HF_TOKEN=hf_bats_secret_token
-  python "$PROJECT/tests/lab/hub.py" --token "$HF_TOKEN" >"$FOLDER/hub" 3>&- &
+  python "$PROJECT/tests/lab/hub.py" --token "$HF_TOKEN" --login me:unseen-password >"$FOLDER/hub" 3>&- &
   echo "$!" >"$FOLDER/pids"
   "$PROJECT/tests/lab/git_server.sh" "$FOLDER/git" 127.0.0.1 19461 >"$FOLDER/url" 3>&- &
   echo "$!" >>"$FOLDER/pids"
@@ -39,27 +40,39 @@ teardown_file() {
   [[ ! -e $BATS_TEST_TMPDIR/private ]] || fail "written: $(find "$BATS_TEST_TMPDIR/private")"
 }
 
-@test "30 with the default settings and a token makes data and model from a private hub, and shows the token nowhere" {
+@test "30 with the default settings and a token makes data and model from a private hub behind a proxy, and shows no secret" {
   wait_for 60 'the hub' grep -q HF_ENDPOINT "$FOLDER/hub"
   # shellcheck source=/dev/null
   source "$FOLDER/hub"
-  export HF_ENDPOINT
+  export HF_ENDPOINT HTTP_PROXY
   HF_TOKEN='' run --separate-stderr 30_prepare_data_and_model.sh
   assert_status 2
   assert_stderr_has 'has no dataset openai/gsm8k, or it is private (401)'
   MVP_DEBUG=1 run --separate-stderr 30_prepare_data_and_model.sh
   assert_status 0
-  [[ $stderr != *"$HF_TOKEN"* ]] || fail 'the token is in the trace'
-  ! grep -rF "$HF_TOKEN" "$FOLDER/private" || fail 'the token is on the shared root'
+  [[ $stderr != *"$HF_TOKEN"* && $stderr != *unseen-password* ]] || fail 'a secret is in the trace'
+  ! grep -rE "$HF_TOKEN|unseen-password" "$FOLDER/private" || fail 'a secret is on the shared root'
   run --separate-stderr 30_prepare_data_and_model.sh
   assert_status 0
   assert_stderr_has 'skip: exists common/models/Qwen2.5-0.5B-Instruct'
 }
 
+@test "30 adopts a copied folder of data and a link into the hub's cache where they are" {
+  cp -r "$FOLDER/private/datasets/gsm8k" "$FOLDER/private/datasets/copied"
+  snapshot=$(cd "$FOLDER/private/common/models" && echo ../../hf/hub/models--*/snapshots/*)
+  ln -s "$snapshot" "$FOLDER/private/common/models/linked"
+  run --separate-stderr 30_prepare_data_and_model.sh
+  assert_status 0
+  assert_stderr_has "adopting $FOLDER/private/datasets/copied: "
+  assert_stderr_has "adopting $FOLDER/private/common/models/linked: "
+  grep -q "\"commit\": \"${snapshot##*/}\"" "$FOLDER/private/common/models/linked.manifest.json" || fail 'without its commit'
+  [[ $(readlink "$FOLDER/private/common/models/linked") == "$snapshot" ]] || fail 'the link was replaced'
+}
+
 @test "30 finds the token in user/secrets, and refuses one that others may read" {
   # shellcheck source=/dev/null
   source "$FOLDER/hub"
-  export HF_ENDPOINT
+  export HF_ENDPOINT HTTP_PROXY
   mkdir -p "$FOLDER/private/user/secrets"
   printf '%s\n' "$HF_TOKEN" >"$FOLDER/private/user/secrets/HF_TOKEN"
   rm "$FOLDER/private/datasets/gsm8k/train.parquet"
