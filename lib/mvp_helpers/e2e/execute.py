@@ -124,10 +124,12 @@ def _own_token(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _own_git_config(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """Return where ``git config --global`` of the command writes: not into the user's own file, which is still read."""
-    users = env.get("GIT_CONFIG_GLOBAL") or Path(env.get("HOME", "~"), ".gitconfig")
+    """Return where ``git config --global`` of the command writes: not into the user's own files, which are still read."""
+    home = Path(env.get("HOME", "~"))
+    usual = [Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git/config", home / ".gitconfig"]
+    users = [given] if (given := env.get("GIT_CONFIG_GLOBAL")) else usual
     config = folder / "gitconfig"
-    files.write_text(config, f"[include]\n\tpath = {json.dumps(str(users))}\n")
+    files.write_text(config, "".join(f"[include]\n\tpath = {json.dumps(str(file))}\n" for file in users))
     return {"GIT_CONFIG_GLOBAL": str(config)}
 
 

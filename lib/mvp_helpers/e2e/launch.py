@@ -26,7 +26,7 @@ from .requests.description import Description
 from .requests.request import Request
 
 RAY = "ray"
-TRAVEL = ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HOME", "E2E_FREE_GB")
+TRAVEL = ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HOME", "E2E_FREE_GB")
 """Variables that are passed on besides those of the checkouts and of the request."""
 FILE = PROJECT / "templates" / "launchers.yaml"
 SCRIPTS = PROJECT / "scripts"

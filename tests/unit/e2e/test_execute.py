@@ -65,3 +65,19 @@ def test_a_ray_that_a_command_starts_finds_its_token_outside_the_home(tmp_path: 
     assert mode == "600" and path.endswith("/auth_token") and not Path(path).exists(), "it ends with the command"
     assert token("cluster", RAY_ADDRESS="10.0.0.1:6379")[0] == "none", "a running cluster has its own"
     assert token("users", RAY_AUTH_MODE="disabled")[0] == "none"
+
+
+def test_git_settings_of_a_command_stay_out_of_the_users_files_and_those_are_still_read(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / ".config/git").mkdir(parents=True)
+    (home / ".gitconfig").write_text("[user]\n\tname = me\n")
+    (home / ".config/git/config").write_text("[user]\n\tname = other\n\temail = me@example.org\n")
+    before = {name: value for name, value in os.environ.items() if name not in ("GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME")}
+    asked = ("--global --add safe.directory /x", "safe.directory", "user.name", "user.email")
+    command = "; ".join(f"git config {words}" for words in asked)
+    for number, env in enumerate(({}, {"GIT_CONFIG_GLOBAL": str(home / ".gitconfig")})):
+        log = tmp_path / f"log{number}"
+        execute.run(["bash", "-c", command], tmp_path, {**before, "HOME": str(home), **env}, log, "mark", 60, 60)
+        assert log.read_text().splitlines()[:2] == ["/x", "me"]
+        assert ("me@example.org" in log.read_text()) is (not env)
+    assert (home / ".gitconfig").read_text() == "[user]\n\tname = me\n", "unchanged"
