@@ -280,7 +280,7 @@ def test_what_a_job_left_is_ended_although_it_emptied_its_environment_and_lost_i
         stop.end_leftovers(CLUSTER, ended, "worker-0", said.append)
         assert processes.start_time(left) is None and processes.start_time(untouched) is not None
         assert said == [
-            f"worker-0: ended what job 'a' had left: pid {left} (sleep 60)",
+            f"worker-0: ended a process that job 'a' had left: pid {left} (sleep 60)",
             "worker-0: no process of job 'a' is left",
         ]
     finally:
