@@ -250,7 +250,7 @@ PY
   assert_output before:3
   run --separate-stderr 54_verify.sh before
   assert_status 0
-  assert_output '*removed on request since, the last at 2*: checkpoints/global_step_3*steps 2 (save_freq 2, last step 3); step 3 was removed on request at 2*'
+  assert_output '*removed on request since, the last at*2*: checkpoints/global_step_3*steps 2 (save_freq 2, last step 3); step 3 was removed on request at 2*'
 }
 
 @test "a job that another one resumed from is removed only together with it, and its id says so for good" {
