@@ -87,7 +87,7 @@ def find_job(shared: SharedRoot, submission_id: str) -> str:
     path = shared.removed_job(submission_id)
     try:
         return read_as(path, RemovedJob).describe()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     except (OSError, Damaged) as error:
         return f"job '{submission_id}' was removed on request ({path} cannot be read: {error})"
@@ -97,5 +97,5 @@ def job_ids(shared: SharedRoot) -> frozenset[str]:
     """Return the ids of all removed jobs, from one directory listing."""
     try:
         return frozenset(entry.name.removesuffix(".json") for entry in os.scandir(shared.removed_job("").parent))
-    except FileNotFoundError:
+    except OSError:
         return frozenset()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from kept_jobs import Run, make_chain, make_job
 from truthful_job import seals_of
@@ -59,3 +61,10 @@ def test_a_chain_says_which_attempts_were_removed_until_none_is_left(shared: Sha
     assert found and [attempt.id for attempt in found.attempts] == ["a", "a.2"]
     assert run("remove-jobs", "a")[0] == 0
     assert chains.find(shared, "a") is None
+
+
+def test_a_shared_root_that_is_a_file_says_nothing_about_removed_jobs(tmp_path: Path) -> None:
+    (tmp_path / "root").touch()
+    shared = SharedRoot(tmp_path / "root")
+    assert removals.find_job(shared, "a") == ""
+    assert removals.job_ids(shared) == frozenset()
