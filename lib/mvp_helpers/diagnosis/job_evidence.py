@@ -14,6 +14,7 @@ from ..base.documents import Damaged, read_as, read_json, read_rows
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
 from ..base.times import seconds_of
+from ..record import debug_bundle
 from ..record.job_folder import Result
 from ..record.stall import Stall
 from . import signatures, stall
@@ -127,6 +128,7 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
     """Yield Ray's messages about nodes and processes that died while the job ran, and the ends of its processes' own logs."""
     place = bundle.relative_to(folder.path)
     began, ended = (seconds_of(at) if at else 0.0 for at in (result.started_at or result.claimed_at, result.ended_at))
+    yield f"{place}/bundle.json", True, [_lines(_silence(bundle))]
     own = {str(row.get("job_id")) for row in _rows(bundle / "job.json")} - {"None", ""}
     actors = [row for row in _rows(bundle / "actors.json") if row.get("job_id") in own]
     used = {row.get("node_id") for row in actors} | {result.driver_node_id}
@@ -152,6 +154,15 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
     for output in sorted(bundle.glob("hosts/*/ray-logs/worker-*")):
         if output.is_file() and output.stat().st_size:
             yield str(output.relative_to(folder.path)), False, _readable(output)
+
+
+def _silence(bundle: Path) -> list[str]:
+    """Return why Ray answered nothing at the job's end; empty when it answered, or the bundle is an earlier one."""
+    with contextlib.suppress(BadInput):
+        errors, collected = debug_bundle.outcome(bundle)
+        if bundle.name.endswith("-failed") and not collected:
+            return sorted(set(errors.values()))
+    return []
 
 
 def _dead(file: Path) -> list[dict[str, Any]]:

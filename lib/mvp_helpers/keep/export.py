@@ -27,9 +27,10 @@ from ..plan.plan import Plan
 from ..prepare import snapshot
 from ..record import removals
 from ..seal import contents
-from ..trainers import verl_checkpoints, verl_export
+from ..trainers import verl_checkpoints
 from ..trainers.checkpoint import Checkpoint, CheckpointLayout
-from ..trainers.verl_export import Proof
+from . import verl_export
+from .verl_export import Proof
 
 ORIGIN = "mvp_export.json"
 """The file beside the weights that says where they came from."""

@@ -403,6 +403,16 @@ def test_a_dead_node_explains_a_job_in_training_if_it_used_that_node(folder: Job
     assert (found.phase, found.step) == ("train", 10)
 
 
+def test_a_head_that_did_not_answer_at_the_end_explains_a_trainer_that_said_nothing(folder: JobFolder) -> None:
+    folder.driver_log.write_text("step:1 - critic/rewards/mean:0.5\n")
+    silent = {"file": None, "error": "Blocked: the Ray cluster does not answer at http://10.0.0.1:8265: Connection refused"}
+    bundle(folder, bundle={"items": {"nodes": silent, "jobs": silent}})
+    found = views.explain_job(folder, ended("FAILED", "the trainer ended with exit code 1"))
+    assert (found.verdict, found.boundary, found.rule) == ("Blocked", "cluster", "head-lost")
+    folder.driver_log.write_text("step:1 - critic/rewards/mean:0.5\nValueError: mine\n")
+    assert views.explain_job(folder, ended()).rule != "head-lost"
+
+
 def test_a_job_that_dies_after_its_log_reports_the_end_is_explained_by_what_ended_it(folder: JobFolder) -> None:
     folder.driver_log.write_text("Training Progress: 100%|##########| 20/20 [00:30<00:00]\n")
     reason = "Job supervisor actor died: The actor died because its node has died. health check failed"

@@ -9,10 +9,10 @@ import pytest
 from kept_jobs import Run, make_job
 
 from mvp_helpers.base.paths import JobFolder, SharedRoot
+from mvp_helpers.keep import verl_export
 from mvp_helpers.plan import plan
 from mvp_helpers.prepare import snapshot
 from mvp_helpers.record import removals
-from mvp_helpers.trainers import verl_export
 
 BROKEN_MERGER = "import sys; open(sys.argv[-1] + '/half', 'w').close(); raise ValueError('shards do not fit')\n"
 

@@ -1,6 +1,6 @@
 """Hugging Face weights of a verl checkpoint: verl's own model merger, then a proof that transformers can use what it made.
 
-As a module, ``python -m mvp_helpers.trainers.verl_export MODEL TARGET``, it runs with the code snapshot first on PYTHONPATH: one
+As a module, ``python -m mvp_helpers.keep.verl_export MODEL TARGET``, it runs with the code snapshot first on PYTHONPATH: one
 process, because importing torch and verl takes longer than merging a small model. Its stdout is one JSON object, a ``Proof``.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from ..base.project import PROJECT
-from .checkpoint import CheckpointLayout
+from ..trainers.checkpoint import CheckpointLayout
 
 MERGER = "verl.model_merger"
 ADAPTER = "lora_adapter"
