@@ -38,7 +38,10 @@ def plugin() -> Iterator[None]:
             patch.delenv(name)
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
         patch.setenv("VERL_USE_EXTERNAL_MODULES", "verl_cpu")
+        imported_before = "verl" in sys.modules  # by another file of tests, without the plugin
         importlib.import_module("verl")
+        if imported_before:
+            importlib.import_module("verl_cpu")
         assert "verl_cpu" in sys.modules, "verl did not load the module named in VERL_USE_EXTERNAL_MODULES"
         yield
 
