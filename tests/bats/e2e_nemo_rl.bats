@@ -2,21 +2,7 @@
 # The end-to-end procedure through NeMo-RL (61) as a command, over the fixture checkouts of the unit tests; no cluster is needed.
 
 load helpers
-
-setup_file() {
-  FIXTURES=$(mktemp -d "${TMPDIR:-/tmp}/mvp-test.XXXXXX")
-  export FIXTURES
-  make_e2e_fixtures "$FIXTURES"
-}
-
-setup() {
-  # shellcheck source=/dev/null
-  source "$FIXTURES/environment"
-}
-
-teardown_file() {
-  rm -rf "$FIXTURES"
-}
+load e2e
 
 @test "a run passes with imports proven in a real Ray worker; a resume of it runs nothing again" {
   run --separate-stderr 61_e2e_nemo_rl.sh --description "$FIXTURES/nemo-rl-no-gpu.yaml" --level 0 --runs-dir "$FIXTURES/runs"

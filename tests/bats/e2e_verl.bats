@@ -2,21 +2,7 @@
 # The end-to-end procedure (60) and triage (62) as commands, over the fixture checkouts of the unit tests; no cluster is needed.
 
 load helpers
-
-setup_file() {
-  FIXTURES=$(mktemp -d "${TMPDIR:-/tmp}/mvp-test.XXXXXX")
-  export FIXTURES
-  make_e2e_fixtures "$FIXTURES"
-}
-
-setup() {
-  # shellcheck source=/dev/null
-  source "$FIXTURES/environment"
-}
-
-teardown_file() {
-  rm -rf "$FIXTURES"
-}
+load e2e
 
 @test "a run passes with the summary on stdout; a resume of it runs nothing again; the exit code is the verdict" {
   run --separate-stderr 60_e2e_verl.sh --description "$FIXTURES/verl-no-gpu.yaml" --level 0 --runs-dir "$FIXTURES/runs"

@@ -158,6 +158,16 @@ def select(config: Mapping[str, Any], key: str) -> Any:
     return value
 
 
+def size(config: Mapping[str, Any], key: str) -> int:
+    """Return a number of GPUs or a parallel size; 1 where the config has none. Raises BadInput."""
+    value = select(config, key)
+    if value is None:
+        return 1
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise BadInput(f"{key}={value} is not a number of GPUs or a parallel size (at least 1)")
+    return value
+
+
 def compose(
     config_dir: Path, config_name: str, overrides: list[str], *, origin: str = "", memory: Memory | None = None
 ) -> dict[str, Any]:

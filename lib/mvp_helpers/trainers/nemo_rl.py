@@ -95,17 +95,20 @@ class NemoRl(Trainer):
         return nemo_rl_config.printed(log)
 
     def gpus(self, config: Mapping[str, Any]) -> Gpus:
-        total = _size(config, "cluster.gpus_per_node") * _size(config, "cluster.num_nodes")
+        total = hydra.size(config, "cluster.gpus_per_node") * hydra.size(config, "cluster.num_nodes")
         generation = hydra.select(config, "policy.generation.colocated") or {}
         if generation.get("enabled", True):
             return Gpus([_policy(config, total)])
         resources = "policy.generation.colocated.resources"
-        own = _size(config, f"{resources}.gpus_per_node") * _size(config, f"{resources}.num_nodes")
+        own = hydra.size(config, f"{resources}.gpus_per_node") * hydra.size(config, f"{resources}.num_nodes")
         if own >= total:
             raise BadInput(f"{resources}: {own} GPUs of {total} generate, so that none is left to train")
         tp = "policy.generation.vllm_cfg.tensor_parallel_size"
         return Gpus(
-            [_policy(config, total - own), Role("generation", own, {tp: size} if (size := _size(config, tp)) > 1 else {}, size)],
+            [
+                _policy(config, total - own),
+                Role("generation", own, {tp: size} if (size := hydra.size(config, tp)) > 1 else {}, size),
+            ],
             colocated=False,
         )
 
@@ -174,7 +177,7 @@ def _policy(config: Mapping[str, Any], gpus: int) -> Role:
     megatron = hydra.select(config, "policy.megatron_cfg.enabled")
     section = "policy.megatron_cfg" if megatron else "policy.dtensor_cfg"
     names = ("tensor_model", "pipeline_model", "context", "expert_model", "expert_tensor") if megatron else ("tensor", "context")
-    sizes = {f"{section}.{name}_parallel_size": _size(config, f"{section}.{name}_parallel_size") for name in names}
+    sizes = {f"{section}.{name}_parallel_size": hydra.size(config, f"{section}.{name}_parallel_size") for name in names}
     if not megatron:
         return Role("policy", gpus, {key: size for key, size in sizes.items() if size > 1}, math.prod(sizes.values()))
     tp, pp, cp, ep, etp = sizes.values()
@@ -184,15 +187,6 @@ def _policy(config: Mapping[str, Any], gpus: int) -> Role:
         {key: size for key, size in sizes.items() if size > 1},
         math.lcm(tp * pp * cp, ep * etp * pp if ep > 1 else 1),
     )
-
-
-def _size(config: Mapping[str, Any], key: str) -> int:
-    value = hydra.select(config, key)
-    if value is None:
-        return 1
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise BadInput(f"{key}={value} is not a number of GPUs or a parallel size (at least 1)")
-    return value
 
 
 TRAINER = NemoRl()

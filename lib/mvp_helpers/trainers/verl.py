@@ -60,10 +60,10 @@ class Verl(Trainer):
             return Composed(problems=[error.what])
 
     def gpus(self, config: Mapping[str, Any]) -> Gpus:
-        given = _size(config, "trainer.n_gpus_per_node") * _size(config, "trainer.nnodes")
+        given = hydra.size(config, "trainer.n_gpus_per_node") * hydra.size(config, "trainer.nnodes")
         roles = [_megatron(config, key, given) for key in MODELS]
         inference = "actor_rollout_ref.rollout.tensor_model_parallel_size"
-        tp = _size(config, inference)
+        tp = hydra.size(config, inference)
         return Gpus([*roles, Role("rollout", given, {inference: tp} if tp > 1 else {}, tp)])
 
     def trained_models(self, config: Mapping[str, Any]) -> list[str]:
@@ -117,21 +117,12 @@ def _megatron(config: Mapping[str, Any], model: str, gpus: int) -> Role:
             "etp": "expert_tensor",
         }.items()
     }
-    size = {short: _size(config, key) for short, key in keys.items()}
+    size = {short: hydra.size(config, key) for short, key in keys.items()}
     if hydra.select(config, keys["etp"]) is None:
         size["etp"] = size["tp"] if size["ep"] > 1 else 1  # Megatron's own default
     dense, expert = size["tp"] * size["pp"] * size["cp"], size["ep"] * size["etp"]
     multiple = math.lcm(dense, expert * size["pp"] if expert > 1 else 1)
     return Role(model, gpus, {keys[short]: value for short, value in size.items() if value > 1}, multiple)
-
-
-def _size(config: Mapping[str, Any], key: str) -> int:
-    value = hydra.select(config, key)
-    if value is None:
-        return 1
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise BadInput(f"{key}={value} is not a number of GPUs or a parallel size (at least 1)")
-    return value
 
 
 TRAINER = Verl()
