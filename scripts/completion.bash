@@ -151,7 +151,7 @@ _mvp_keys() { # <YAML file> <key>: the names below a key at the margin
 }
 
 _mvp_levels() { # <--level | --variant>: of the procedure that --description names
-  local file number='' variants=() line inside='' names='' chosen before=''
+  local file number='' variants=() line inside='' key='' names='' chosen before=''
   [[ ${COMP_WORDS[0]} == *61_* ]] && file=nemo-rl || file=verl
   file=$(_mvp_given --description "$file")
   [[ $file == *.yaml ]] || file=$_MVP_PROJECT/templates/e2e/$file.yaml
@@ -166,7 +166,9 @@ _mvp_levels() { # <--level | --variant>: of the procedure that --description nam
       if [[ $inside && $line =~ ^'  '([0-9]+): ]]; then
         ((${#variants[@]} < 2)) || names+=" ${variants[*]}" # a single variant needs no choice
         variants=() number=${BASH_REMATCH[1]}
-      elif [[ $inside && $line =~ ^'      '([a-z0-9-]+): && ($chosen == ,, || $chosen == *,$number,*) ]]; then
+      elif [[ $inside && $line =~ ^'    '([a-z_]+): ]]; then
+        key=${BASH_REMATCH[1]}
+      elif [[ $inside && $key == variants && $line =~ ^'      '([a-z0-9-]+): && ($chosen == ,, || $chosen == *,$number,*) ]]; then
         variants+=("${BASH_REMATCH[1]}")
       fi
     done <"$file"
