@@ -15,7 +15,7 @@
 #   --export   make Hugging Face weights (bfloat16) of the newest whole checkpoint, or of STEP, in the folder DIR, with verl's own model
 #              merger from the job's code snapshot: on the first worker's host, on its CPU. They are loaded and generate one line as proof;
 #              mvp_export.json says where they came from. DIR is on the hosts, relative to the shared root, and must be empty or not exist.
-#              Prints its path. A LoRA adapter is in lora_adapter/, not merged
+#              Prints its path. Shown for FSDP checkpoints of SFT; those of Megatron, PPO, GRPO and LoRA are untried. A LoRA adapter is in lora_adapter/, not merged
 #   --json     print one JSON object
 #
 # exit codes: 0 success (also when nothing was to be removed), 1 the answer was no, a job's seal is not its own, or the merger failed,

@@ -23,6 +23,8 @@
 # BRIDGE_REPO comes first on the path. The copy of Bridge inside NEMO_RL_REPO counts only if its commit and changes are the same.
 # HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE are handed on. See docs/e2e.md.
 #
+# Shown so far: whole runs over fixture checkouts, --plan and --recommend on the real repositories; no training of the real NeMo-RL.
+#
 # exit codes: 0 Pass, 1 Fail, 2 bad input, 3 Blocked (no evidence against the change)
 #
 # examples:

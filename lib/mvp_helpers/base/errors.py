@@ -10,7 +10,7 @@ LONGEST = 4000
 
 def _shown(text: str) -> str:
     """Return a message as a terminal may get it: whatever a user wrote can be quoted in it."""
-    # From the middle: a value can be long, and the words around it say where it came from and what is wrong with it.
+    # From the middle: a value can be long, and the words around it name its origin and the mistake.
     cut = text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 :]}"
     return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in cut)
 

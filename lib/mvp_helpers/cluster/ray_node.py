@@ -308,7 +308,7 @@ def _known(paths: NodePaths, instance: str) -> set[int]:
 
 
 def orphans_of_unknown_jobs(cluster: Cluster, name: str) -> list[int]:
-    """Return the processes under host ``name``'s node that have emptied their environment and whose job cannot be told.
+    """Return the processes under host ``name``'s node that have emptied their environment and whose job is unknown.
 
     A Ray worker started them, and has ended since; ``stop`` ends them with the node.
     """

@@ -1,1 +1,1 @@
-"""Where the values of secrets are masked: what a process prints, and what is collected when the values are gone."""
+"""Where the values of secrets are masked: what a process prints, and in what bundles collect after the values are gone."""
