@@ -62,12 +62,6 @@ class NemoRl(Trainer):
             return [str(made)]
         return ["uv", "run", "--locked", "--extra", "mcore", "--directory", str(launch.cwd), "python"]
 
-    def setting(self, argument: str) -> tuple[str, str]:
-        if argument.startswith("~"):
-            return hydra.key_of(argument), ""
-        key, value = super().setting(argument)
-        return hydra.key_of(key), value
-
     def output_arguments(self, outputs: Outputs) -> list[str]:
         # Events and metrics stay where the script looks for them: below tests/functional, which the checkout ignores.
         return [f"checkpointing.checkpoint_dir={outputs.checkpoints}"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..base.errors import BadInput, Blocked, did_you_mean
-from . import launch_preview
+from . import hydra, launch_preview
 from .launch_preview import Launch
 from .log_patterns import LogPatterns
 from .metric_names import MetricNames
@@ -123,11 +123,13 @@ class Trainer(ABC):
         )
 
     def setting(self, argument: str) -> tuple[str, str]:
-        """Return key and value of an argument that a user adds; the value is "" for one that removes a key. Raises BadInput."""
+        """Return key and value of an override in Hydra's form; the value is "" for one that removes a key. Raises BadInput."""
+        if argument.startswith("~"):
+            return hydra.key_of(argument), ""
         key, equals, value = argument.partition("=")
         if not equals or not key:
             raise BadInput(f"the override '{argument}' is not key=value")
-        return key, value
+        return hydra.key_of(key), value
 
     @abstractmethod
     def output_arguments(self, outputs: Outputs) -> list[str]:

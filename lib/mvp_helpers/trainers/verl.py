@@ -40,12 +40,6 @@ class Verl(Trainer):
     def interpreter(self, launch: Launch) -> list[str]:
         return launch.argv[: launch.argv.index("-m")]
 
-    def setting(self, argument: str) -> tuple[str, str]:
-        if argument.startswith("~"):
-            return hydra.key_of(argument), ""
-        key, value = super().setting(argument)
-        return hydra.key_of(key), value
-
     def output_arguments(self, outputs: Outputs) -> list[str]:
         return [f"trainer.default_local_dir={outputs.checkpoints}", f"hydra.run.dir={outputs.scratch}"]
 
