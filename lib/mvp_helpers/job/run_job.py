@@ -29,7 +29,7 @@ from ..base.times import now
 from ..cluster import ray_api
 from ..plan import deadline, environment, plan
 from ..plan.plan import Plan
-from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics, seal_request
+from ..record import control, debug_bundle, error_lines, job_folder, log_times, lost_nodes, metrics, seal_request
 from ..record.job_folder import Result
 from . import import_proof, job_secrets, stall_watch, stopping
 
@@ -111,6 +111,7 @@ class Runner:
             ended.set()
             times.join(timeout=5)
         start.join()
+        self._wait_for_lost_nodes()
         # Before the last word: who waits for the end finds all evidence in place.
         self._bundle(self.result.state.lower())
         self.result.exit_code, self.result.ended_at = code, now()
@@ -251,6 +252,14 @@ class Runner:
         deadline = time.monotonic() + ROOM_WAIT_S
         while not write() and time.monotonic() < deadline and not self.stopping.requested:
             time.sleep(POLL_S)
+
+    def _wait_for_lost_nodes(self) -> None:
+        """Let Ray give up a node whose death can have ended the trainer: the bundle at the end then names the node."""
+        from ..diagnosis import job_evidence
+
+        with contextlib.suppress(Exception):  # only a better explanation: the result is written without it
+            if self.result.state == "FAILED" and job_evidence.may_have_lost_a_node(self.folder, self.result):
+                lost_nodes.wait(self.api, lambda: self.stopping.requested)
 
     def _bundle(self, event: str) -> None:
         with contextlib.suppress(OSError):
