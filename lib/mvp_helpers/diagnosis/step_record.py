@@ -5,8 +5,10 @@ Pure over lines of text. A ``StepRecord`` holds one run; a step that comes again
 
 from __future__ import annotations
 
+import operator
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..trainers.log_patterns import TRAINERS, StepLine
@@ -54,6 +56,20 @@ class Series:
             if gap > self.widest[0]:
                 self.widest = (gap, self.last)
             self.last = step
+
+    def add_next(self, steps: Sequence[int]) -> bool:
+        """Add steps that follow those before and each other; return False, and add none, if they do not."""
+        if self.first is None or steps[0] <= self.last or any(map(operator.ge, steps, steps[1:])):
+            return False
+        self.add(steps[0])
+        if steps[-1] - steps[0] == len(steps) - 1:  # each is the next one
+            self.gaps[1] += len(steps) - 1
+            self.widest = max(self.widest, (1, steps[0]), key=lambda gap: gap[0])
+            self.last = steps[-1]
+        else:
+            for step in steps[1:]:
+                self.add(step)
+        return True
 
     @property
     def usual(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -278,7 +279,12 @@ def test_a_large_file_has_the_same_answer_whatever_searches_it(
     )
     middle = steps.index("(TaskRunner pid=1) step:20 ")
     logs = [*ALL_LOGS[::9], *sorted((Path(__file__).parent / "healthy").glob("*.log"))]
-    texts = [steps[:middle] + ROOT + steps[middle:], steps + ROOT, ROOT + steps, *(log.read_text() for log in logs)]
+    end = "Training Progress: 100%|####| 39/39 [00:14<00:00]\n"
+    lost = steps.replace("step:20 - ", "step:21 - ") + end
+    zeros = re.sub(r"loss:0.\d+ (?=.*step:(?:[4-9]|\d\d)\n)", "grad_norm:0.0 ", steps) + end
+    nan = steps.replace("loss:0.20 ", "loss:nan ") + end
+    texts = [steps + end, lost, zeros, nan, steps[:middle] + ROOT + steps[middle:], steps + ROOT, ROOT + steps]
+    texts += [log.read_text() for log in logs]
     for text in texts:
         (tmp_path / "x.log").write_text(text)
         monkeypatch.setattr(scan, "LARGE", 1 << 40)
