@@ -24,7 +24,7 @@ BROKEN_OFF = "Error executing job with overrides"
 """Hydra prints this before a job's last exception."""
 # How programs report a bad end, whatever else the log contains.
 _BAD_END = re.compile(
-    rb"(?i)(?:exit(?:ed|ing|s)?(?: with)?(?: non-zero)?(?: exit)?[ -]?(?:code|status)|return(?:ed|s)?[ -]?code|\brc)"
+    rb"(?i)(?:exit(?:ed|ing|s)?(?: with)?(?: non-zero)?(?: exit)?[ _-]?(?:code|status)|return(?:ed|s)?[ -]?code|\brc)"
     rb"[ :=]+(?!0\b)-?\d+"
     rb"|^make: \*\*\* |Job failed\b|status: FAILED|\bJob '.*' failed|^\++ exit (?!0\b)\d|^timeout: sending signal"
     rb"|\bCANCELLED AT\b|^##\[error\]|^" + BROKEN_OFF.encode()
