@@ -19,8 +19,9 @@ from ..trainers.trainer import ABSENT, Outputs, at_key
 from . import assertions, environment, variables
 from .requests import checkouts, description, levels
 from .requests.checkouts import State
-from .requests.description import Expect, config_problems
+from .requests.description import config_problems
 from .requests.levels import Planned
+from .requests.parts import Expect
 from .requests.request import Request, planned_of
 
 INHERITED = "MVP_E2E_PYTHONPATH"

@@ -1,6 +1,7 @@
 """What the toolkit must know of a trainer to drive it and judge its runs: one ``Trainer`` for each, assembled in its own module.
 
-A module of this room, or any Python file that a description names, exposes its trainer as ``TRAINER``.
+A module of this room, the module ``trainer`` of a package in it, or any Python file that a description names, exposes its trainer
+as ``TRAINER``.
 """
 
 from __future__ import annotations
@@ -226,12 +227,14 @@ def load(name: str) -> Trainer:
         raise BadInput(
             f"unknown trainer '{name}'{did_you_mean(name, names())}", hint=f"one of {', '.join(names())}, or a file.py"
         )
-    return _exposed(importlib.import_module(f"{__package__}.{name}"), name)
+    module = f"{name}.trainer" if (HERE / name).is_dir() else name
+    return _exposed(importlib.import_module(f"{__package__}.{module}"), name)
 
 
 def names() -> list[str]:
-    """Return the trainers of this room."""
-    return sorted(file.stem for file in HERE.glob("*.py") if "\nTRAINER = " in file.read_text())
+    """Return the trainers of this room: modules, and packages whose module ``trainer`` exposes one."""
+    files = {file.stem: file for file in HERE.glob("*.py")} | {file.parent.name: file for file in HERE.glob("*/trainer.py")}
+    return sorted(name for name, file in files.items() if "\nTRAINER = " in file.read_text())
 
 
 def _of_file(file: Path) -> Trainer:

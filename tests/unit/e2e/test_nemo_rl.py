@@ -17,7 +17,7 @@ from mvp_helpers.e2e.requests import recommend
 from mvp_helpers.e2e.requests.request import Request
 from mvp_helpers.e2e.step import Step
 from mvp_helpers.trainers.launch_preview import Launch
-from mvp_helpers.trainers.nemo_rl import TRAINER, WORKER, WORKER_ENVIRONMENT
+from mvp_helpers.trainers.nemo_rl.trainer import TRAINER, WORKER, WORKER_ENVIRONMENT
 
 if TYPE_CHECKING:
     from conftest import World

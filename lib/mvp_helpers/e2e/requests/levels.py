@@ -11,7 +11,8 @@ import msgspec
 
 from ...base.errors import BadInput, did_you_mean
 from ...trainers.trainer import Trainer, at_key
-from .description import FEWEST_STEPS, Description, Expect, Level, Limitation, Run, Tests, Variant, Wrapper
+from .description import FEWEST_STEPS, Description
+from .parts import Expect, Level, Limitation, Run, Tests, Variant, Wrapper
 
 OFF = ("false", "null", "none", "0", "disabled", "off", "")
 """Values that switch a feature off."""

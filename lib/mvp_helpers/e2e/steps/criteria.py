@@ -16,8 +16,9 @@ from ...trainers.metric_names import MetricNames
 from ...trainers.trainer import Metrics, Trainer, at_key
 from .. import assertions
 from ..execute import Outcome
-from ..requests.description import Expect, config_problems
+from ..requests.description import config_problems
 from ..requests.levels import Planned
+from ..requests.parts import Expect
 
 NO_EXCEPTION = "no exception in construction or training"
 RAISED = "the code under test raised"

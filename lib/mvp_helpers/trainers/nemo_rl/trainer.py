@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..base.errors import BadInput, Blocked
-from . import hydra, log_patterns, metric_names, nemo_rl_config
-from .launch_preview import Launch
-from .log_patterns import LineKind
-from .trainer import Composed, Gpus, Metrics, Outputs, Role, Trainer
+from ...base.errors import BadInput, Blocked
+from .. import hydra, log_patterns, metric_names
+from ..launch_preview import Launch
+from ..log_patterns import LineKind
+from ..trainer import Composed, Gpus, Metrics, Outputs, Role, Trainer
+from . import config as own_config
 
 SCRIPT = re.compile(r"(?:^|/)examples/run_\w+\.py$")
 DEFAULT_CONFIGS = {"run_grpo.py": "grpo_math_1B.yaml", "run_sft.py": "sft.yaml"}
@@ -81,12 +82,12 @@ class NemoRl(Trainer):
             return Composed(problems=[f"{launch.argv[at]} is started without --config"])
         file = launch.cwd / config if config else checkout / "examples/configs" / default
         try:
-            return nemo_rl_config.compose(checkout, file, overrides)
+            return own_config.compose(checkout, file, overrides)
         except Blocked as error:
             return Composed(problems=[error.what])
 
     def printed_configs(self, log: Path) -> list[dict[str, Any]] | None:
-        return nemo_rl_config.printed(log)
+        return own_config.printed(log)
 
     def gpus(self, config: Mapping[str, Any]) -> Gpus:
         total = hydra.size(config, "cluster.gpus_per_node") * hydra.size(config, "cluster.num_nodes")
