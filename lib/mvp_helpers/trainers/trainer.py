@@ -146,6 +146,10 @@ class Trainer(ABC):
     def gpus(self, config: Mapping[str, Any]) -> Gpus:
         """Return the GPUs that a training with this config uses. Raises BadInput for a size that is not a number."""
 
+    def refusals(self, config: Mapping[str, Any]) -> list[str]:
+        """Return why the trainer would refuse to train with this config, although it composes."""
+        return []
+
     def trained_models(self, config: Mapping[str, Any]) -> list[str]:
         """Return the models that are trained, by the folders of their checkpoints: actor, critic."""
         return []
@@ -186,9 +190,13 @@ class Trainer(ABC):
         """Return the metrics of a file that ``metrics_file`` names. Raises BadInput."""
         raise BadInput(f"cannot read {file}: {self.name} writes its metrics into its log")
 
-    def trained_steps(self, metrics: Metrics) -> set[int]:
-        """Return the steps of which a file of metrics shows that they were trained."""
-        return set(metrics)
+    def training(self, metrics: Metrics) -> Metrics:
+        """Return of a file of metrics the steps that were trained, and their values."""
+        return metrics
+
+    def reports(self, metrics: Metrics, config: Mapping[str, Any]) -> list[str]:
+        """Return sentences about a run's metrics that a reader asks for and that do not change its verdict."""
+        return []
 
     def assertions(self, launch: Launch) -> list[str]:
         """Return the assertions about metrics that the script itself makes after this launch."""

@@ -155,8 +155,11 @@ def _patterns(description: Description) -> Iterator[str]:
         for variant in level.variants.values():
             yield from (*variant.proves, variant.model_has, *variant.files)
             expected.append(variant.expect)
+            for run in variant.runs:
+                yield from (run.recipe.without if run.recipe else "", run.rerun.why if run.rerun else "")
+                yield from (pattern for choice in run.choices for pattern in choice.lines)
     for expect in expected:
-        yield from (*expect.lines, *expect.refuse, *expect.foreign)
+        yield from (*expect.lines, *expect.refuse, *expect.foreign, *expect.notes)
     for tests in description.tests:
         yield from tests.minimum.values()
 
@@ -174,6 +177,8 @@ def _check_runs(description: Description, file: Path) -> None:
                         raise BadInput(f"{where}: steps must be the first and the last step, as in [1, 20], not {steps}")
                 if run.resumes and run.resumes not in known:
                     raise BadInput(f"{where} resumes '{run.resumes}', which does not come before it")
+                if run.rerun and run.rerun.of not in known:
+                    raise BadInput(f"{where} is a rerun of '{run.rerun.of}', which does not come before it")
                 known.add(run.name)
 
 
@@ -190,4 +195,7 @@ def config_problems(config: Mapping[str, Any], wanted: Expect) -> list[str]:
         if isinstance(actual, bool) or not isinstance(actual, (int, float)) or actual <= 0:
             shown = "no value" if actual is ABSENT else actual
             problems.append(f"the resolved config has {key}={shown}, which must be above 0: this is not what the level means")
+    for key in wanted.set:
+        if (actual := at_key(config, key)) is ABSENT or not actual:
+            problems.append(f"the resolved config has no value at {key}: this is not what the level means")
     return problems

@@ -134,6 +134,8 @@ class Expect(Data, frozen=True, kw_only=True):
     """Keys of ``config`` that an older revision lacks, with the value that it has anyway."""
     above_zero: list[str] = []
     """Keys of the resolved config whose value must be a number above 0."""
+    set: list[str] = []
+    """Keys of the resolved config that must have a value: not null, false or empty."""
     xtrace: dict[str, str] = {}
     """Variables that the script shows with ``set -x``."""
     lines: dict[str, str] = {}
@@ -142,6 +144,8 @@ class Expect(Data, frozen=True, kw_only=True):
     """Regular expressions of lines that make all other evidence worthless, and why."""
     foreign: list[str] = []
     """Regular expressions of lines that show code from another place than the checkouts: nothing was tested then."""
+    notes: dict[str, str] = {}
+    """Regular expressions of lines that do not change the verdict, and the limitation that each of them means."""
     assertions: list[str] = []
     """Comparisons of metrics (see steps/assertions.py), beside those that the script itself makes."""
 
@@ -151,12 +155,46 @@ class Expect(Data, frozen=True, kw_only=True):
             config={**base.config, **self.config},
             absent={**base.absent, **self.absent},
             above_zero=list(dict.fromkeys([*base.above_zero, *self.above_zero])),
+            set=list(dict.fromkeys([*base.set, *self.set])),
             xtrace={**base.xtrace, **self.xtrace},
             lines={**base.lines, **self.lines},
             refuse={**base.refuse, **self.refuse},
             foreign=list(dict.fromkeys([*base.foreign, *self.foreign])),
+            notes={**base.notes, **self.notes},
             assertions=list(dict.fromkeys([*base.assertions, *self.assertions])),
         )
+
+
+class Recipe(Data, frozen=True, kw_only=True):
+    """A config of the checkout that suits the machine's GPUs; it takes the place of ``{recipe}`` in a run's environment.
+
+    The first of ``files`` is taken whose name says as many GPUs (2n8g: 16), and whose resolved config the run accepts.
+    """
+
+    files: list[str]
+    """Patterns (glob) of paths in the checkout."""
+    without: str = ""
+    """Regular expression of names that are left out."""
+    above_one: list[str]
+    """Config keys of which one at least must be above 1, also when the user names the recipe."""
+
+
+class Choice(Data, frozen=True, kw_only=True):
+    """Overrides that mean the same thing in different revisions: the first whose keys this revision has is used."""
+
+    overrides: list[str]
+    lines: dict[str, str] = {}
+    """Regular expressions of lines that the log must have then, and what each shows."""
+
+
+class Rerun(Data, frozen=True, kw_only=True):
+    """A run that is done only when an earlier one of the variant failed, and that never makes up for it."""
+
+    of: str
+    why: str
+    """Regular expression of a line of its log that calls for this run."""
+    meaning: str
+    """What it means when this run passes."""
 
 
 class Run(Data, frozen=True, kw_only=True):
@@ -177,6 +215,11 @@ class Run(Data, frozen=True, kw_only=True):
     """It must leave a whole checkpoint of its last step."""
     optional: bool = False
     """Whatever its verdict, the runs after it are done, and it does not decide the result."""
+    where_present: bool = False
+    """Left out, with a limitation, where this revision has no such script, or no recipe for the GPUs."""
+    rerun: Rerun | None = None
+    recipe: Recipe | None = None
+    choices: list[Choice] = []
     wrapper: Wrapper | None = None
 
 
