@@ -116,7 +116,7 @@ def _with_choice(context: Context, one: Planned) -> Planned:
     if not one.run.choices or one.problem:
         return one
     for choice in one.run.choices:
-        own = _chosen(one, choice)
+        own = chosen(one, choice)
         try:
             launches = context.launches(own)
         except Blocked:
@@ -126,8 +126,9 @@ def _with_choice(context: Context, one: Planned) -> Planned:
     return own
 
 
-def _chosen(one: Planned, choice: Choice) -> Planned:
+def chosen(one: Planned, choice: Choice) -> Planned:
+    """Return the run with a choice: its overrides before the user's, and the lines that it must show."""
     expect = Expect(lines=choice.lines).over(one.variant.expect)
-    # Before the user's own overrides, which come last.
+
     overrides = [*choice.overrides, *one.overrides]
     return replace(one, overrides=overrides, variant=msgspec.structs.replace(one.variant, expect=expect))
