@@ -18,6 +18,7 @@ ROOMS = (
     "prepare",
     "record",
     "seal",
+    "usage",
     "plan",
     "diagnosis",
     "job",

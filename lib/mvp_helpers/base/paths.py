@@ -164,6 +164,11 @@ class JobFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def resources(self) -> Path:
+        """Samples of every worker while the job runs, one JSON object for each host and moment (see ``usage/resources.py``)."""
+        return self.path / "resources.jsonl"
+
+    @property
     def control(self) -> Path:
         """Requests to the trainer and its answers (see ``record/control.py``); made with the first of them."""
         return self.path / "control"
