@@ -24,6 +24,7 @@ ROOMS = (
     "job",
     "retry",
     "keep",
+    "samples",
     "proof",
     "e2e",
     "verbs",

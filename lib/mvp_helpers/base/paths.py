@@ -164,6 +164,11 @@ class JobFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def rollouts(self) -> Path:
+        """What the model said in the last steps, ``<step>.jsonl``, as verl writes it (see ``record/rollouts.py``)."""
+        return self.path / "rollouts"
+
+    @property
     def resources(self) -> Path:
         """Samples of every worker while the job runs, one JSON object for each host and moment (see ``usage/resources.py``)."""
         return self.path / "resources.jsonl"

@@ -29,7 +29,7 @@ from ..base.times import now
 from ..cluster import ray_api
 from ..plan import deadline, environment, plan
 from ..plan.plan import Plan
-from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics, seal_request, wall_time
+from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics, rollouts, seal_request, wall_time
 from ..record.job_folder import Result
 from ..usage import sampler
 from . import import_proof, job_secrets, stall_watch, stopping
@@ -113,6 +113,7 @@ class Runner:
                 what = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
                 self.result.state, self.result.reason, code = "FAILED", f"the job runner: {what}", 1
             sampler.stop(samples)
+            rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts)
             self._wait_for_room(lambda: self.log.write(b""))
             ended.set()
             times.join(timeout=5)
@@ -248,6 +249,8 @@ class Runner:
                 self._account.step(step, data, time.time())
                 self._note_time()
             self._save()
+            # The newest file may still be written.
+            rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts, spare_newest=True)
 
     def _begin_account(self) -> None:
         """Go on from the account of the attempt before this one, if there is one."""

@@ -114,7 +114,9 @@ def _config(
     if not code.content:  # there is no snapshot yet: only what the overrides themselves say
         return hydra.sketch(_merged(cluster, inputs, own, wiring, inputs.placeholders))
     # The folder of the job is replaced by a constant: every job has another one, and no answer would ever be found again.
-    anywhere = inputs.placeholders | dict.fromkeys(("job_folder", "checkpoints", "metrics", "resume_path"), "JOB_FOLDER")
+    anywhere = inputs.placeholders | dict.fromkeys(
+        ("job_folder", "checkpoints", "metrics", "resume_path", "rollouts"), "JOB_FOLDER"
+    )
     return hydra.compose(
         code.path / workload.hydra.config_dir,
         workload.hydra.config_name,

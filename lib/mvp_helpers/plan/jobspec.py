@@ -11,7 +11,7 @@ import msgspec
 
 from ..base.documents import convert, parse
 from ..base.errors import BadInput
-from ..record import chain, stall
+from ..record import chain, rollouts, stall
 from ..record.chain import Retry
 from ..record.stall import StallLimits
 from ..trainers import hydra
@@ -107,6 +107,14 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     stall: Annotated[StallLimits, Described(description="When a job that makes no step is stalled, and what happens then.")] = (
         StallLimits()
     )
+    keep_rollouts: Annotated[
+        int,
+        Described(
+            ge=0,
+            le=rollouts.MOST_STEPS,
+            description="Of how many last steps the prompts, answers and scores are kept, for 58_samples.sh; 0: of none.",
+        ),
+    ] = rollouts.DEFAULT_STEPS
     retry: Annotated[
         Retry | None, Described(description="Further attempts after an end that is not the job's own fault; default: none.")
     ] = None

@@ -80,6 +80,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     save_by: float | None = None
     """Unix time before which the trainer must have saved and ended."""
     stall: StallLimits = StallLimits()
+    keep_rollouts: int = 0
+    """Of how many last steps the rollouts are kept in the job folder."""
     retry: Retry | None = None
     warnings: list[str] = []
     """Warnings about risks that do not forbid the submission."""

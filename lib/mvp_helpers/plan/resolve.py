@@ -94,7 +94,10 @@ def resolve(spec: JobSpec, cluster: Cluster, source: str, missing: list[Missing]
         data_files=data_files,
         reward=function,
         resume=resume,
-        placeholders=_placeholders(cluster, chosen, folder, model, dataset, function, resume),
+        placeholders={
+            **_placeholders(cluster, chosen, folder, model, dataset, function, resume),
+            "rollouts": str(folder.rollouts) if spec.keep_rollouts else "null",
+        },
     )
 
 
