@@ -19,6 +19,7 @@ ROOMS = (
     "record",
     "seal",
     "usage",
+    "tracking",
     "plan",
     "diagnosis",
     "job",

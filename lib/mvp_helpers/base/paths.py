@@ -164,6 +164,11 @@ class JobFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def tracking(self) -> Path:
+        """What a tracker keeps in files: TensorBoard's events, W&B's offline runs (see ``tracking/trackers.py``)."""
+        return self.path / "tracking"
+
+    @property
     def rollouts(self) -> Path:
         """What the model said in the last steps, ``<step>.jsonl``, as verl writes it (see ``record/rollouts.py``)."""
         return self.path / "rollouts"

@@ -14,6 +14,7 @@ from ..base.errors import BadInput
 from ..record import chain, rollouts, stall
 from ..record.chain import Retry
 from ..record.stall import StallLimits
+from ..tracking import trackers
 from ..trainers import hydra
 from . import limits
 
@@ -107,6 +108,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     stall: Annotated[StallLimits, Described(description="When a job that makes no step is stalled, and what happens then.")] = (
         StallLimits()
     )
+    tracking: Annotated[
+        trackers.Name | None,
+        Described(description="Where curves are also shown: adds this logger, its folder and its run, which a resume continues."),
+    ] = None
     keep_rollouts: Annotated[
         int,
         Described(

@@ -5,17 +5,17 @@ The job runner accounts while the job runs; an attempt goes on from the account 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from ..base.errors import BadInput
+from ..base.documents import Damaged, read_json
 from ..base.paths import JobFolder
 from ..base.times import moment_of, seconds_of
 from ..trainers import metric_names
-from . import chain as chains
 from . import control
 from .metrics import STEP_SECONDS, as_number
 from .stall import Stall
@@ -142,13 +142,10 @@ def attempt_before(folder: JobFolder, resumed: str | None) -> tuple[JobFolder | 
 
     ``resumed`` is the job whose checkpoint it resumes.
     """
-    try:
-        chain = chains.find(folder.shared, folder.submission_id)
-    except BadInput:
-        chain = None
-    ids = [attempt.id for attempt in chain.attempts] if chain else []
-    if folder.submission_id in ids[1:]:
-        return folder.shared.job(ids[ids.index(folder.submission_id) - 1]), True
+    with contextlib.suppress(OSError, Damaged, KeyError, TypeError):
+        # Not from the chain's record, which names an attempt only after its submission.
+        if previous := read_json(folder.provenance)["attempt"]["previous"]:
+            return folder.shared.job(str(previous)), True
     return (folder.shared.job(resumed), False) if resumed else (None, False)
 
 

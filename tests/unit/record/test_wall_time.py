@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.times import moment_of
-from mvp_helpers.record import chain, control, wall_time
+from mvp_helpers.record import control, wall_time
 from mvp_helpers.record.stall import Stall
 from mvp_helpers.record.wall_time import Account, WallTime
 
@@ -141,7 +142,13 @@ def test_an_attempt_follows_the_one_before_it_in_its_chain_else_the_job_that_it_
     shared = SharedRoot(tmp_path)
     assert wall_time.attempt_before(shared.job("a"), None) == (None, False)
     assert wall_time.attempt_before(shared.job("a"), "b") == (shared.job("b"), False)
-    attempts = [chain.Attempt(id="c"), chain.Attempt(id="c.2"), chain.Attempt(id="c.3")]
-    chain.write(shared, chain.Chain(cluster="local", retry=chain.Retry(on=["host"]), attempts=attempts))
+    for name, attempt in (
+        ("c.3", {"chain": "c", "number": 3, "previous": "c.2"}),
+        ("c", {"chain": "c", "number": 1, "previous": None}),
+        ("d", None),
+    ):
+        shared.job(name).config.mkdir(parents=True)
+        shared.job(name).provenance.write_text(json.dumps({"attempt": attempt}))
     assert wall_time.attempt_before(shared.job("c.3"), "c") == (shared.job("c.2"), True)
     assert wall_time.attempt_before(shared.job("c"), "b") == (shared.job("b"), False)
+    assert wall_time.attempt_before(shared.job("d"), None) == (None, False)
