@@ -131,7 +131,8 @@ def _loggers(inputs: Inputs, config: dict[str, Any], own: list[str]) -> tuple[li
     names = verl_config.loggers(config) if any("{metrics}" in text for text in inputs.workload.env_vars.values()) else None
     if names is None:
         return [], ""
-    added, reasons = [], []
+    added: list[str] = []
+    reasons: list[str] = []
     if inputs.tracked and inputs.tracked.tracker not in names:
         added.append(inputs.tracked.tracker)
         reasons.append("tracking names it")
