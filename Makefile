@@ -78,8 +78,8 @@ locks: ## write the lock files from pyproject.toml, with the hashes of PyPI; ver
 	@$(LOCK) --extra ray --extra trainer -o requirements.lock
 	@$(LOCK) -c requirements.lock -o requirements-helper.lock
 	@$(LOCK) -c requirements.lock --extra dev -o requirements-dev.lock
-	@awk '/^[a-z]/ { cuda = /^(torch|triton|(nvidia|cuda)-[^=]*)==/ } /^#/ || cuda' requirements.lock >requirements-cuda.lock
-	@awk '/^[a-z]/ { cuda = /^(torch|triton|(nvidia|cuda)-[^=]*)==/ } !cuda' requirements.lock >requirements.lock.new && mv requirements.lock.new requirements.lock
+	@awk '/^[a-z]/ { cuda = /^(torch|triton|(nvidia|cuda)-[^=]*)==/ && !/^nvidia-ml-py==/ } /^#/ || cuda' requirements.lock >requirements-cuda.lock
+	@awk '/^[a-z]/ { cuda = /^(torch|triton|(nvidia|cuda)-[^=]*)==/ && !/^nvidia-ml-py==/ } !cuda' requirements.lock >requirements.lock.new && mv requirements.lock.new requirements.lock
 
 .PHONY: schema
 schema: ## write templates/jobspec.schema.json from the JobSpec's fields

@@ -151,6 +151,7 @@ import pathlib, re, sys
 def normal(text):
     text = re.sub(r"by-(cli|sdk)", "ID", text)
     text = re.sub(r"\d{4}-?\d\d-?\d\dT\d\d:?\d\d:?\d\d\.\d+Z", "TIME", text)
+    text = re.sub(r'"wall_time": \{.*?\n  \}(?=,?\n)', '"wall_time": TIMES', text, flags=re.DOTALL)
     return re.sub(r'("(?:trainer_)?pid": )\d+', r"\1PID", text)
 
 def folder(path):
@@ -158,8 +159,9 @@ def folder(path):
     for file in sorted(path.rglob("*")):
         name = normal(str(file.relative_to(path)))
         # Of a bundle only the names: what Ray says of itself changes from second to second. driver.times holds nothing but times,
-        # and the seal the checksums of files that differ by them.
-        told = file.is_file() and not name.startswith("debug/") and name not in ("logs/driver.times", "seal.intoto.jsonl")
+        # resources.jsonl what the machine did, and the seal the checksums of files that differ by them.
+        changing = ("logs/driver.times", "resources.jsonl", "seal.intoto.jsonl")
+        told = file.is_file() and not name.startswith("debug/") and name not in changing
         files[name] = normal(file.read_text()) if told else None
     return files
 
