@@ -24,6 +24,7 @@ ROOMS = (
     "retry",
     "keep",
     "proof",
+    "report",
     "e2e",
     "verbs",
     "cli",

@@ -20,6 +20,7 @@ MODULES = {
     "verification": ("verify", "verify-versions"),
     "keeping": ("checkpoints", "remove-checkpoints", "export-checkpoint", "remove-jobs"),
     "bundles": ("debug-bundle", "host-report", "pack-bundle"),
+    "reports": ("report",),
     "diagnosis": ("explain", "triage", "trend"),
     "e2e": ("e2e", "e2e-summary"),
 }
