@@ -27,6 +27,7 @@ ROOMS = (
     "keep",
     "samples",
     "proof",
+    "report",
     "e2e",
     "verbs",
     "cli",

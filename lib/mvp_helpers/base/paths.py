@@ -184,6 +184,11 @@ class JobFolder:
         return self.path / "control"
 
     @property
+    def reports(self) -> Path:
+        """Pages about the job (script 56); none is ever written again."""
+        return self.path / "reports"
+
+    @property
     def precheck(self) -> Path:
         """What the driver and one Ray process on each worker imported, written before training."""
         return self.path / "precheck.json"

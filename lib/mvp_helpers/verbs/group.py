@@ -21,6 +21,7 @@ MODULES = {
     "keeping": ("checkpoints", "remove-checkpoints", "export-checkpoint", "remove-jobs"),
     "samples": ("samples",),
     "bundles": ("debug-bundle", "host-report", "pack-bundle"),
+    "reports": ("report",),
     "diagnosis": ("explain", "triage", "trend"),
     "e2e": ("e2e", "e2e-summary"),
 }
