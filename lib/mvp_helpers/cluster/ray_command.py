@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import importlib.util
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,9 @@ OPTIONAL = {
 """Modules that ``ray.scripts.scripts`` tolerates to be missing, and the commands that each adds; two thirds of its imports."""
 WITHOUT = {"start", "stop", "status"}
 """Commands that need none of them. Any other word, ``--help`` among them, gets Ray's whole command line."""
+
+HEAD_WAIT_S = 30.0
+HEAD_POLL_S = 0.1
 
 
 def argv(arguments: Sequence[str]) -> list[str]:
@@ -73,10 +78,23 @@ def main_of_ray(command: str) -> Callable[[], object]:
     return scripts.main  # type: ignore[no-any-return]
 
 
+def await_head(arguments: Sequence[str]) -> None:
+    """Wait until the head of ``ray start --address=…`` is in its own node table. Ray does the same, but looks every 2 s."""
+    address = next((word.partition("=")[2] for word in arguments if word.startswith("--address=")), "")
+    if arguments[:1] != ["start"] or not address:
+        return
+    deadline = time.monotonic() + HEAD_WAIT_S
+    with contextlib.suppress(Exception):  # Ray says itself what is wrong
+        client = importlib.import_module("ray._raylet").GcsClient(address=address)
+        while not client.get_all_node_info(timeout=HEAD_WAIT_S) and time.monotonic() < deadline:
+            time.sleep(HEAD_POLL_S)
+
+
 if __name__ == "__main__":
     # Ray's imports allocate much and free little: with the default threshold (700) a fifth of their time is garbage collection.
     gc.set_threshold(50_000)
     main = main_of_ray(sys.argv[1] if len(sys.argv) > 1 else "")
+    await_head(sys.argv[1:])
     sys.argv[0], __package__ = "ray", ""  # the program's name in Ray's messages
     try:
         main()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,43 @@ def test_the_modules_left_out_are_those_that_the_installed_ray_tolerates_to_be_m
     assert spec and spec.origin
     text = Path(spec.origin).with_name("scripts").joinpath("scripts.py").read_text()
     assert [name for name in ray_command.OPTIONAL if f"    from {name} import" not in text] == []
+
+
+class Gcs:
+    """A head whose node table is empty twice; an answer that is an error is raised."""
+
+    def __init__(self, *, address: str) -> None:
+        self.asked.append(address)
+
+    answers: list[object]
+    asked: list[str]
+
+    def get_all_node_info(self, *, timeout: float) -> object:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answers", "left"),
+    [
+        pytest.param(["start", "--address=h:1"], [{}, {}, {"id": "row"}, {}], 1, id="a worker waits for the head's row"),
+        pytest.param(["start", "--address=h:1"], [{}, RuntimeError("GCS died"), {}], 1, id="an error is left to Ray"),
+        pytest.param(["start", "--address=h:1"], [{}] * 100, 92, id="but not forever"),
+        pytest.param(["start", "--head"], [{}], 1, id="a head waits for nothing"),
+        pytest.param(["status", "--address=h:1"], [{}], 1, id="nor does another command"),
+    ],
+)
+def test_a_worker_starts_once_the_head_is_in_its_own_table(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], answers: list[object], left: int
+) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(ray_command, "HEAD_WAIT_S", 8)
+    monkeypatch.setattr(ray_command, "time", types.SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None))
+    monkeypatch.setitem(sys.modules, "ray._raylet", types.SimpleNamespace(GcsClient=Gcs))
+    monkeypatch.setattr(Gcs, "answers", list(answers), raising=False)
+    monkeypatch.setattr(Gcs, "asked", [], raising=False)
+    ray_command.await_head(arguments)
+    assert len(Gcs.answers) == left
+    assert Gcs.asked == (["h:1"] if left < len(answers) else [])
