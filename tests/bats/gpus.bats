@@ -95,6 +95,7 @@ reaches_the_gpu() { # <workload>: everything works up to the first call that nee
   reaches_the_gpu grpo
 }
 
+# bats test_tags=nightly
 @test "PPO on a GPU that is not there" {
   reaches_the_gpu ppo
 }

@@ -99,6 +99,7 @@ steps_saved() { # <id>: the steps whose checkpoints it has
   find "$JOBS/$1/checkpoints" -name 'global_step_*' -printf '%f\n' | sed 's/global_step_//' | sort -n | paste -sd' '
 }
 
+# bats test_tags=nightly
 @test "SFT: a chain of attempts keeps the newest checkpoints of all of them, and verl forgets none after its resume" {
   long_job sft kept 'retry: {on: [host]}' 'trainer.max_ckpt_to_keep: 3' 'trainer.total_training_steps: 40'
   sed -i 's|save_freq: .*|save_freq: 2|' "$FOLDER/specs/kept.yaml"
@@ -112,8 +113,8 @@ steps_saved() { # <id>: the steps whose checkpoints it has
   assert_status 0
 }
 
-@test "GRPO: saves and ends before a deadline" {
-  submit grpo grpo ''
+@test "GRPO on the trainer before V1: saves and ends before a deadline" {
+  submit grpo grpo '' 'trainer.use_v1: false'
   wait_for 400 'two steps' has_trained grpo 2
   deadline=$(python -c 'import time; print(time.time() + 140)')
   printf '{"at": %s, "source": "the test"}' "$deadline" >"$JOBS/grpo/control/deadline.json"
@@ -122,13 +123,6 @@ steps_saved() { # <id>: the steps whose checkpoints it has
   STEP=$(of_result grpo steps_done)
   [[ $(of_result grpo reason) == "stopped before its deadline (the test), saved at step $STEP" ]] || fail "$(of_result grpo reason)"
   [[ $(last_whole grpo grpo) == "$STEP" ]] || fail "$(ls "$JOBS/grpo/checkpoints")"
-}
-
-@test "the trainer before V1 saves and ends, too" {
-  submit grpo older '' 'trainer.use_v1: false'
-  wait_for 400 'two steps' has_trained older 2
-  run --separate-stderr 52_stop.sh older
-  stopped_and_saved older grpo
 }
 
 @test "a verl whose trainer is different cannot be asked: it says what a stop costs, goes on, and --now stops it" {

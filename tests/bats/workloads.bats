@@ -87,6 +87,7 @@ YAML
   run --separate-stderr 43_submit_jobspec.sh "$(from_template "$2" sft "s/workload: sft/workload: $1/" 's/steps: 20/steps: 2/')" --wait
 }
 
+# bats test_tags=nightly
 @test "an SFT driver needs no GPU where its workers hold GPUs, one on each node" {
   driver_without_gpu mvp_verl.sft_driver no-gpu
   assert_status 0
@@ -100,6 +101,7 @@ assert len({bundle["node_id"] for bundle in bundles}) == 2, bundles
 PY
 }
 
+# bats test_tags=nightly
 @test "verl's own SFT driver does not survive there: the one above is needed" {
   driver_without_gpu verl.trainer.sft_trainer_ray upstream
   assert_status 1

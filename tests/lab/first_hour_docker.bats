@@ -22,6 +22,7 @@ teardown_file() {
   end_docker_lab
 }
 
+# bats test_tags=nightly
 @test "the three commands of docs/docker.md, typed as written, end in two verified PPO jobs" {
   type_first_commands docs/docker.md
   assert_first_hour "$MVP_SHARED_DIR"
