@@ -116,7 +116,7 @@ def cards(environment: Mapping[str, str]) -> GpuFacts:
 
 
 def check_count(name: str, wanted: int | str, environment: Mapping[str, str]) -> None:
-    """Check that a Ray node with this environment sees ``wanted`` GPUs; without nvidia-smi, or with ``auto``, any number is right.
+    """Check that a Ray node with this environment sees ``wanted`` GPUs; without nvidia-smi, or with ``auto``, nothing is checked.
 
     Raises:
         Blocked: there are fewer in CUDA_VISIBLE_DEVICES, where ``ray start`` ends with a traceback, or in the list of nvidia-smi:
