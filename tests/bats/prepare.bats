@@ -106,6 +106,10 @@ teardown_file() {
   assert_output '*git *'
 }
 
+everything() { # under the shared root: name, inode, size and time of change of every file and folder
+  find "$FOLDER/private" -printf '%p %i %s %T@\n' | sort
+}
+
 @test "a second regression of a prepared machine downloads, clones and makes nothing: hub and git server are gone by then" {
   # shellcheck source=/dev/null
   source "$FOLDER/hub"
@@ -127,8 +131,4 @@ teardown_file() {
   assert_stderr_has 'skip: exists common/models/Qwen2.5-0.5B-Instruct '
   [[ $stderr != *'made '* && $stderr != *adopting* ]] || fail 'something was made'
   diff <(echo "$prepared") <(everything) || fail 'something has changed'
-}
-
-everything() { # under the shared root: name, inode, size and time of change of every file and folder
-  find "$FOLDER/private" -printf '%p %i %s %T@\n' | sort
 }
