@@ -76,3 +76,13 @@ assert_first_hour() { # <shared root, as this machine sees it>
   [[ ! -e $(echo "$CLONE"/.venv/lib/python3*/site-packages/torch) && ! -e $(echo "$CLONE"/.venv/lib/python3*/site-packages/ray) ]] ||
     fail 'torch or Ray was installed on the launching machine'
 }
+
+assert_nodes_in() { # <shared root> <start of an address>: where Ray had the nodes of every job
+  python - "$2" "$1"/jobs/ppo-*/config/provenance.json <<'PY'
+import json, sys
+for path in sys.argv[2:]:
+    with open(path) as file:
+        hosts = json.load(file)["hosts"]
+    assert len(hosts) == 3 and all(host["ip"].startswith(sys.argv[1]) and host["node_id"] for host in hosts), hosts
+PY
+}
