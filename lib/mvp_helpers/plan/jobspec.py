@@ -133,7 +133,7 @@ def load(data: bytes, source: str) -> JobSpec:
     """
     if not data.strip():
         raise BadInput(f"{source} is empty", hint="start from templates/ppo.json")
-    document = parse(data, source, limits.DOCUMENT)
+    document = parse(data, source, limits.DOCUMENT, exponents="trainer_overrides")
     if b"\\ud" in data.lower():
         _check_surrogates(document, source)
     _drop_defaults(document)
