@@ -89,6 +89,12 @@ def write_log(folder: JobFolder, text: str) -> None:
     folder.log_times.write_text(f"1795225335657 10\n1795225335999 {len(text.encode())}\n")
 
 
+def write_metrics(folder: JobFolder, rows: list[dict[str, Any]]) -> None:
+    """Write the metrics of steps from 1, as verl's file logger does."""
+    lines = (json.dumps({"step": step, "data": row}) + "\n" for step, row in enumerate(rows, 1))
+    folder.metrics.write_text("".join(lines))
+
+
 def write_bundle(folder: JobFolder, event: str, at: int, driver_ip: str = "127.0.0.11") -> Path:
     bundle = folder.debug / f"20260101T00000{at}.000Z-{event}"
     bundle.mkdir()

@@ -114,6 +114,24 @@ def marked(text: str, *, node: bool = False) -> list[int]:
     return [pid for pid in holders if start_time(pid) is not None]  # one that waits to be reaped still has its limits
 
 
+def of_job(folder: str, variable: str, instance: str = "") -> list[int]:
+    """Return the ids of a job's processes except this one, by the mark of its folder, or by ``variable`` where they have none.
+
+    With ``instance`` only those of that Ray node, as nodes can share a machine; without it, only marked ones.
+    """
+    job, node = str(_mark_number(folder, False)), str(_mark_number(instance, True)) if instance else ""
+    own = []
+    for pid in pids():
+        of_this_job, of_this_node = _marks(pid)
+        if of_this_job == job and node in ("", of_this_node):
+            own.append(pid)
+        elif node and node == of_this_node:
+            with contextlib.suppress(OSError):
+                if f"\0{variable}={folder}\0".encode() in b"\0" + (PROC / str(pid) / "environ").read_bytes():
+                    own.append(pid)
+    return [pid for pid in own if pid != os.getpid()]
+
+
 def marked_by_job(pid: int) -> bool:
     """Return whether a process inherited the mark of any job."""
     job, _ = _marks(pid)

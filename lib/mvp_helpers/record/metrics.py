@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ..base import files
 from ..base.documents import Damaged, from_json
 
@@ -25,8 +27,19 @@ LONGEST_LINE = 1 << 20
 """In bytes; verl's lines have about 5,000."""
 
 
+class _Flat(msgspec.Struct):
+    step: int
+    data: dict[str, int | float | str | None]
+
+
+_FLAT = msgspec.json.Decoder(_Flat)
+
+
 def record(line: bytes) -> tuple[int, dict[str, Any]]:
     """Return step and metrics of one line. Raises Damaged for anything else."""
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        flat = _FLAT.decode(line)  # what trainers write, in a fifth of the time
+        return flat.step, flat.data
     match from_json(line):
         case {"step": int(step), "data": dict(data)} if not isinstance(step, bool):
             return step, data
