@@ -19,7 +19,7 @@ def test_every_workload_in_the_tree_is_valid_and_keeps_to_its_folder(file: Path)
     if loaded.hydra:
         assert "trainer.default_local_dir={checkpoints}" in loaded.forced
         assert "trainer.resume_mode=disable" in loaded.forced
-        with pytest.raises(BadInput, match="'trainer.default_hdfs_dir' keeps the job in its own folder"):
+        with pytest.raises(BadInput, match=r"'trainer\.default_hdfs_dir' keeps the job in its own folder"):
             compose._check_forced(loaded, ["+trainer.default_hdfs_dir=/elsewhere"], "x.json")
 
 
