@@ -10,7 +10,7 @@ setup() {
 script() { # <body>: write scripts/mine.sh, which uses the real library
   mkdir -p scripts
   ln -sfn "$PROJECT/scripts/lib" scripts/lib
-  printf '#!/usr/bin/env bash\n# Print something.\n#\n# usage: mine.sh\n%s\n%s\n' "source $PROJECT/scripts/lib/common.sh" "$1" >scripts/mine.sh
+  printf '#!/usr/bin/env bash\n# Print something.\n#\n# usage: mine.sh\n%s\n%s\n' "source '$PROJECT/scripts/lib/common.sh'" "$1" >scripts/mine.sh
   chmod +x scripts/mine.sh
 }
 

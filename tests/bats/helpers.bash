@@ -5,6 +5,8 @@ bats_require_minimum_version 1.5.0
 PROJECT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 PATH=$PROJECT/scripts:$PROJECT/.venv/bin:$PATH
 unset "${!MVP_@}" "${!RAY_@}" CLUSTER KEEP
+# In a folder with a space in its path the cluster files' own default is refused, and the message asks for this.
+[[ $PROJECT != *[!A-Za-z0-9./_+@%:~-]* ]] || export MVP_SHARED_ROOT=/tmp/mvp-private
 # Never the user's own cluster, whatever a test forgets.
 export MVP_CLUSTER=${TEST_CLUSTER:-/nonexistent/make_cluster_file.yaml}
 [[ -z ${TEST_WORKLOADS:-} ]] || export MVP_WORKLOADS=$TEST_WORKLOADS

@@ -18,9 +18,9 @@ plan_all() { # the plan of every JobSpec template (not of its YAML twin) on ever
   for cluster in "$PROJECT"/templates/ray/*.yaml; do
     for spec in "$PROJECT"/templates/*.json; do
       [[ $spec != *.schema.json ]] || continue
-      printf '%s %s %s\n' "$(basename "$cluster" .yaml)" "$spec" "$(basename "$cluster" .yaml)-${spec##*/}"
+      printf '%s\0%s\0%s\0' "$(basename "$cluster" .yaml)" "$spec" "$(basename "$cluster" .yaml)-${spec##*/}"
     done
-  done | xargs -P 2 -L 1 bash -c '43_submit_jobspec.sh "$1" --cluster "$0" --dry-run >"$2.out" 2>"$2.err"; echo "$?" >"$2.code"'
+  done | xargs -0 -P 2 -n 3 bash -c '43_submit_jobspec.sh "$1" --cluster "$0" --dry-run >"$2.out" 2>"$2.err"; echo "$?" >"$2.code"'
 }
 
 @test "every JobSpec template has a plan on every cluster template, with what is still missing at its end" {
@@ -38,9 +38,9 @@ plan_all() { # the plan of every JobSpec template (not of its YAML twin) on ever
 
 @test "--set adds overrides without editing a file, on every script that submits" {
   local script arguments
-  for script in 40_submit_ppo_epoch1 41_submit_grpo_epoch1 42_submit_sft_minimal "43_submit_jobspec $PROJECT/templates/ppo.json" \
-    "44_submit_sdk $PROJECT/templates/ppo.yaml"; do
-    read -ra arguments <<<"$script"
+  for script in 40_submit_ppo_epoch1 41_submit_grpo_epoch1 42_submit_sft_minimal "43_submit_jobspec|$PROJECT/templates/ppo.json" \
+    "44_submit_sdk|$PROJECT/templates/ppo.yaml"; do
+    IFS='|' read -ra arguments <<<"$script"
     run --separate-stderr "${arguments[0]}.sh" "${arguments[@]:1}" --cluster local --dry-run --set trainer.total_epochs=7 --set=+mine='[a, b=c]'
     assert_status 3
     assert_output '*total_epochs: 7*- trainer.total_epochs=7*- +mine=?a, b=c?*'
