@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--definition-of-done", "done", is_flag=True, help="Also judge each line of the plan's Definition of Done.")
+@click.option("--learning", is_flag=True, help="Also check that reward or loss got better.")
 @click.option("--seal", "seal_now", is_flag=True, help="First seal the files of ended jobs that are not sealed yet.")
-def verify(ids: tuple[str, ...], as_json: bool, done: bool, seal_now: bool) -> int:
+def verify(ids: tuple[str, ...], as_json: bool, done: bool, learning: bool, seal_now: bool) -> int:
     """Prove from the evidence in job folders that the jobs ran as they should; exit code 1 when a check fails."""
     import json
 
@@ -42,7 +43,7 @@ def verify(ids: tuple[str, ...], as_json: bool, done: bool, seal_now: bool) -> i
         if result.ended:
             _seal(seals, folder, seal_now)
         jobs.append(Job(folder, result, seals))
-    reports = verify.verify(jobs)
+    reports = verify.verify(jobs, learning)
     lines = definition_of_done.judge(reports) if done else []
     passed = all(report.passed for report in reports)
     if as_json:
