@@ -44,8 +44,8 @@ _EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
 _LOUD_NAME = re.compile(r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty)(?:\(\w+\))?$")
 _DOTTED = re.compile(r"\w+(?:\.\w+)+: ?\S")
 _WRAPPER = re.compile(
-    r"^(?P<caught>\w+): Caught \w+ in DataLoader worker"
-    r"|^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup)|^[\w.]+: .*error raised in its creation task"
+    r"^(?P<caught>\w+): Caught \w+ in DataLoader worker|^[\w.]+: .*error raised in its creation task"
+    r"|^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup|WorkerGroupError|TrainingFailedError)"
 )
 _FRESH = re.compile(
     r"[\w./-]+: (?:fatal )?(?:error|warning)\b|\++ \S|(?:error|fatal)(?:\[\w+\])?: |" + VERL.metrics, re.IGNORECASE
@@ -139,7 +139,7 @@ class Tracebacks:
             self._ignored.add(line.source)
         opened = self._open.get(line.source)
         if _HEADER.search(line.text) or (opened and opened.continues and _REMOTE.match(line.text)):
-            if opened and not (opened.continues or line.text.startswith("Original Traceback")):
+            if opened and not (opened.continues or opened.carries or line.text.startswith("Original Traceback")):
                 done += self._close(line.source)
                 opened = None
             if opened is None:
@@ -200,6 +200,11 @@ class _Open:
     continues: bool = False
     named: str = ""
     """The exception's class, if the header contains it."""
+
+    @property
+    def carries(self) -> bool:
+        """Return whether its last exception only carries the one that follows."""
+        return self.frames is None and bool(self.chain.links) and self.chain.links[-1].wrapper
 
     def begin(self, number: int, named: str = "") -> None:
         self.last, self.frames, self.continues, self.named = number, [], False, named

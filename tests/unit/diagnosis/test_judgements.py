@@ -609,6 +609,13 @@ def test_what_was_being_done_says_more_than_the_library_that_raised(name: str, t
     assert triaged(tmp_path, BUILT + text).boundary == boundary
 
 
+def test_an_exception_that_only_carries_another_is_not_the_cause(tmp_path: Path) -> None:
+    carried = raised("KeyError: 'prompts'", PACKAGES + "datasets/load.py")
+    text = f"ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 0 Error Snippet]:\n{carried}"
+    answer = triaged(tmp_path, text)
+    assert (answer.evidence, answer.boundary) == ("KeyError: 'prompts'", "data")
+
+
 def test_a_faulthandlers_frames_begin_with_the_innermost(tmp_path: Path) -> None:
     text = 'File "/n/nemo_rl/models/megatron/train.py", line 126 in model_forward\n  File "/n/examples/run.py", line 9 in main\n'
     answer = triaged(tmp_path, text)
