@@ -24,6 +24,13 @@ from .signatures import Signatures
 
 Source = tuple[str, bool, Path | bytes]
 """Name, whether only errors that a rule knows count in it, a log or the lines themselves."""
+INTENDED = (
+    "owner has died",
+    "all references to the actor were removed",
+    "INTENDED_USER_EXIT",
+    "INTENDED_SYSTEM_EXIT",
+)
+"""Words of Ray's record of an actor that ended because its driver had ended, or as its program meant it to."""
 
 
 def of_job(folder: JobFolder, result: Result) -> Diagnosis:
@@ -44,6 +51,11 @@ def of_job(folder: JobFolder, result: Result) -> Diagnosis:
         if without_log.rule:
             diagnosis = msgspec.structs.replace(without_log, phase=diagnosis.phase, step=diagnosis.step)
     return _with_result(diagnosis, folder, result)
+
+
+def may_have_lost_a_node(folder: JobFolder, result: Result) -> bool:
+    """Return whether a job that failed shows only what the death of a node causes, which Ray may not have noticed yet."""
+    return signatures.load().effect_of(of_job(folder, result).rule, "node-died")
 
 
 def _succeeded(folder: JobFolder, known: Signatures) -> Diagnosis:
@@ -167,7 +179,7 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
         if isinstance(context, dict)
     ]
     # How actors end after the driver has ended, or when it needs them no more, does not explain the driver's end.
-    others = (text for text in causes if "owner has died" not in text and "all references to the actor were removed" not in text)
+    others = (text for text in causes if not any(words in text for words in INTENDED))
     yield f"{place}/actors.json", True, _lines(others)
     # The node's own logs stay out: they contain other jobs, and problems that Ray overcame.
     for output in sorted(bundle.glob("hosts/*/ray-logs/worker-*")):

@@ -12,7 +12,7 @@ import pytest
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
-from mvp_helpers.diagnosis import diagnose, log_lines, scan, signatures, views
+from mvp_helpers.diagnosis import diagnose, job_evidence, log_lines, scan, signatures, views
 from mvp_helpers.diagnosis.scan import Scan
 from mvp_helpers.diagnosis.signatures import Signatures
 from mvp_helpers.diagnosis.views import Explanation
@@ -322,6 +322,7 @@ def test_a_target_that_is_not_a_text_is_refused_with_one_message(tmp_path: Path)
         ({"any": [], "exception": ""}, "needs 'any' or 'exception'"),
         ({"regex": "("}, "is not a regular expression"),
         ({"frames": "x", "exception": ""}, "'frames' and 'raised_in' need 'exception'"),
+        ({"effect_of": ["disk-full", "no-such-rule"]}, "'effect_of' names no rule: no-such-rule"),
         ({"phase": ["nowhere"]}, "'nowhere' is not one of"),
     ],
 )
@@ -466,6 +467,35 @@ def test_an_actor_that_was_not_needed_any_more_explains_nothing(folder: JobFolde
     death = {"actor_died_error_context": {"error_message": "The actor is dead because all references to the actor were removed."}}
     bundle(folder, job=[{"job_id": "02"}], actors=[{"job_id": "02", "death_cause": death}])
     assert views.explain_job(folder, ended()).rule == ""
+
+
+KILLED_ACTOR = "The actor is dead because its worker process has died. Worker exit type: {} Worker exit detail: {}"
+
+
+@pytest.mark.parametrize("kind", ["INTENDED_USER_EXIT", "INTENDED_SYSTEM_EXIT", "SYSTEM_ERROR"])
+def test_a_killed_trainer_is_the_cause_of_the_actors_that_end_with_it(folder: JobFolder, kind: str) -> None:
+    folder.driver_log.write_text("step:1 - critic/rewards/mean:0.5\n")
+    death = {"actor_died_error_context": {"error_message": KILLED_ACTOR.format(kind, "Worker exits with the job's driver.")}}
+    bundle(folder, job=[{"job_id": "02"}], actors=[{"job_id": "02", "death_cause": death}])
+    killed = views.explain_job(folder, ended(reason="the trainer was killed by SIGKILL"))
+    assert (killed.verdict, killed.boundary, killed.rule) == ("Blocked", "host", "trainer-killed")
+    failed = views.explain_job(folder, ended())
+    assert failed.rule == ("worker-process-died" if kind == "SYSTEM_ERROR" else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [
+        ("RuntimeError: Read error [127.0.0.1]:59553: Connection reset by peer", True),
+        ("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.", True),
+        ("ValueError: mine", False),
+        ("torch.OutOfMemoryError: CUDA out of memory.", False),
+        ("health check failed due to missing too many heartbeats", False),
+    ],
+)
+def test_only_an_effect_of_a_lost_node_makes_one_likely(folder: JobFolder, text: str, may: bool) -> None:
+    folder.driver_log.write_text(f"step:1 - critic/rewards/mean:0.5\n{text}\n")
+    assert job_evidence.may_have_lost_a_node(folder, ended()) == may
 
 
 def test_a_node_that_died_long_before_the_job_explains_nothing(folder: JobFolder) -> None:
