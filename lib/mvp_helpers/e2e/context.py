@@ -55,7 +55,6 @@ class Context:
         self.trainer = self.description.load_trainer()
         self.metric_names = self.description.metric_names()
         self.paths = {name: Path(path) for name, path in request.checkouts.items()}
-        self.tests = levels.tests_of(self.description, request.levels)
         self.inherited = env.get(INHERITED, "")
         # By default the trainer would join any Ray that happens to run here.
         ray = {"RAY_DEDUP_LOGS": "0", "RAY_ADDRESS": env.get("RAY_ADDRESS") or "local"}
@@ -74,6 +73,8 @@ class Context:
         self.planned, self.limits = revision.adapted(self, planned)
         if not self.planned:
             raise Blocked(self.limits[0], hint="another revision of the checkout")
+        self.tests, left_out = revision.tests_of(self, levels.tests_of(self.description, request.levels))
+        self.limits += left_out
 
     @property
     def mark(self) -> str:

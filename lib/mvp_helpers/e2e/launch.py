@@ -131,7 +131,7 @@ def arguments(start: Elsewhere) -> list[str]:
         words += [word for value in request.variants for word in ("--variant", value)]
         words += [word for value in request.overrides for word in ("--override", value)]
         words += [word for value in request.tests for word in ("--bridge-tests", value)]
-    words += ["--bridge-evidence", request.bridge_evidence] if request.bridge_evidence else []
+    words += [word for name, log in request.evidence.items() for word in ("--test-evidence", f"{name}={log}")]
     words += ["--image", request.image] if request.image else []
     words += ["--timeout", f"{request.timeout_s:.12g}", "--stall", f"{request.stall_s:.12g}"]
     return [*words, *(["--json"] if start.json else [])]
@@ -150,7 +150,7 @@ def mounts(procedure: Description, request: Request, runs: Path, env: Mapping[st
     given = [environment.home(env.get(data.variable) or data.default, env) for data in procedure.data]
     given += [
         Path(value)
-        for value in (*request.env.values(), request.baseline, request.bridge_evidence, request.description)
+        for value in (*request.env.values(), request.baseline, *request.evidence.values(), request.description)
         if value.startswith("/")
     ]
     paths = [PROJECT, *map(Path, request.checkouts.values()), environment.hf_home(env)]

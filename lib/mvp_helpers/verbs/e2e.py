@@ -31,6 +31,7 @@ class Asked(NamedTuple):
     override: tuple[str, ...]
     bridge_tests: tuple[str, ...]
     bridge_evidence: str
+    test_evidence: tuple[str, ...]
     script: str
     recipe: str
     steps: int | None
@@ -61,6 +62,9 @@ FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "base
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="An override to pass to the wrapper.")
 @click.option("--bridge-tests", multiple=True, metavar="PATH", help="More focused tests to run.")
 @click.option("--bridge-evidence", default="", metavar="LOG", help="The focused tests' log from another environment.")
+@click.option(
+    "--test-evidence", multiple=True, metavar="NAME=LOG", help="The log of a list of tests from another environment, by its name."
+)
 @click.option("--script", default="", metavar="PATH", help="The trainer's script that a feature's variant runs.")
 @click.option(
     "--recipe", default="", metavar="PATH", help="The config of runs that take one, relative to the trainer's checkout."
@@ -122,6 +126,7 @@ def _requested(asked: Asked) -> Request:
         baseline=asked.baseline,
         setup=asked.setup,
         bridge_evidence=asked.bridge_evidence,
+        test_evidence=list(asked.test_evidence),
         script=asked.script,
         recipe=asked.recipe,
         image=asked.image,
@@ -135,14 +140,16 @@ def _resumed(asked: Asked) -> tuple[Request, Path, str]:
     import msgspec
 
     from ..e2e import run_folders
-    from ..e2e.requests.request import evidence_file
+    from ..e2e.requests import description
+    from ..e2e.requests.request import evidence
 
     if given := [name for name in FIXED if getattr(asked, name)]:
         option = f"--{given[0].replace('_', '-')}"
         raise BadInput(f"{option} with --resume: a resumed run keeps the {given[0]} of its start", hint="start a new run")
     folder, request = run_folders.find(_runs(asked), asked.resume)
-    evidence = evidence_file(asked.bridge_evidence) if asked.bridge_evidence else request.bridge_evidence
-    own = {"timeout_s": asked.timeout, "stall_s": asked.stall, "image": asked.image or request.image, "bridge_evidence": evidence}
+    procedure = description.load(request.description)
+    logs = request.evidence | evidence(procedure, request.levels, asked.bridge_evidence, asked.test_evidence)
+    own = {"timeout_s": asked.timeout, "stall_s": asked.stall, "image": asked.image or request.image, "evidence": logs}
     request = msgspec.structs.replace(request, **own)
     return request, folder.path.parent, folder.path.name
 

@@ -160,8 +160,8 @@ def _patterns(description: Description) -> Iterator[str]:
                 yield from (pattern for choice in run.choices for pattern in choice.lines)
     for expect in expected:
         yield from (*expect.lines, *expect.refuse, *expect.foreign, *expect.notes)
-    for tests in description.tests:
-        yield from tests.minimum.values()
+    for tests in [*description.tests, *(each for level in description.levels.values() for each in level.tests)]:
+        yield from (*tests.minimum.values(), tests.having)
 
 
 def _check_runs(description: Description, file: Path) -> None:

@@ -121,6 +121,8 @@ class Tests(Data, frozen=True, kw_only=True):
     command: list[str] = []
     """The argv before the paths; by default pytest, through uv where uv and its lock file are."""
     optional: bool = False
+    having: str = ""
+    """Regular expression of a file's text: others do not belong to this list, whose flag would select nothing."""
     minimum: dict[str, str] = {}
     """What a new model needs beside the paths, and the regular expression of a test's path that shows it."""
 
