@@ -80,7 +80,10 @@ FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "base
 @click.option("--recommend", is_flag=True, help="Show which levels the change calls for.")
 @click.option("--base", default="origin/main", metavar="REF", help="The commit that --recommend compares with.")
 @click.option(
-    "--via", default="", metavar="WAY", help="Print for the script how to start the run elsewhere: docker, slurm, sbatch, ray."
+    "--via",
+    default="",
+    metavar="WAY",
+    help="Print for the script how to start the run elsewhere: docker, slurm, ray.sub, sbatch, ray.",
 )
 @click.option("--image", default="", metavar="IMAGE:TAG", help="The container's image, with its exact tag.")
 @click.option("--setup", default="", metavar="COMMAND", help="A command that prepares the environment in the run's container.")
@@ -218,6 +221,18 @@ def _run(asked: Asked, request: Request, folder: Path, run: str) -> int:
     os.close(held)
     print(summary.as_json(ended).decode() if asked.as_json else summary.text(ended))
     return summary.EXIT_CODES[ended.result]
+
+
+@click.command("e2e-driver-log")
+@click.argument("folder")
+def e2e_driver_log(folder: str) -> int:
+    """Print the log of the command that NeMo-RL's ray.sub ran, below the FOLDER that it was given as BASE_LOG_DIR."""
+    from pathlib import Path
+
+    from ..e2e import launch
+
+    sys.stdout.write(launch.driver_log(Path(folder)).read_text(errors="replace"))
+    return 0
 
 
 @click.command("e2e-summary")

@@ -21,7 +21,7 @@ MODULES = {
     "keeping": ("checkpoints", "remove-checkpoints", "export-checkpoint", "remove-jobs"),
     "bundles": ("debug-bundle", "host-report", "pack-bundle"),
     "diagnosis": ("explain", "triage", "trend"),
-    "e2e": ("e2e", "e2e-summary"),
+    "e2e": ("e2e", "e2e-driver-log", "e2e-summary"),
 }
 """The verbs of each module of this package."""
 PROGRAM = "python3 -m mvp_helpers"
