@@ -159,6 +159,7 @@ def variables(procedure: Description, request: Request, env: Mapping[str, str]) 
     paths = {checkout.variable: request.checkouts[name] for name, checkout in procedure.checkouts.items()}
     # An image may carry the address of a Ray cluster that has nothing to do with this run.
     paths["RAY_ADDRESS"] = env.get("RAY_ADDRESS") or "local"
+    paths |= {copy.variable: env[copy.variable] for copy in procedure.local_copies if env.get(copy.variable)}
     return paths | request.env | {name: env[name] for name in TRAVEL if env.get(name)}
 
 

@@ -22,6 +22,7 @@ from .parts import (
     Import,
     Level,
     Limitation,
+    LocalCopy,
     Model,
     Package,
     Preparation,
@@ -48,6 +49,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     checkouts: dict[str, Checkout]
     imports: list[Import]
     packages: list[Package] = []
+    local_copies: list[LocalCopy] = []
     data: list[DataFile] = []
     train_data: str = ""
     """The config key with the training files."""
