@@ -56,12 +56,13 @@ def test_the_probe_loads_config_and_tokenizer_and_names_what_is_missing(tmp_path
     from tokenizers import Tokenizer, models
 
     (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
-    assert "error" in probe.snapshot(str(tmp_path)), "there is no tokenizer"
-    Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a")).save(str(tmp_path / "tokenizer.json"))
+    assert "error" in probe.snapshot(str(tmp_path)), "transformers loads a tokenizer without files, of special tokens alone"
+    words = {f"w{number}": number for number in range(200)}
+    Tokenizer(models.WordLevel(words, unk_token="w0")).save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     loaded = probe.snapshot(str(tmp_path))
     assert loaded.get("loads", "").startswith("Qwen2Config (qwen2), "), loaded
-    assert loaded["loads"].endswith(" with 2 tokens"), loaded
+    assert loaded["loads"].endswith(" with 200 tokens"), loaded
 
 
 def test_the_model_and_the_tokenizer_must_be_the_same(world: World) -> None:

@@ -13,6 +13,8 @@ import sys
 from typing import Any
 
 WAIT_S = 300
+FEWEST_TOKENS = 100
+"""Some tokenizers load from a folder without their files, with special tokens alone."""
 
 
 def look(modules: list[str]) -> dict[str, Any]:
@@ -47,6 +49,8 @@ def snapshot(path: str) -> dict[str, str]:
 
         config = AutoConfig.from_pretrained(path, trust_remote_code=True, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=True, local_files_only=True)
+        if tokenizer.vocab_size < FEWEST_TOKENS:
+            return {"error": f"its {type(tokenizer).__name__} has {tokenizer.vocab_size} tokens: the folder has no vocabulary"}
         kind = f"{type(config).__name__} ({getattr(config, 'model_type', None)})"
         return {"loads": f"{kind}, {type(tokenizer).__name__} with {tokenizer.vocab_size} tokens"}
     except BaseException as error:
