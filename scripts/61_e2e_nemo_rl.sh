@@ -28,9 +28,11 @@
 #   --description another procedure of NeMo-RL, a YAML file like templates/e2e/nemo-rl.yaml
 #
 # BRIDGE_REPO comes first on the path. The copy of Bridge inside NEMO_RL_REPO counts only if its commit and changes are the same.
-# HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE are handed on. See docs/e2e.md.
+# HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE are handed on. MCORE_REPO names a node-local copy of Megatron-LM, in which
+# helpers_cpp is built; E2E_GPUS the number of GPUs that a recipe must fit, in place of this machine's. See docs/e2e.md.
 #
-# Shown so far: whole runs over fixture checkouts, --plan and --recommend on the real repositories; no training of the real NeMo-RL.
+# Shown so far: whole runs over fixture checkouts, also through a ray.sub-like job of a real Slurm, and --plan and --recommend on the real
+# repositories; no training of the real NeMo-RL.
 #
 # exit codes: 0 Pass, 1 Fail, 2 bad input, 3 Blocked (no evidence against the change)
 #
