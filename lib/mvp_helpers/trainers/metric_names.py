@@ -27,6 +27,15 @@ class MetricNames(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return [self.finite, self.gradients, self.logprobs, self.rewards, self.values, self.lengths, *self.trend]
 
 
+STEP_PARTS: dict[str, tuple[str, ...]] = {
+    "generation": ("timing_s/gen", "timing_s/reward"),
+    "training": tuple(f"timing_s/{name}" for name in ("old_log_prob", "ref", "values", "adv", "update_critic", "update_actor")),
+    "weight_sync": ("timing_s/update_weights", "timing_s/switch_to_trainer", "timing_s/switch_to_rollout"),
+    "saving": ("timing_s/save_checkpoint",),
+    "validation": ("timing_s/testing",),
+}
+"""The seconds of a step's parts, as verl logs them; validation is not in its time of the step. Source: verl/trainer/ppo."""
+
 VERL = MetricNames(
     # The variance of constant values explains nothing, and a rate over no time is infinite: both occur in healthy runs.
     finite=r"(?i)^(?!.*(explained_var|timing|time|elapsed|perf/|throughput|tflops|mfu|tps|memory|mem_|skipped|previous|best))",
@@ -51,3 +60,17 @@ NEMO_RL = MetricNames(
     trend=["^validation/(accuracy|reward)", "^train/reward$"],
     length_cap="policy.generation.max_new_tokens",
 )
+
+CURVES: tuple[tuple[str, str], ...] = (
+    ("Reward", r"^critic/(score|rewards)/mean$|^val-core/.*mean|^(train|validation)/(reward|accuracy)$"),
+    ("Loss", r"^(train|val)/loss$|^actor/(pg_)?loss$|^critic/vf_loss$|^validation/.*loss$"),
+    ("KL divergence", r"(?i)^actor/(ppo_kl|kl_loss)$|^actor/reward_kl_penalty$|^rollout_corr/kl$|^train/(gen|policy)_kl_error$"),
+    ("Entropy", r"(?i)^(actor|train)/(approx_)?entropy(_loss)?$"),
+    ("Gradient norm", r"^(actor|critic|train)/grad_norm$"),
+    ("Response length", r"^response_length/mean$|^train/mean_gen_tokens_per_sample$"),
+    (
+        "Throughput",
+        r"(?i)^perf/throughput$|^perf/time_per_step$|^timing_s/step$|^performance/tokens_per_sec_per_gpu$|^train/tokens_per_sec",
+    ),
+)
+"""The metrics that a person looks at first, by kind, of every known trainer; patterns for ``re.search`` on a metric's name."""
