@@ -33,6 +33,10 @@ print(*(row["step"] for row in rows if any(key.startswith(("train/", "training/"
 PY
 }
 
+sampled_on_both() { # <id>
+  [[ $(grep -o '"host":"worker-[01]"' "$JOBS/$1/resources.jsonl" | sort -u | wc -l) == 2 ]]
+}
+
 has_trained() { # <id> <step>
   [[ " $(steps "$1") " == *" $2 "* ]]
 }
@@ -75,6 +79,7 @@ resumed() { # <workload> <id> <step> <more YAML>: two more steps after that one,
   assert_status 0
   assert_output "ppo * $JOBS/ppo/checkpoints/global_step_*"
   [[ $(last_whole ppo ppo) == "$(cut -d' ' -f2 <<<"$output")" && $(state_of ppo) == RUNNING ]] || fail 'not saved, or ended'
+  wait_for 100 'samples of both workers' sampled_on_both ppo
   wait_for 100 'three more steps' has_trained ppo $(($(last_whole ppo ppo) + 3))
   run --separate-stderr 52_stop.sh ppo
   stopped_and_saved ppo ppo

@@ -142,6 +142,7 @@ class Runner:
             self._set_deadline()
             if self._account:
                 self._account.trainer_started = time.time()
+                self._note_time()
             self.result.steps_total = self._steps_total()
             self.stall_watch = stall_watch.StallWatch(self.folder, self.plan, self.result, self.stopping, self._note)
             code = self._spawn(self.plan.argv)
