@@ -142,6 +142,9 @@ class Runner:
                 return 3
         if not self.stopping.requested:
             self._set_deadline()
+            if self.plan.tracking:
+                with contextlib.suppress(OSError):  # W&B would write to /tmp if it did not exist
+                    self.folder.tracking.mkdir(exist_ok=True)
             if self._account:
                 self._account.trainer_started = time.time()
                 self._note_time()
