@@ -37,11 +37,11 @@ from ..record import (
     log_times,
     lost_nodes,
     metrics,
-    rollouts,
     seal_request,
     wall_time,
 )
 from ..record.job_folder import Result
+from ..trainers import verl_rollouts
 from ..usage import sampler
 from . import import_proof, job_secrets, stall_watch, stopping
 
@@ -124,7 +124,7 @@ class Runner:
                 what = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
                 self.result.state, self.result.reason, code = "FAILED", f"the job runner: {what}", 1
             sampler.stop(samples)
-            rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts)
+            verl_rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts)
             self._wait_for_room(lambda: self.log.write(b""))
             ended.set()
             times.join(timeout=5)
@@ -262,7 +262,7 @@ class Runner:
                 self._note_time()
             self._save()
             # The newest file may still be written.
-            rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts, spare_newest=True)
+            verl_rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts, spare_newest=True)
 
     def _begin_account(self) -> None:
         """Go on from the account of the attempt before this one, if there is one."""
