@@ -179,6 +179,11 @@ class JobFolder:
         return self.path / "precheck.json"
 
     @property
+    def packages(self) -> Path:
+        """Every package of the interpreter that trained, with its version, and the GPUs; written by the driver."""
+        return self.path / "packages.json"
+
+    @property
     def imports(self) -> Path:
         """One record for each process that imported the trainer's code (see ``mvp_verl/import_record.py``)."""
         return self.path / "imports"

@@ -82,6 +82,17 @@ class Run:
             return {}
         return value if isinstance(value, dict) else {}
 
+    def packages(self) -> dict[str, Any] | str:
+        """Return the trainer's packages and their versions; why there are none as text."""
+        try:
+            value = read_json(self.folder.packages)
+        except FileNotFoundError:
+            return "no packages.json"
+        except (OSError, Damaged) as error:
+            return f"packages.json: {error}"
+        packages = value.get("packages") if isinstance(value, dict) else None
+        return packages if isinstance(packages, dict) else "packages.json has no packages"
+
     def step_seconds(self) -> dict[int, float]:
         """Return for some steps the seconds from the job's start to their end, by the log; by the trainer's own times without."""
         logged = self.excerpts.step_seconds

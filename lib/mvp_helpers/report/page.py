@@ -21,7 +21,12 @@ Section = tuple[str, str, Html | None]
 
 
 def of_jobs(
-    runs: Sequence[Run], *, limits: Limits | None = None, done: Sequence[Check] = (), more: Sequence[Section] = ()
+    runs: Sequence[Run],
+    *,
+    limits: Limits | None = None,
+    done: Sequence[Check] = (),
+    more: Sequence[Section] = (),
+    title: str = "",
 ) -> str:
     """Return the page of one job, or of several."""
     drawn = [Drawn(run.id, run.curves, run.step_seconds()) for run in runs]
@@ -38,9 +43,9 @@ def of_jobs(
         ("provenance", "Provenance", _each(runs, lambda run, _: sections.provenance(run))),
         ("files", "Log and evidence", _each(runs, lambda run, prefix: sections.files(run, prefix))),
     ]
-    title = f"{' and '.join(run.id for run in runs)}" if len(runs) <= 2 else f"{runs[0].id} and {len(runs) - 1} more"
+    named = " and ".join(run.id for run in runs) if len(runs) <= 2 else f"{runs[0].id} and {len(runs) - 1} more"
     head = None if several else sections.facts(runs[0])
-    return whole(title, head, parts, charts.data(drawn, limits or {}))
+    return whole(title or named, head, parts, charts.data(drawn, limits or {}))
 
 
 def _each(runs: Sequence[Run], section: Callable[[Run, str], Html | None]) -> Html | None:
