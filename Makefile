@@ -7,7 +7,7 @@ SHELL_FILES := $(wildcard scripts/*.sh scripts/*.bash scripts/lib/*.sh scripts/l
 export MVP_CLUSTER := $(or $(CLUSTER),$(MVP_CLUSTER),local)
 
 .DEFAULT_GOAL := help
-.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions learn e2e-smoke test quick lint unit bats lab gpu-check deps deps-dev deps-lab prereq up down status bench
+.PHONY: help regress-ppo regress-grpo regress-sft regress-all regress-versions learn e2e-smoke test test-all quick lint unit bats lab gpu-check deps deps-dev deps-lab prereq up down status bench
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -33,8 +33,12 @@ learn: ## SFT, then GRPO from its weights: does the reward rise? A chart, and a 
 e2e-smoke: ## the end-to-end procedure with the real verl on CPUs: smoke, save and resume, learning signal (4 minutes)
 	@scripts/e2e_smoke.sh
 
-test: deps-dev deps-lab lint ## all tests, with what they need installed first; TEST_JOBS=1 runs one file at a time
-	@tests/run.sh tests/unit tests/bats tests/lab
+test: TEST_TAGS ?= !nightly
+test: deps-dev deps-lab lint ## the tests, with what they need installed first; TEST_JOBS=1 runs one file at a time
+	@TEST_TAGS='$(TEST_TAGS)' tests/run.sh tests/unit tests/bats tests/lab
+
+test-all: ## the same with the slow and rare ones (an hour more)
+	@$(MAKE) --no-print-directory test TEST_TAGS=
 
 quick: ## within a minute: lint, types, and the unit tests that start no process
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint unit UNIT_OPTIONS="$(UNIT_OPTIONS) --no-processes"
@@ -74,8 +78,8 @@ locks: ## write the lock files from pyproject.toml, with the hashes of PyPI; ver
 	@$(LOCK) --extra ray --extra trainer -o requirements.lock
 	@$(LOCK) -c requirements.lock -o requirements-helper.lock
 	@$(LOCK) -c requirements.lock --extra dev -o requirements-dev.lock
-	@awk '/^[a-z]/ { cuda = /^(torch|triton|(nvidia|cuda)-[^=]*)==/ } /^#/ || cuda' requirements.lock >requirements-cuda.lock
-	@awk '/^[a-z]/ { cuda = /^(torch|triton|(nvidia|cuda)-[^=]*)==/ } !cuda' requirements.lock >requirements.lock.new && mv requirements.lock.new requirements.lock
+	@awk '/^[a-z]/ { cuda = /^(torch|triton|(nvidia|cuda)-[^=]*)==/ && !/^nvidia-ml-py==/ } /^#/ || cuda' requirements.lock >requirements-cuda.lock
+	@awk '/^[a-z]/ { cuda = /^(torch|triton|(nvidia|cuda)-[^=]*)==/ && !/^nvidia-ml-py==/ } !cuda' requirements.lock >requirements.lock.new && mv requirements.lock.new requirements.lock
 
 .PHONY: schema
 schema: ## write templates/jobspec.schema.json from the JobSpec's fields

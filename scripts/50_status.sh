@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Show the cluster and its jobs on one screen: hosts (role, state, CPU, GPU), versions; the newest jobs and every unfinished one, with
-# state, driver host, step, elapsed time, reward or loss, and the last error.
+# state, driver host, step, elapsed time, reward or loss, what a running job uses of GPUs (or CPU cores) and memory, and the last error.
 #
 # usage: ./scripts/50_status.sh [--json] [--watch] [--limit N] [--follow ID] [--cluster NAME|FILE] [--dry-run]
 #
 # Jobs are read from their folders, also when the cluster is down. A job whose processes are gone gets its final state here.
 #
-#   --json        print one JSON object (with --watch: one per line)
+#   --json        print one JSON object (with --watch: one per line); also where the time of each job and its chain went (wall_time)
 #   --watch       repeat every 2 seconds, until Ctrl-C
 #   --limit N     show at most N of the newest jobs (default 20)
 #   --follow ID   follow one job to its end and exit with its outcome; Ctrl-C leaves the job running

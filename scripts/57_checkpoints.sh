@@ -2,7 +2,7 @@
 # List the checkpoints of a job, or of its whole chain of attempts: step, size, age, who resumed from it, whole or why not. Remove old ones.
 #
 # usage: ./scripts/57_checkpoints.sh ID [--keep N [--yes]] [--json] [--cluster NAME|FILE] [--dry-run]
-#        ./scripts/57_checkpoints.sh --export ID[:STEP] DIR
+#        ./scripts/57_checkpoints.sh --export ID[:STEP] DIR [--merge-lora]
 #        ./scripts/57_checkpoints.sh --all [--json]
 #
 # ID is any attempt of a chain. A checkpoint is named ID:STEP. The cluster need not be up.
@@ -15,11 +15,12 @@
 #   --export   make Hugging Face weights (bfloat16) of the newest whole checkpoint, or of STEP, in the folder DIR, with verl's own model
 #              merger from the job's code snapshot: on the first worker's host, on its CPU. They are loaded and generate one line as proof;
 #              mvp_export.json says where they came from. DIR is on the hosts, relative to the shared root, and must be empty or not exist.
-#              Prints its path. Shown for FSDP checkpoints of SFT; those of Megatron, PPO, GRPO and LoRA are untried. A LoRA adapter is in lora_adapter/, not merged
+#              Prints its path. Shown for FSDP checkpoints of SFT, PPO and GRPO; those of Megatron are untried
+#   --merge-lora  with --export: merge the LoRA adapter into the weights; without it the adapter is in lora_adapter/, beside the base model
 #   --json     print one JSON object
 #
 # exit codes: 0 success (also when nothing was to be removed), 1 the answer was no, a job's seal is not its own, or the merger failed,
-# 2 unknown ID, STEP or N, a checkpoint that is not whole, or a DIR that is not empty, 3 a folder cannot be written, or a host lacks packages
+# 2 unknown ID, STEP or N, a checkpoint that is not whole or has no LoRA to merge, or a DIR that is not empty, 3 a folder cannot be written, or a host lacks packages
 #
 # examples:
 #   ./scripts/57_checkpoints.sh ppo-20260131-101500-1a2b
@@ -27,15 +28,18 @@
 #   ./scripts/57_checkpoints.sh ppo-20260131-101500-1a2b --keep 2
 #   ./scripts/57_checkpoints.sh --export ppo-20260131-101500-1a2b:20 common/models/mine
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-parse_options '--all --json --keep= --yes --export [ID] [DIR]' "$@"
+parse_options '--all --json --keep= --yes --export --merge-lora [ID] [DIR]' "$@"
 load_cluster
 
 if given --export; then
-  ((${#OPTS[@]} == 1)) || bad_usage '--export goes with no other option'
+  lora=()
+  ! given --merge-lora || lora=(--merge-lora)
+  ((${#OPTS[@]} == 1 + ${#lora[@]})) || bad_usage '--export goes with no other option than --merge-lora'
   ((${#ARGS[@]} == 2)) || bad_usage 'an argument is missing: --export ID[:STEP] DIR'
-  run helper_on "${WORKERS[0]}" export-checkpoint "${ARGS[@]}"
+  run helper_on "${WORKERS[0]}" export-checkpoint "${lora[@]}" "${ARGS[@]}"
   exit
 fi
+! given --merge-lora || bad_usage '--merge-lora goes with --export'
 ((${#ARGS[@]} < 2)) || bad_usage "unexpected argument '${ARGS[1]}'"
 if ! given --keep; then
   ! given --yes || bad_usage '--yes answers the question of --keep'

@@ -2,16 +2,21 @@
 # Validate a Megatron-Bridge change end to end through NeMo-RL's own functional tests, ending in an honest verdict and a summary.
 #
 # usage: BRIDGE_REPO=PATH NEMO_RL_REPO=PATH ./scripts/61_e2e_nemo_rl.sh --level N[,N...] [--variant NAME] [--model ORG/NAME|FOLDER]
-#            [--override KEY=VALUE]... [--bridge-tests PATH]... [--bridge-evidence LOG] [--setup COMMAND] [--timeout S] [--stall S]
+#            [--override KEY=VALUE]... [--recipe PATH] [--steps N] [--baseline CHECKOUT|FILE] [--bridge-tests PATH]...
+#            [--bridge-evidence LOG] [--setup COMMAND] [--timeout S] [--stall S]
 #            [--via docker|slurm|sbatch] [--image IMAGE:TAG] [--launcher-option OPTION]... [--json] [--plan]
 #        … --recommend [--base REF]      which levels the changed files of BRIDGE_REPO require, and why
 #        … --resume RUN                  go on with a run: what passed is not run again
 #
-# levels: 0 Megatron policy GRPO smoke (two steps on 2 GPUs), 1 LoRA and checkpoints (variants lora, sft-resume: both unless one is named).
+# levels: 0 Megatron policy GRPO smoke (two steps on 2 GPUs), 1 LoRA and checkpoints (variants lora, sft-resume: both unless one is named),
+# 2 non-colocated vLLM refit (non-colocated; delta), 3 Megatron generation, 4 parallelism stress, 5 architecture-specific (vlm, audio, moe,
+# eagle3, quant), 6 learning signal.
 #
 #   --plan        (= --dry-run) every step with its exact environment and command, checked against the checkouts; nothing is run
 #   --model       sets policy.model_name and policy.tokenizer.name, for example to the folder of a snapshot
 #   --override    handed on to NeMo-RL's script, which splits it at spaces and globs: those are refused, and so is one that hides failures
+#   --recipe      for levels 4 and 5 (moe): a config of NeMo-RL, relative to NEMO_RL_REPO; by default one for as many GPUs as are here
+#   --baseline    for level 6: the unchanged checkout, which is trained first in the same way; or a metrics file of such a run
 #   --bridge-evidence  the log of the Bridge tests from an environment that has uv and pytest, in place of running them here; also with --resume
 #   --setup       a shell command that makes the environment ready, in the same container as the run; the summary names it
 #   --timeout     seconds for each start of a script (7200); --stall: seconds without a new line in its log (1800)
@@ -35,6 +40,6 @@
 export MVP_E2E_PYTHONPATH=${MVP_E2E_PYTHONPATH-${PYTHONPATH-}}
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$SCRIPTS/lib/e2e.sh"
-own='--level= --variant= --model= --override= --bridge-tests= --bridge-evidence= --setup= --timeout= --stall= --runs-dir= --resume= --recommend'
+own='--level= --variant= --model= --override= --recipe= --steps= --baseline= --bridge-tests= --bridge-evidence= --setup= --timeout= --stall= --runs-dir= --resume= --recommend'
 parse_options "$own --base= --via= --image= --launcher-option= --description= --plan --json" "$@"
 run_e2e --description=nemo-rl

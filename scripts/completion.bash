@@ -90,6 +90,7 @@ _mvp_value() { # <option>: the values of an option; none where any file or word 
       ((${#COMPREPLY[@]})) || _mvp_files yaml
       ;;
     --follow) _mvp_job_ids ;;
+    --rescore) _mvp_files py ;;
     --level | --variant) _mvp_levels "$1" ;;
     --description)
       _mvp_words "$(_mvp_stems "$_MVP_PROJECT"/templates/e2e/*.yaml)"

@@ -9,7 +9,9 @@
 # usage: ./tests/run.sh FILE.bats|FOLDER ...
 #
 # A folder of .bats files stands for these; any other for pytest. TEST_JOBS says how many run at once (default 2: each may hold a
-# Ray cluster). Exit code 1 when something failed, 130 after Ctrl-C, which ends all of them.
+# Ray cluster), TEST_TAGS which tests of bats run ('!nightly': not the slow and rare ones). Files are ended, and have failed, after
+# TEST_FILE_LIMIT_S (default 2400 seconds each) and TEST_LIMIT_S (default none, for all of them: those that had not begun have failed, too). Exit code 1 when something failed, 130 after Ctrl-C, which ends all
+# of them.
 set -euo pipefail
 shopt -s nullglob
 FAILURE='^(not ok|FAILED|ERROR) ' # as bats and pytest begin such a line
@@ -20,7 +22,12 @@ start() { # <file or folder> <bats' option>...
   [[ $1 == *.bats ]] || exec "$BIN/pytest" "$1"
   # Started in the background, bash cannot be interrupted, and tests of Ctrl-C would wait for ever: SIGINT is put back.
   exec "$BIN/python" -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
-    "$BIN/bats" --timing "${@:2}" "$1"
+    "$BIN/bats" --timing ${TEST_TAGS:+--filter-tags "$TEST_TAGS" --allow-empty-suite} "${@:2}" "$1"
+}
+
+limited() { # <as start>...: one that hangs is ended
+  export -f start
+  BIN=$BIN exec timeout --signal=INT --kill-after=60 "${TEST_FILE_LIMIT_S:-2400}" bash -c 'start "$@"' start "$@"
 }
 
 items=()
@@ -36,39 +43,65 @@ mapfile -t items < <({ long | sed 's/^/9999999999\t/' && du -sb "${items[@]}"; }
 
 logs=$(mktemp -d)
 declare -A running=() since=()
-trap 'rm -rf "$logs"' EXIT
+clock='' expired=''
+trap 'rm -rf "$logs"; [[ ! $clock ]] || kill "$clock" 2>/dev/null' EXIT
 trap stop INT TERM
+trap expire USR1
 worst=0
 
 # shellcheck disable=SC2329 # by the trap
 stop() { # Ctrl-C: all of them, and what they started
   local pids=("${!running[@]}")
   trap '' INT TERM
+  [[ ! $clock ]] || kill "$clock" 2>/dev/null || true
   ((${#pids[@]} == 0)) || kill -INT -- "${pids[@]/#/-}" 2>/dev/null || true
   wait
   exit 130
 }
 
+# shellcheck disable=SC2329 # by the trap
+expire() { # the time of all of them is over, and a minute later that of those which cannot end
+  local pids=("${!running[@]}")
+  ((${#pids[@]} == 0)) || kill "-${expired:-INT}" -- "${pids[@]/#/-}" 2>/dev/null || true
+  expired=KILL
+}
+
 show() { # the one that has ended
   local pid code=0 name log result=passed
   wait -n -p pid "${!running[@]}" || code=$?
+  [[ ${pid:-} ]] || return 0 # woken by the clock
   name=${running[$pid]} log=$logs/${running[$pid]//\//_}
   unset "running[$pid]"
+  [[ ! $expired ]] || code=1
   if ((code)); then
     worst=1 result=FAILED
-    grep -qE "$FAILURE" "$log" || printf 'not ok %s: exit code %s\n' "$name" "$code" >>"$log"
+    grep -qE "$FAILURE" "$log" || printf 'not ok %s: %s\n' "$name" "${expired:+TEST_LIMIT_S was over }exit code $code" >>"$log"
   fi
   printf '%s %s (%s s)\n' "$result" "$name" $((SECONDS - since[$pid]))
   ((code == 0)) || grep -m 5 -EA7 "$FAILURE" "$log" | cut -c1-240
 }
 
 launch() { # <file or folder>: start it, in a process group: none of them is interrupted by a test of another
+  local log=$logs/${1//\//_}
+  if [[ $expired ]]; then
+    printf 'not ok %s: it had not begun when TEST_LIMIT_S was over\n' "$1" >"$log"
+    return
+  fi
   set -m
-  start "$1" --formatter tap >"$logs/${1//\//_}" 2>&1 </dev/null &
+  limited "$1" --formatter tap >"$log" 2>&1 </dev/null &
   set +m
   running[$!]=$1 since[$!]=$SECONDS
 }
 
+if [[ ${TEST_LIMIT_S:-} ]]; then
+  "$BIN/python" - "$TEST_LIMIT_S" <<'PY' &
+import os, signal, sys, time
+for seconds in float(sys.argv[1]), 60:
+    time.sleep(seconds)
+    os.kill(os.getppid(), signal.SIGUSR1)
+PY
+  clock=$!
+fi
 for item in "${items[@]}"; do
   ((${#running[@]} < ${TEST_JOBS:-2})) || show
   launch "$item"
@@ -79,7 +112,9 @@ again=() unsteady=''
 for item in "${items[@]}"; do
   ! grep -qE "$FAILURE" "$logs/${item//\//_}" || again+=("$item")
 done
-if ((${#again[@]} > 0 && ${#again[@]} <= 3)); then
+if [[ $expired ]]; then
+  worst=1
+elif ((${#again[@]} > 0 && ${#again[@]} <= 3)); then
   worst=0
   for item in "${again[@]}"; do
     launch "$item"

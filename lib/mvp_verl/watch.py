@@ -45,6 +45,7 @@ class Watch:
         self._mark = clock()
         self._step_times: deque[float] = deque(maxlen=REMEMBERED_STEPS)
         self._save_s: float | None = None
+        self._saves_s = 0.0
         self._reported_at = 0.0
         self._answered: set[str] = set()
         self._asked: tuple[Reason, str, str] | None = None
@@ -74,6 +75,7 @@ class Watch:
     def saved(self, path: str, seconds: float) -> None:
         """A checkpoint of the last step is written: answer whoever asked for it, also those who asked meanwhile."""
         self._save_s = seconds
+        self._saves_s += seconds
         self._mark = self._clock()
         self._look()
         self._report()
@@ -148,6 +150,7 @@ class Watch:
             written_at=now(),
             step_s=round(self._step_s, 3) if self._step_times else None,
             save_s=None if self._save_s is None else round(self._save_s, 3),
+            saves_s=round(self._saves_s, 3),
         )
         try:
             control.set_trainer(self.folder, report)

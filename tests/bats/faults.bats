@@ -121,6 +121,7 @@ submitted_or_not() { # <id>: one or the other, and to its end
   next_job_works
 }
 
+# bats test_tags=nightly
 @test "a training worker killed: FAILED, and the dead actor is the cause" {
   start_training worker-killed
   strike kill -9 "$(training_process worker-killed)"
@@ -129,6 +130,7 @@ submitted_or_not() { # <id>: one or the other, and to its end
   next_job_works
 }
 
+# bats test_tags=nightly
 @test "a job runner killed: the trainer goes with it, and the next look says FAILED" {
   start_training runner-killed
   trainer=$(result runner-killed trainer_pid)
@@ -149,7 +151,7 @@ submitted_or_not() { # <id>: one or the other, and to its end
   mapfile -t pids < <(processes_of "$other")
   strike kill -9 "${pids[@]}"
   noticed 60 FAILED settled_as node-killed FAILED
-  explained node-killed '@(Blocked|Fail)' '*' '@(node-died|actor-died|peer-gone)' # by whether Ray had noticed when the job ended
+  explained node-killed Blocked cluster node-died
   01_up.sh
   next_job_works
 }
@@ -208,6 +210,7 @@ a_full_root_blocks_up() { # where it can be mounted: one line, and no head that 
   next_job_works
 }
 
+# bats test_tags=nightly
 @test "the driver's node unreachable: noticed, FAILED, explained; up brings the node back" {
   start_training unreachable
   host=$(host_of unreachable)
@@ -220,6 +223,7 @@ a_full_root_blocks_up() { # where it can be mounted: one line, and no head that 
   next_job_works
 }
 
+# bats test_tags=nightly
 @test "the folder of all jobs moved away while a job trains: each command says it in one line, and the job can be stopped" {
   start_training jobs-moved
   trainer=$(result jobs-moved trainer_pid)

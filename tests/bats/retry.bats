@@ -112,6 +112,7 @@ chain_says() { # <id> <text>
   wait_for 60 'the chain' chain_says later '"note": "succeeded"'
 }
 
+# bats test_tags=nightly
 @test "the head is killed and started again: the job that it took along has another attempt" {
   submit head long "$ANY" >/dev/null
   wait_for 60 'the training' trains head

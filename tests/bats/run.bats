@@ -11,7 +11,8 @@ setup() {
 }
 
 run_tests() { # outside of bats, as far as bats can tell
-  run --separate-stderr env -i PATH="$PATH" HOME="$HOME" "$PROJECT/tests/run.sh" "$@"
+  run --separate-stderr env -i PATH="$PATH" HOME="$HOME" TEST_JOBS="${TEST_JOBS:-2}" TEST_TAGS="${TEST_TAGS:-}" TEST_LIMIT_S="${TEST_LIMIT_S:-}" \
+    TEST_FILE_LIMIT_S="${TEST_FILE_LIMIT_S:-}" "$PROJECT/tests/run.sh" "$@"
 }
 
 @test "all passed: exit code 0, and the reasons of what was skipped" {
@@ -67,6 +68,32 @@ raise SystemExit(process.wait(30))
 PY
   assert_status 130
   wait_until_gone "$(<pid)"
+}
+
+@test "a file that hangs is ended and has failed, and the others are run" {
+  printf '@test "hangs" {\n  echo "$$" >%q\n  sleep 300\n}\n' "$PWD/pid" >hangs.bats
+  TEST_FILE_LIMIT_S=4 run_tests hangs.bats good.bats
+  assert_status 1
+  assert_output '*2 files in * s. Failed: hangs.bats (*). Skipped: *'
+  wait_until_gone "$(<pid)"
+}
+
+@test "when the time of all is over, what runs is ended, and what did not run has failed by name" {
+  printf '@test "slow" {\n  echo "$$" >%q\n  sleep 300\n}\n' "$PWD/pid" >slow.bats
+  cp good.bats later.bats
+  TEST_JOBS=1 TEST_LIMIT_S=4 run_tests slow.bats good.bats later.bats
+  assert_status 1
+  assert_output '*FAILED slow.bats*later.bats: it had not begun when TEST_LIMIT_S was over*3 files in * s. Failed: *'
+  wait_until_gone "$(<pid)"
+}
+
+@test "tests with a tag are left out when asked; a file of nothing else has passed" {
+  printf '# bats test_tags=nightly\n@test "rare" {\n  false\n}\n' >rare.bats
+  TEST_TAGS='!nightly' run_tests rare.bats good.bats
+  assert_status 0
+  assert_output '*2 files in * s. Failed: none.*'
+  TEST_TAGS='' run_tests rare.bats good.bats
+  assert_status 1
 }
 
 @test "no two files, which may run at the same time, share addresses or ports" {

@@ -76,6 +76,7 @@ rank_1() { # <id>: the pid of its trainer process with that rank
   done
 }
 
+# bats test_tags=nightly
 @test "on_stall stop ends a job whose driver is stopped" {
   submit driver "$(printf 'stall: {after_s: 25, on_stall: stop}\nstop_wait_s: 5')"
   wait_for 400 'three steps' holds driver 'r["steps_done"] >= 3'

@@ -62,14 +62,14 @@ stopped_and_saved() { # <id> <workload>: no step that it trained is lost; sets S
   [[ $(steps "$1") == "$(seq -s ' ' "$STEP")" ]] || fail "steps: $(steps "$1")"
 }
 
-resumed() { # <workload> <id> <step>: two more steps after that one, and nothing else
-  submit "$1" "again-$2" "resume_from: $2" "trainer.total_training_steps: $(($3 + 2))" >/dev/null
+resumed() { # <workload> <id> <step> <more YAML>: two more steps after that one, and nothing else
+  submit "$1" "again-$2" "resume_from: $2"$'\n'"$4" "trainer.total_training_steps: $(($3 + 2))" >/dev/null
   wait_for 400 "the end of again-$2" grep -q '"state": "SUCCEEDED"' "$JOBS/again-$2/result.json"
   [[ $(steps "again-$2") == "$(($3 + 1)) $(($3 + 2))" ]] || fail "it trained $(steps "again-$2")"
 }
 
-@test "PPO: a save on request goes on, a stop saves the step it comes in, and a resume continues with the next" {
-  submit ppo ppo ''
+@test "PPO: a save on request goes on, a stop saves the step it comes in, and a resume continues with the next, beside another job" {
+  submit ppo ppo 'tracking: tensorboard'
   wait_for 400 'its first step' has_trained ppo 1
   run --separate-stderr 52_stop.sh --save-only ppo
   assert_status 0
@@ -84,21 +84,113 @@ resumed() { # <workload> <id> <step>: two more steps after that one, and nothing
   [[ $output == *"stopped on request, saved at step $STEP"* ]] || fail '54 does not say it'
   run --separate-stderr 50_status.sh
   [[ $output == *"stopped on request"* ]] || fail '50 does not say it'
-  resumed ppo ppo "$STEP"
+  submit grpo beside '' 'trainer.total_training_steps: 2' >/dev/null # verl's queue is named for the whole Ray cluster: each job has its own
+  resumed ppo ppo "$STEP" 'tracking: tensorboard'
+  wait_for 400 'the end of the job beside it' grep -q '"state": "SUCCEEDED"' "$JOBS/beside/result.json"
+  [[ $(steps beside) == '1 2' ]] || fail "the job beside it trained $(steps beside)"
+  ! grep -l 'were not found in partition' "$JOBS"/{beside,again-ppo}/logs/driver.log || fail 'one job took samples of the other'
+}
+
+@test "PPO: every second of the chain is in one part, every worker was sampled, and what the model said was kept" {
+  python - "$JOBS" <<'PY'
+import json, sys
+first, second = (json.load(open(f"{sys.argv[1]}/{name}/result.json")) for name in ("ppo", "again-ppo"))
+for result, attempts in ((first, 1), (second, 2)):
+    account = result["wall_time"]
+    assert account["attempts"] == attempts and account["last_step"] == result["steps_done"], account
+    assert abs(sum(account["percent"].values()) - 100) <= 1, account
+    assert abs(sum(account["seconds"].values()) - account["total_s"]) < 0.5, account
+    for part in ("queue", "precheck", "start_up", "generation", "training", "weight_sync", "saving"):
+        assert account["seconds"][part] > 0, (part, account)
+    assert account["percent"]["other"] < 30, account
+assert second["wall_time"]["total_s"] > first["wall_time"]["total_s"] + 1
+samples = [json.loads(line) for line in open(f"{sys.argv[1]}/ppo/resources.jsonl")]
+at_work = {sample["host"] for sample in samples if sample["job"]["processes"] and sample["job"]["cpu"]}
+assert at_work == {"worker-0", "worker-1"}, samples[-4:]
+assert max(sample["step"] for sample in samples) > 0, samples[-4:]
+actors = [row["class_name"] for bundle in ("stopped",) for path in __import__("glob").glob(f"{sys.argv[1]}/ppo/debug/*-{bundle}/actors.json")
+          for row in json.load(open(path))]
+assert actors and "Host" not in actors, actors
+PY
+  run --separate-stderr 50_status.sh --json
+  [[ $output == *'"wall_time": {"until": '* ]] || fail '50 does not have it'
+  run --separate-stderr 58_samples.sh ppo --worst 2
+  assert_status 0
+  assert_output '── 1/2 ─*step *, answer *: score *── 2/2 ─*'
+  (($(find "$JOBS/ppo/rollouts" -name '*.jsonl' | wc -l) <= 20)) || fail 'more than the last 20 steps'
+  mkdir -p "$FOLDER/private/user/code"
+  printf 'def compute_score(data_source, solution_str, **kwargs):\n    return float(bool(data_source))\n' >"$FOLDER/private/user/code/again.py"
+  run --separate-stderr 58_samples.sh again-ppo --rescore user/code/again.py
+  assert_status 0
+  assert_output '*ANSWERS *MEAN WAS*all * 1 *' # the data source was found
+  printf 'def compute_score(**kwargs):\n    return 1 / 0\n' >"$FOLDER/private/user/code/again.py"
+  run --separate-stderr 58_samples.sh again-ppo --rescore user/code/again.py
+  assert_status 2
+  assert_stderr_has 'again.py:2: ZeroDivisionError: division by zero (step '
+}
+
+@test "PPO: the actor of a checkpoint is exported" {
+  run --separate-stderr 57_checkpoints.sh --export again-ppo common/models/ppo-actor
+  assert_status 0
+  python -c 'import json, sys; proof = json.load(open(sys.argv[1]))["proof"]; assert proof["generated"], proof' "$output/mvp_export.json"
 }
 
 @test "SFT: a stop saves the step it comes in, and a resume continues with the next" {
-  submit sft sft ''
+  submit sft sft $'tracking: wandb\nenv_vars: {WANDB_MODE: offline}'
   wait_for 400 'twelve steps' has_trained sft 12
   run --separate-stderr 52_stop.sh sft
   stopped_and_saved sft sft
-  resumed sft sft "$STEP"
+  resumed sft sft "$STEP" $'tracking: wandb\nenv_vars: {WANDB_MODE: offline}'
+}
+
+@test "curves are in TensorBoard and W&B as in metrics.jsonl, and a resume goes on with the same run" {
+  python - "$JOBS" <<'PY'
+import glob, json, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from wandb.proto import wandb_internal_pb2
+from wandb.sdk.internal.datastore import DataStore
+
+def metrics(job, name):
+    rows = map(json.loads, open(f"{sys.argv[1]}/{job}/metrics.jsonl"))
+    return {row["step"]: row["data"][name] for row in rows if name in row["data"]}
+
+def wandb_run(job, name):
+    (file,) = glob.glob(f"{sys.argv[1]}/{job}/tracking/wandb/offline-run-*/*.wandb")
+    store, ids, values = DataStore(), set(), {}
+    store.open_for_scan(file)
+    while data := store.scan_data():
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        if record.HasField("run"):
+            ids.add((record.run.run_id, record.run.project, record.run.display_name))
+        elif record.HasField("history"):
+            row = {".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
+            if name in row:
+                values[record.history.step.num or row["_step"]] = row[name]
+    return ids, values
+
+for job in ("ppo", "again-ppo"):
+    events = EventAccumulator(f"{sys.argv[1]}/{job}/tracking")
+    events.Reload()
+    shown = {event.step: event.value for event in events.Scalars("actor/pg_loss")}
+    assert shown == {step: __import__("pytest").approx(value, abs=1e-6) for step, value in metrics(job, "actor/pg_loss").items()}, shown
+for job in ("sft", "again-sft"):
+    ids, values = wandb_run(job, "train/loss")
+    assert ids == {("sft", "mvp", "sft")}, ids
+    assert values == __import__("pytest").approx(metrics(job, "train/loss")), values
+PY
+  wait_until_sealed
+  for id in ppo again-ppo again-sft; do # no tracker wrote after the seal
+    run --separate-stderr 54_verify.sh "$id"
+    [[ $output == *'✓ Pass     sealed '* ]] || fail "$id"
+  done
 }
 
 steps_saved() { # <id>: the steps whose checkpoints it has
   find "$JOBS/$1/checkpoints" -name 'global_step_*' -printf '%f\n' | sed 's/global_step_//' | sort -n | paste -sd' '
 }
 
+# bats test_tags=nightly
 @test "SFT: a chain of attempts keeps the newest checkpoints of all of them, and verl forgets none after its resume" {
   long_job sft kept 'retry: {on: [host]}' 'trainer.max_ckpt_to_keep: 3' 'trainer.total_training_steps: 40'
   sed -i 's|save_freq: .*|save_freq: 2|' "$FOLDER/specs/kept.yaml"
@@ -112,8 +204,8 @@ steps_saved() { # <id>: the steps whose checkpoints it has
   assert_status 0
 }
 
-@test "GRPO: saves and ends before a deadline" {
-  submit grpo grpo ''
+@test "GRPO on the trainer before V1: saves and ends before a deadline" {
+  submit grpo grpo '' 'trainer.use_v1: false'
   wait_for 400 'two steps' has_trained grpo 2
   deadline=$(python -c 'import time; print(time.time() + 140)')
   printf '{"at": %s, "source": "the test"}' "$deadline" >"$JOBS/grpo/control/deadline.json"
@@ -122,13 +214,6 @@ steps_saved() { # <id>: the steps whose checkpoints it has
   STEP=$(of_result grpo steps_done)
   [[ $(of_result grpo reason) == "stopped before its deadline (the test), saved at step $STEP" ]] || fail "$(of_result grpo reason)"
   [[ $(last_whole grpo grpo) == "$STEP" ]] || fail "$(ls "$JOBS/grpo/checkpoints")"
-}
-
-@test "the trainer before V1 saves and ends, too" {
-  submit grpo older '' 'trainer.use_v1: false'
-  wait_for 400 'two steps' has_trained older 2
-  run --separate-stderr 52_stop.sh older
-  stopped_and_saved older grpo
 }
 
 @test "a verl whose trainer is different cannot be asked: it says what a stop costs, goes on, and --now stops it" {

@@ -21,6 +21,7 @@ teardown_file() {
   end_ssh_lab
 }
 
+# bats test_tags=nightly
 @test "the three commands of docs/ssh.md, typed as written, end in two verified PPO jobs" {
   type_first_commands docs/ssh.md "$NETLAB" lab
   assert_first_hour "$LAB_DIR/private"

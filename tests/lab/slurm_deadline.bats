@@ -18,6 +18,7 @@ of_result() { # <field>
   python -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$LAB_DIR/shared/jobs/longer/result.json" "$1"
 }
 
+# bats test_tags=nightly
 @test "a job that is longer than its allocation ends saved before the limit" {
   in_lab 01_up.sh
   limit=$(date -d "$(in_lab squeue -h -n mvp-slurml -o %e)" +%s)

@@ -143,8 +143,10 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def parse(data: bytes, source: str, limits: Limits | None = None) -> dict[str, Any]:
+def parse(data: bytes, source: str, limits: Limits | None = None, *, exponents: str = "") -> dict[str, Any]:
     """Return the mapping in JSON bytes (when ``source`` ends in .json) or YAML bytes.
+
+    ``exponents``: the field in which ``1e-3`` is a number, as in JSON; elsewhere YAML needs a dot and a sign (``1.0e-3``).
 
     Raises:
         BadInput: not UTF-8, a syntax error (with line and column), a repeated key, not a mapping, or beyond ``limits``.
@@ -156,7 +158,7 @@ def parse(data: bytes, source: str, limits: Limits | None = None) -> dict[str, A
     except UnicodeDecodeError as error:
         raise BadInput(f"{source} is not UTF-8 text (byte {error.start})") from None
     try:
-        document = _parse(text, source, limits)
+        document = _parse(text, source, limits, exponents)
     except RecursionError:
         raise BadInput(f"{source}: nested too deeply") from None
     if not isinstance(document, dict):
@@ -199,9 +201,9 @@ def _too_large(source: str, limits: Limits) -> BadInput:
     )
 
 
-def _parse(text: str, source: str, limits: Limits | None) -> Any:
+def _parse(text: str, source: str, limits: Limits | None, exponents: str) -> Any:
     if not source.endswith(".json"):
-        return _parse_yaml(text, source, limits)
+        return _parse_yaml(text, source, limits, exponents)
     try:
         return json.loads(text, object_pairs_hook=_no_duplicates)
     except json.JSONDecodeError as error:
@@ -244,13 +246,33 @@ def _check_yaml(text: str, source: str, limits: Limits) -> None:
 
 
 _LONG_NUMBER = re.compile(r"[-+0-9_:.]{300,}")
+_EXPONENT = re.compile(r"[-+]?([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+")
 
 
-def _parse_yaml(text: str, source: str, limits: Limits | None) -> Any:
+def _read_exponents(node: Any, seen: set[int]) -> None:
+    """Make numbers of the unquoted texts ``1e-3``, ``1.5e6`` under a YAML node."""
+    if id(node) in seen:  # an alias
+        return
+    seen.add(id(node))
+    if isinstance(node.value, list):
+        for child in node.value:
+            _read_exponents(child[1] if isinstance(child, tuple) else child, seen)  # the key of a mapping is a name
+    elif node.tag == "tag:yaml.org,2002:str" and not node.style and _EXPONENT.fullmatch(node.value):
+        node.tag = "tag:yaml.org,2002:float"
+
+
+def _parse_yaml(text: str, source: str, limits: Limits | None, exponents: str) -> Any:
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
         """Refuse repeated keys, which PyYAML's own loader silently overwrites; take the key ``on`` for a name, not for true."""
+
+        def get_single_node(self) -> Any:
+            document = super().get_single_node()
+            for key, value in document.value if isinstance(document, yaml.MappingNode) else ():
+                if key.value == exponents:
+                    _read_exponents(value, set())
+            return document
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen = set()

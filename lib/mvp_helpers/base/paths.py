@@ -164,6 +164,21 @@ class JobFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def tracking(self) -> Path:
+        """What a tracker keeps in files: TensorBoard's events, W&B's offline runs (see ``tracking/trackers.py``)."""
+        return self.path / "tracking"
+
+    @property
+    def rollouts(self) -> Path:
+        """What the model said in the last steps, ``<step>.jsonl``, as verl writes it (see ``record/rollouts.py``)."""
+        return self.path / "rollouts"
+
+    @property
+    def resources(self) -> Path:
+        """Samples of every worker while the job runs, one JSON object for each host and moment (see ``usage/resources.py``)."""
+        return self.path / "resources.jsonl"
+
+    @property
     def control(self) -> Path:
         """Requests to the trainer and its answers (see ``record/control.py``); made with the first of them."""
         return self.path / "control"

@@ -6,7 +6,9 @@ import contextlib
 import ctypes
 import errno
 import hashlib
+import importlib.metadata
 import os
+import platform
 import re
 import resource
 import signal
@@ -25,6 +27,15 @@ ENDED = "ZX"
 """States in /proc of a process that has ended, although it may still wait to be reaped."""
 LISTENING = "0A"
 """State of a listening socket in /proc/net/tcp."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, and of Ray and torch if this process can import them; nothing is imported."""
+    found = {"python": platform.python_version()}
+    for name in ("ray", "torch"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def die_with_parent() -> None:
@@ -101,6 +112,24 @@ def marked(text: str, *, node: bool = False) -> list[int]:
     wanted = str(_mark_number(text, node))
     holders = [pid for pid in pids() if _marks(pid)[node] == wanted and pid != os.getpid()]
     return [pid for pid in holders if start_time(pid) is not None]  # one that waits to be reaped still has its limits
+
+
+def of_job(folder: str, variable: str, instance: str = "") -> list[int]:
+    """Return the ids of a job's processes except this one, by the mark of its folder, or by ``variable`` where they have none.
+
+    With ``instance`` only those of that Ray node, as nodes can share a machine; without it, only marked ones.
+    """
+    job, node = str(_mark_number(folder, False)), str(_mark_number(instance, True)) if instance else ""
+    own = []
+    for pid in pids():
+        of_this_job, of_this_node = _marks(pid)
+        if of_this_job == job and node in ("", of_this_node):
+            own.append(pid)
+        elif node and node == of_this_node:
+            with contextlib.suppress(OSError):
+                if f"\0{variable}={folder}\0".encode() in b"\0" + (PROC / str(pid) / "environ").read_bytes():
+                    own.append(pid)
+    return [pid for pid in own if pid != os.getpid()]
 
 
 def marked_by_job(pid: int) -> bool:

@@ -125,6 +125,15 @@ class RayApi:
                 for row in rows
             ]
 
+    def node_reports(self) -> dict[str, float]:
+        """Return when each node that Ray lists as alive last reported, by node id: seconds of that node's own clock, or 0.0."""
+        with self._shape(path := "/nodes?view=summary"):
+            return {
+                str(row["raylet"]["nodeId"]): float(row.get("now", 0.0))
+                for row in self.get(path)["data"]["summary"]
+                if row["raylet"].get("state") == "ALIVE"
+            }
+
     def cluster_status(self) -> str:
         """Return the text that ``ray status`` prints."""
         with self._shape(path := "/api/cluster_status?format=1"):

@@ -62,6 +62,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """``any``: fits also lines that call themselves a warning or information."""
     secondary: bool = False
     """An effect of something else; every other error takes precedence."""
+    effect_of: list[str] = []
+    """Ids of rules; an error that one of them knows takes precedence, whatever comes first."""
     summary: bool = False
     """A summary of what other lines explain (pytest's); every exception takes precedence."""
     kind: bool = False
@@ -144,6 +146,10 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     judgements: list[Judgement]
     follow_ups: dict[str, list[FollowUp]]
     """By boundary; the first that fits counts."""
+
+    def effect_of(self, effect: str, cause: str) -> bool:
+        """Return whether the rule ``effect`` can be an effect of what the rule ``cause`` knows."""
+        return any(rule.id == effect and cause in rule.effect_of for rule in self.rules)
 
     def all_marks(self) -> list[Mark]:
         """Return the file's marks and those of every known trainer, in the order of the phases."""
@@ -267,6 +273,9 @@ def load(file: Path = FILE) -> Signatures:
             raise BadInput(f"{file}: rule '{rule.id}' needs 'any' or 'exception'")
         if (rule.frames or rule.raised_in) and not rule.exception:
             raise BadInput(f"{file}: rule '{rule.id}': 'frames' and 'raised_in' need 'exception'")
+    for rule in signatures.rules:
+        if unknown := [cause for cause in rule.effect_of if cause not in seen]:
+            raise BadInput(f"{file}: rule '{rule.id}': 'effect_of' names no rule: {', '.join(unknown)}")
     for text in _expressions(signatures):
         try:
             re.compile(text)

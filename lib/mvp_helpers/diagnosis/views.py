@@ -8,7 +8,9 @@ from typing import Literal
 import msgspec
 
 from ..base.paths import JobFolder
+from ..record.chain import OUT_OF_MEMORY
 from ..record.job_folder import Result
+from ..usage import growth, resources
 from . import diagnose, job_evidence
 from .diagnose import Confidence, Diagnosis, Verdict
 from .phases import WORDS, Phase
@@ -32,6 +34,8 @@ class Explanation(msgspec.Struct, kw_only=True):
     confidence: Confidence
     advice: str
     next: str
+    memory: str = ""
+    """Of a job that runs, or that ran out of memory: which host's memory grew with the steps."""
 
 
 class Triage(msgspec.Struct, kw_only=True):
@@ -60,7 +64,10 @@ def explain_log(path: Path) -> Explanation:
 
 def explain_job(folder: JobFolder, result: Result) -> Explanation:
     """Return script 55's view of a job; ``result`` is its latest state (see ``reconcile.settle``)."""
-    return explanation(job_evidence.of_job(folder, result))
+    view = explanation(job_evidence.of_job(folder, result))
+    if (result.state == "RUNNING" or view.rule in OUT_OF_MEMORY) and (found := growth.soonest(resources.read(folder.resources))):
+        return msgspec.structs.replace(view, memory=found.describe())
+    return view
 
 
 def triage_file(path: Path) -> Triage:
@@ -130,6 +137,7 @@ def show_explanation(view: Explanation) -> str:
             "code": _place(view.file, view.line),
             "when": when + (f", after step {view.step}" if when and view.step is not None and view.phase == "train" else ""),
             "rule": f"{view.rule or 'none'} (confidence: {view.confidence})" if explained else "",
+            "memory": view.memory,
             "advice": view.advice,
             "next": view.next,
         },

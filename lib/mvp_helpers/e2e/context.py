@@ -16,11 +16,12 @@ from ..base.project import PROJECT
 from ..trainers import launch_preview
 from ..trainers.launch_preview import Launch
 from ..trainers.trainer import ABSENT, Outputs, at_key
-from . import assertions, environment, variables
+from . import assertions, environment, revision, variables
 from .requests import checkouts, description, levels
 from .requests.checkouts import State
-from .requests.description import Expect, config_problems
+from .requests.description import config_problems
 from .requests.levels import Planned
+from .requests.parts import Expect
 from .requests.request import Request, planned_of
 
 INHERITED = "MVP_E2E_PYTHONPATH"
@@ -54,7 +55,6 @@ class Context:
         self.trainer = self.description.load_trainer()
         self.metric_names = self.description.metric_names()
         self.paths = {name: Path(path) for name, path in request.checkouts.items()}
-        self.planned = planned_of(self.description, request)
         self.tests = levels.tests_of(self.description, request.levels)
         self.inherited = env.get(INHERITED, "")
         # By default the trainer would join any Ray that happens to run here.
@@ -67,10 +67,13 @@ class Context:
         """The logs of the steps so far, by step."""
         self.extra: list[str] = []
         """Overrides that this machine and this revision need."""
-        self.limits: list[str] = []
         self.where = ""
         """Host, interpreter and image, once the step "environment" knows them."""
         self._checked: dict[tuple[str, ...], Checked] = {}
+        planned = planned_of(self.description, request)
+        self.planned, self.limits = revision.adapted(self, planned)
+        if not self.planned:
+            raise Blocked(self.limits[0], hint="another revision of the checkout")
 
     @property
     def mark(self) -> str:
@@ -221,6 +224,8 @@ class Context:
             script = self.script(one)
         except Blocked as error:
             return Checked(problems=[error.what])
+        if one.problem:
+            return Checked(problems=[one.problem])
         read, users = self.read_by(one), self.request.env
         problems, notes, ignored = variables.unread(self.description, one, read, users, script.name)
         try:
@@ -238,6 +243,9 @@ class Context:
         problems += dict.fromkeys(
             problem for config, each in zip(configs, wanted, strict=False) for problem in config_problems(config, each)
         )
+        problems += dict.fromkeys(problem for config in configs for problem in self.trainer.refusals(config))
+        if one.run.recipe and (problem := revision.recipe_problem(one.run.recipe, configs[0])):
+            problems.append(problem)
         problems += [text for launch in launches for text in assertions.problems(self.trainer.assertions(launch))]
         problems += environment.feature_problems(self.description, one, self.environment(one), configs[0])
         return Checked(launches, configs, problems, notes, ignored)

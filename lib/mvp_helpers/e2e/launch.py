@@ -26,7 +26,7 @@ from .requests.description import Description
 from .requests.request import Request
 
 RAY = "ray"
-TRAVEL = ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HOME", "E2E_FREE_GB")
+TRAVEL = ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HOME", "E2E_FREE_GB", "E2E_GPUS")
 """Variables that are passed on besides those of the checkouts and of the request."""
 FILE = PROJECT / "templates" / "launchers.yaml"
 SCRIPTS = PROJECT / "scripts"
@@ -122,7 +122,10 @@ def arguments(start: Elsewhere) -> list[str]:
     else:
         words += ["--level", ",".join(map(str, request.levels))]
         words += [
-            word for name in ("baseline", "setup", "script") if (value := getattr(request, name)) for word in (f"--{name}", value)
+            word
+            for name in ("baseline", "setup", "script", "recipe")
+            if (value := getattr(request, name))
+            for word in (f"--{name}", value)
         ]
         words += ["--steps", str(request.steps)] if request.steps else []
         words += [word for value in request.variants for word in ("--variant", value)]

@@ -29,8 +29,20 @@ from ..base.times import now
 from ..cluster import ray_api
 from ..plan import deadline, environment, plan
 from ..plan.plan import Plan
-from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics, seal_request
+from ..record import (
+    control,
+    debug_bundle,
+    error_lines,
+    job_folder,
+    log_times,
+    lost_nodes,
+    metrics,
+    rollouts,
+    seal_request,
+    wall_time,
+)
 from ..record.job_folder import Result
+from ..usage import sampler
 from . import import_proof, job_secrets, stall_watch, stopping
 
 HAND_OVER_S = 10.0
@@ -69,6 +81,8 @@ class Runner:
         self._records_imports = import_proof.by_the_trainer(self.plan)
         self._imports_proven = False
         self._trains_since: float | None = None
+        self._metrics_size = 0
+        self._account: wall_time.Account | None = None
         self._environment = _of_trainer(self.plan)
         self.secrets = job_secrets.read(folder.secrets)
         self._mask = Mask(self.secrets.values())
@@ -93,7 +107,9 @@ class Runner:
         self.result.state, self.result.started_at = "RUNNING", now()
         self.result.driver_host = os.environ.get("MVP_HOST") or socket.gethostname()
         self._locate()
+        self._begin_account()
         self._save()
+        samples = sampler.start(self.folder)
         start = threading.Thread(target=self._bundle, args=("started",))
         start.start()
         with self.folder.driver_log.open("ab", buffering=0) as log:
@@ -107,13 +123,17 @@ class Runner:
             except Exception as error:  # whatever it is: the last word is written
                 what = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
                 self.result.state, self.result.reason, code = "FAILED", f"the job runner: {what}", 1
+            sampler.stop(samples)
+            rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts)
             self._wait_for_room(lambda: self.log.write(b""))
             ended.set()
             times.join(timeout=5)
         start.join()
+        self._wait_for_lost_nodes()
         # Before the last word: who waits for the end finds all evidence in place.
         self._bundle(self.result.state.lower())
         self.result.exit_code, self.result.ended_at = code, now()
+        self._note_time()
         self._wait_for_room(self._save)
         with contextlib.suppress(OSError):  # The head seals the folder: neither the end nor Ray's job waits for that.
             seal_request.make(self.folder, self.plan.cluster)
@@ -132,6 +152,8 @@ class Runner:
                 return 3
         if not self.stopping.requested:
             self._set_deadline()
+            if self._account:
+                self._account.trainer_started = time.time()
             self.result.steps_total = self._steps_total()
             self.stall_watch = stall_watch.StallWatch(self.folder, self.plan, self.result, self.stopping, self._note)
             code = self._spawn(self.plan.argv)
@@ -225,10 +247,38 @@ class Runner:
             self.result.reason = f"driver node unknown: {error.what}"
 
     def _note_metrics(self) -> None:
+        try:
+            size = self.folder.metrics.stat().st_size
+        except OSError:
+            return
+        if size == self._metrics_size:
+            return
+        self._metrics_size = size
         step, data = metrics.tail(self.folder.metrics)
         if data and (step, data) != (self.result.steps_done, self.result.last_metrics):
             self.result.steps_done, self.result.last_metrics = step, data
+            if self._account and step:
+                self._account.step(step, data, time.time())
+                self._note_time()
             self._save()
+            # The newest file may still be written.
+            rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts, spare_newest=True)
+
+    def _begin_account(self) -> None:
+        """Go on from the account of the attempt before this one, if there is one."""
+        resume = self.plan.resume
+        earlier, in_chain = wall_time.attempt_before(self.folder, resume.submission_id if resume else None)
+        before: tuple[str | None, wall_time.WallTime | None] = (None, None)
+        with contextlib.suppress(BadInput):
+            if earlier:
+                result = job_folder.read(earlier)
+                before = result.ended_at, result.wall_time
+        self._account = wall_time.start(self.result.claimed_at, before, in_chain=in_chain)
+        self._note_time()
+
+    def _note_time(self) -> None:
+        if self._account:
+            self.result.wall_time = self._account.so_far(time.time(), self.result.stalls, control.trainer(self.folder))
 
     def _watch_for_stalls(self, look: Callable[[], bool]) -> None:
         if look():
@@ -251,6 +301,14 @@ class Runner:
         deadline = time.monotonic() + ROOM_WAIT_S
         while not write() and time.monotonic() < deadline and not self.stopping.requested:
             time.sleep(POLL_S)
+
+    def _wait_for_lost_nodes(self) -> None:
+        """Let Ray give up a node whose death can have ended the trainer: the bundle at the end then names the node."""
+        from ..diagnosis import job_evidence
+
+        with contextlib.suppress(Exception):  # only a better explanation: the result is written without it
+            if self.result.state == "FAILED" and job_evidence.may_have_lost_a_node(self.folder, self.result):
+                lost_nodes.wait(self.api, lambda: self.stopping.requested)
 
     def _bundle(self, event: str) -> None:
         with contextlib.suppress(OSError):

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ..base import files
 from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder, SharedRoot
@@ -26,6 +28,7 @@ from ..record import chain as chains
 from ..record import control, error_lines, job_folder, metrics, reconcile, removals, stall
 from ..record.chain import Attempt
 from ..record.job_folder import Result, elapsed_s
+from ..usage import resources
 
 LOG_TAIL_BYTES = 65_536
 THREADS = 16
@@ -92,7 +95,7 @@ def job_row(folder: JobFolder, api: RayApi | None) -> dict[str, Any] | None:
 
 
 def _damaged(folder: JobFolder, why: str) -> dict[str, Any]:
-    unknown = ("driver_host", "steps_total", "elapsed_s", "metric", "value")
+    unknown = ("driver_host", "steps_total", "elapsed_s", "metric", "value", "use", "wall_time")
     row = {"id": folder.submission_id, "workload": "?", "state": "DAMAGED", "steps_done": 0, "last_error": why, "note": ""}
     return {**row, **dict.fromkeys(unknown), "attempts": [], "claimed_at": "", "folder": str(folder.path)}
 
@@ -125,6 +128,8 @@ def _row(folder: JobFolder, api: RayApi | None) -> dict[str, Any]:
         "value": number[1] if number else None,
         "last_error": _last_error(folder, result),
         "note": note,
+        "use": resources.now(folder.resources) if result.state == "RUNNING" else None,
+        "wall_time": result.wall_time and msgspec.to_builtins(result.wall_time),
         "attempts": [],
         "claimed_at": result.claimed_at,
         "folder": str(folder.path),
@@ -248,12 +253,24 @@ def screen(state: dict[str, Any], width: int, colour: bool) -> str:
             _progress(job),
             "-" if job["elapsed_s"] is None else clock(job["elapsed_s"]),
             "-" if job["value"] is None else f"{job['metric']} {job['value']:.4g}",
+            _use(job["use"]),
             _ends(job),
         ]
         for job in jobs
     ]
-    lines += columns(["JOB", "WORKLOAD", "STATE", "DRIVER", "STEP", "ELAPSED", "METRIC", "LAST ERROR"], rows, width, colour)
-    return "\n".join(lines)
+    titles = ["JOB", "WORKLOAD", "STATE", "DRIVER", "STEP", "ELAPSED", "METRIC", "USE", "LAST ERROR"]
+    if not any(job["use"] for job in jobs):
+        titles.remove("USE")
+        rows = [[*row[:-2], row[-1]] for row in rows]
+    return "\n".join([*lines, *columns(titles, rows, width, colour)])
+
+
+def _use(use: dict[str, Any] | None) -> str:
+    """Return what a running job uses: its GPUs, or where it has none its CPU cores, and the memory of the fullest host."""
+    if not use:
+        return "-"
+    busy = f"CPU {use['cpu']:.1f}" if use["gpu"] is None else f"GPU {use['gpu']:.0%}"
+    return f"{busy} mem {use['memory']:.0%}"
 
 
 def _progress(job: dict[str, Any]) -> str:

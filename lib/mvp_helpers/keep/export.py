@@ -49,6 +49,7 @@ class Export:
     model: Path
     code: Path
     target: Path
+    merge_lora: bool = False
 
 
 def split(name: str) -> tuple[str, int | None]:
@@ -59,10 +60,10 @@ def split(name: str) -> tuple[str, int | None]:
     return submission_id, int(step) if colon else None
 
 
-def find(folder: JobFolder, step: int | None, target: str) -> Export:
+def find(folder: JobFolder, step: int | None, target: str, *, merge_lora: bool = False) -> Export:
     """Find the checkpoint of that step, or the newest whole one, and the place for its weights.
 
-    Raises BadInput when the checkpoint is not whole, the job's code is gone, or the target is taken.
+    Raises BadInput when the checkpoint is not whole, the job's code is gone, the target is taken, or there is no LoRA to merge.
     """
     the_plan = plan.read(folder)
     layout = workloads.load(the_plan.workload).checkpoint
@@ -71,7 +72,10 @@ def find(folder: JobFolder, step: int | None, target: str) -> Export:
     checkpoint = _checkpoint(folder, layout, step)
     place = _target(folder.shared, target)
     code = snapshot.check(Path(the_plan.code_path)).path
-    return Export(folder, the_plan, checkpoint, verl_export.model_folder(checkpoint.path, layout), code, place)
+    model = verl_export.model_folder(checkpoint.path, layout)
+    if merge_lora and not verl_export.has_adapter(model):
+        raise BadInput(f"{folder.submission_id}:{checkpoint.step} has no LoRA adapter", hint="leave --merge-lora out")
+    return Export(folder, the_plan, checkpoint, model, code, place, merge_lora)
 
 
 def _checkpoint(folder: JobFolder, layout: CheckpointLayout, step: int | None) -> Checkpoint:
@@ -121,7 +125,7 @@ def export(job: Export, say: Say) -> Proof:
 
 
 def _merge(job: Export, target: Path) -> Proof:
-    argv = [sys.executable, "-m", verl_export.__name__, str(job.model), str(target)]
+    argv = [sys.executable, "-m", verl_export.__name__, str(job.model), str(target), *(["merge-lora"] if job.merge_lora else [])]
     environment = verl_export.environment(job.code, os.environ)
     run = subprocess.run(argv, env=environment, cwd=target, stdin=subprocess.DEVNULL, capture_output=True)
     said = run.stderr.decode(errors="replace").strip().splitlines()

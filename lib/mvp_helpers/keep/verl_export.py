@@ -1,7 +1,8 @@
 """Hugging Face weights of a verl checkpoint: verl's own model merger, then a proof that transformers can use what it made.
 
-As a module, ``python -m mvp_helpers.keep.verl_export MODEL TARGET``, it runs with the code snapshot first on PYTHONPATH: one
-process, because importing torch and verl takes longer than merging a small model. Its stdout is one JSON object, a ``Proof``.
+As a module, ``python -m mvp_helpers.keep.verl_export MODEL TARGET [merge-lora]``, it runs with the code snapshot first on
+PYTHONPATH: one process, because importing torch and verl takes longer than merging a small model. Its stdout is one JSON object,
+a ``Proof``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import runpy
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +23,8 @@ from ..trainers.checkpoint import CheckpointLayout
 MERGER = "verl.model_merger"
 ADAPTER = "lora_adapter"
 """The folder into which the merger puts a LoRA adapter, beside the weights of its base model."""
+ADAPTER_FACTS = "lora_train_meta.json"
+"""Written by verl's checkpoint manager beside the shards of a model with LoRA."""
 PROMPT = "Question: What is 2 + 3? Answer:"
 NEW_TOKENS = 24
 
@@ -36,6 +40,14 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str
     generated: str
     adapter: str | None = None
+    """The folder of a LoRA adapter that the weights do not contain."""
+    merged_adapter: bool = False
+    """The weights contain a LoRA adapter."""
+
+
+def has_adapter(model: Path) -> bool:
+    """Return whether a checkpoint's model has a LoRA adapter, by the file with its rank and alpha."""
+    return (model / ADAPTER_FACTS).is_file()
 
 
 def model_folder(checkpoint: Path, layout: CheckpointLayout) -> Path:
@@ -64,7 +76,30 @@ def merge(model: Path, target: Path) -> str:
     return str(names["__file__"])
 
 
-def prove(target: Path, merger: str) -> Proof:
+def merge_adapter(target: Path) -> None:
+    """Replace the base model's weights in ``target`` by those with its LoRA adapter, which goes.
+
+    Raises ValueError when there is no adapter, or merging it changes nothing, as with the alpha of 0 that the merger writes when
+    it does not know the real one.
+    """
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    if not (target / ADAPTER).is_dir():
+        raise ValueError("the checkpoint has no LoRA adapter")
+    base = AutoModelForCausalLM.from_pretrained(target, dtype="auto")
+    before = {name: weight.detach().clone() for name, weight in base.named_parameters()}
+    merged = PeftModel.from_pretrained(base, target / ADAPTER).merge_and_unload()
+    if all(torch.equal(weight, before[name]) for name, weight in merged.named_parameters()):
+        raise ValueError("merging the LoRA adapter changes no weight: its alpha or its own weights are 0")
+    for old in target.glob("model*.safetensors*"):
+        old.unlink()
+    merged.save_pretrained(target)
+    shutil.rmtree(target / ADAPTER)
+
+
+def prove(target: Path, merger: str, *, merged_adapter: bool = False) -> Proof:
     """Load the weights and generate a line. Raises ValueError when weights are missing or the model computes no numbers."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -87,16 +122,20 @@ def prove(target: Path, merger: str) -> Proof:
         prompt=PROMPT,
         generated=" ".join(text.split()),
         adapter=ADAPTER if (target / ADAPTER).is_dir() else None,
+        merged_adapter=merged_adapter,
     )
 
 
-def main(model: Path, target: Path) -> None:
+def main(model: Path, target: Path, merge_lora: bool) -> None:
     """Merge and prove; what others print on stdout goes to stderr."""
     answer = os.dup(1)
     os.dup2(2, 1)
-    proof = prove(target, merge(model, target))
+    merger = merge(model, target)
+    if merge_lora:
+        merge_adapter(target)
+    proof = prove(target, merger, merged_adapter=merge_lora)
     os.write(answer, msgspec.json.encode(proof))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:] == ["merge-lora"])

@@ -63,7 +63,7 @@ def compose(spec: JobSpec, cluster: Cluster, inputs: Inputs, source: str, *, rem
         wiring = _wiring(inputs, config, own, source)
         config = _config(cluster, inputs, own, wiring, source, remember=remember)
         reward = _with_call(reward, wiring, config)
-    added, logger = _file_logger(inputs.workload, config)
+    added, logger = _loggers(inputs, config, own)
     origin = f"{source}: trainer_overrides"
     settings = verl_config.settings(config, origin)
     shape = inputs.shape if inputs.workload.hydra else None
@@ -114,7 +114,9 @@ def _config(
     if not code.content:  # there is no snapshot yet: only what the overrides themselves say
         return hydra.sketch(_merged(cluster, inputs, own, wiring, inputs.placeholders))
     # The folder of the job is replaced by a constant: every job has another one, and no answer would ever be found again.
-    anywhere = inputs.placeholders | dict.fromkeys(("job_folder", "checkpoints", "metrics", "resume_path"), "JOB_FOLDER")
+    anywhere = inputs.placeholders | dict.fromkeys(
+        ("job_folder", "checkpoints", "metrics", "resume_path", "rollouts"), "JOB_FOLDER"
+    )
     return hydra.compose(
         code.path / workload.hydra.config_dir,
         workload.hydra.config_name,
@@ -124,13 +126,24 @@ def _config(
     )
 
 
-def _file_logger(workload: Workload, config: dict[str, Any]) -> tuple[list[str], str]:
-    """Return the override that adds verl's file logger, and a sentence about it; nothing where it is among the loggers."""
-    names = verl_config.loggers(config) if any("{metrics}" in text for text in workload.env_vars.values()) else None
-    if names is None or verl_config.FILE_LOGGER in names:
+def _loggers(inputs: Inputs, config: dict[str, Any], own: list[str]) -> tuple[list[str], str]:
+    """Return the overrides that add verl's file logger and the tracker, with the tracker's name of the run; and a sentence."""
+    names = verl_config.loggers(config) if any("{metrics}" in text for text in inputs.workload.env_vars.values()) else None
+    if names is None:
         return [], ""
-    why = "status, stalls and proofs are read from metrics.jsonl, which it writes"
-    return [verl_config.with_file_logger(names)], f"'{verl_config.FILE_LOGGER}' is added to [{', '.join(names)}]: {why}"
+    added: list[str] = []
+    reasons: list[str] = []
+    if inputs.tracked and inputs.tracked.tracker not in names:
+        added.append(inputs.tracked.tracker)
+        reasons.append("tracking names it")
+    if verl_config.FILE_LOGGER not in names:
+        added.append(verl_config.FILE_LOGGER)
+        reasons.append("status, stalls and proofs are read from metrics.jsonl, which it writes")
+    overrides = [verl_config.with_loggers([*names, *added])] if added else []
+    if inputs.tracked and verl_config.RUN_NAME not in {hydra.key_of(text) for text in own}:
+        overrides.append(f"{verl_config.RUN_NAME}={inputs.tracked.run}")
+    why = "; ".join(f"'{name}' is added to [{', '.join(names)}]: {why}" for name, why in zip(added, reasons, strict=True))
+    return overrides, why
 
 
 def _training_rows(config: dict[str, Any], origin: str) -> int | None:

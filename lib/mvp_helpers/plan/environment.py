@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..tracking import trackers
 from . import workloads
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def variables(spec: JobSpec, cluster: Cluster, inputs: Inputs) -> dict[str, str]
     PYTHONPATH begins with the code snapshot and has no empty entry.
     """
     layers = {**inputs.workload.env_vars, **inputs.device.env_vars, **cluster.env_vars}
-    merged = {key: workloads.render(value, inputs.placeholders) for key, value in layers.items()} | spec.env_vars
+    merged = {key: workloads.render(value, inputs.placeholders) for key, value in layers.items()}
+    merged = {**merged, **_of_tracker(inputs), **spec.env_vars}
     python_path = _python_path(cluster, inputs, merged.pop("PYTHONPATH", ""))
     return {
         "PYTHONPATH": ":".join(python_path),
@@ -61,6 +63,13 @@ def as_ray_sets(env_vars: Mapping[str, str], environment: Mapping[str, str]) -> 
         known = re.sub(r"\$(?:(\w+)|\{([^}]*)\})", lambda match: merged.get(match[1] or match[2], match[0]), value)
         merged[name] = re.sub(r"\$\{[A-Z0-9_]+\}", "", known)
     return merged
+
+
+def _of_tracker(inputs: Inputs) -> dict[str, str]:
+    if not inputs.tracked:
+        return {}
+    continues = inputs.shared.job(inputs.resume.submission_id) if inputs.resume else None
+    return trackers.variables(inputs.tracked, inputs.folder, continues)
 
 
 def _of_every_process(spec: JobSpec, cluster: Cluster, inputs: Inputs) -> dict[str, str]:

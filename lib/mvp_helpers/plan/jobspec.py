@@ -11,9 +11,10 @@ import msgspec
 
 from ..base.documents import convert, parse
 from ..base.errors import BadInput
-from ..record import chain, stall
+from ..record import chain, rollouts, stall
 from ..record.chain import Retry
 from ..record.stall import StallLimits
+from ..tracking import trackers
 from ..trainers import hydra
 from . import limits
 
@@ -107,6 +108,18 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     stall: Annotated[StallLimits, Described(description="When a job that makes no step is stalled, and what happens then.")] = (
         StallLimits()
     )
+    tracking: Annotated[
+        trackers.Name | None,
+        Described(description="Where curves are also shown: adds this logger, its folder and its run, which a resume continues."),
+    ] = None
+    keep_rollouts: Annotated[
+        int,
+        Described(
+            ge=0,
+            le=rollouts.MOST_STEPS,
+            description="Of how many last steps the prompts, answers and scores are kept, for 58_samples.sh; 0: of none.",
+        ),
+    ] = rollouts.DEFAULT_STEPS
     retry: Annotated[
         Retry | None, Described(description="Further attempts after an end that is not the job's own fault; default: none.")
     ] = None
@@ -120,7 +133,7 @@ def load(data: bytes, source: str) -> JobSpec:
     """
     if not data.strip():
         raise BadInput(f"{source} is empty", hint="start from templates/ppo.json")
-    document = parse(data, source, limits.DOCUMENT)
+    document = parse(data, source, limits.DOCUMENT, exponents="trainer_overrides")
     if b"\\ud" in data.lower():
         _check_surrogates(document, source)
     _drop_defaults(document)

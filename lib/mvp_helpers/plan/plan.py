@@ -15,6 +15,7 @@ from ..base.errors import BadInput
 from ..base.paths import JobFolder
 from ..record.chain import Retry
 from ..record.stall import StallLimits
+from ..tracking.trackers import Tracked
 from ..trainers import verl_config
 from ..trainers.checkpoint import Resume
 from ..trainers.verl_actors import Starts
@@ -80,6 +81,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     save_by: float | None = None
     """Unix time before which the trainer must have saved and ended."""
     stall: StallLimits = StallLimits()
+    tracking: Tracked | None = None
+    """The tracker that the JobSpec names, and its run."""
+    keep_rollouts: int = 0
+    """Of how many last steps the rollouts are kept in the job folder."""
     retry: Retry | None = None
     warnings: list[str] = []
     """Warnings about risks that do not forbid the submission."""

@@ -89,6 +89,8 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         stop_wait_s=spec.stop_wait_s or cluster.stop_wait_s,
         save_by=deadline.save_by(spec.save_by, source),
         stall=spec.stall,
+        tracking=inputs.tracked,
+        keep_rollouts=spec.keep_rollouts if any("{rollouts}" in text for text in inputs.workload.overrides) else 0,
         retry=spec.retry,
         warnings=[text for text in warnings if text],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,11 @@ from ..cluster.cluster_file import Cluster
 from ..cluster.shape import Shape
 from ..prepare import snapshot
 from ..prepare.snapshot import Snapshot
+from ..record import chain as chains
 from ..record import job_folder, metrics, stall
 from ..record.stall import StallLimits
+from ..tracking import trackers
+from ..tracking.trackers import Tracked
 from ..trainers import verl_checkpoints, verl_config
 from ..trainers.checkpoint import Resume
 from . import inputs, limits, plan, reward, workloads
@@ -47,6 +51,8 @@ class Inputs:
     """Path of each file of the dataset, by split."""
     reward: RewardFunction | None
     resume: Resume | None
+    tracked: Tracked | None
+    """The tracker, and the run that goes on in it."""
     placeholders: dict[str, str]
 
 
@@ -94,7 +100,11 @@ def resolve(spec: JobSpec, cluster: Cluster, source: str, missing: list[Missing]
         data_files=data_files,
         reward=function,
         resume=resume,
-        placeholders=_placeholders(cluster, chosen, folder, model, dataset, function, resume),
+        tracked=_tracked(spec, workload, folder, resume, source) if spec.tracking else None,
+        placeholders={
+            **_placeholders(cluster, chosen, folder, model, dataset, function, resume),
+            "rollouts": str(folder.rollouts) if spec.keep_rollouts else "null",
+        },
     )
 
 
@@ -223,6 +233,22 @@ def _resume(
             hint=f"use ids and folders without '{verl_config.STEP_FOLDER}'",
         )
     return resume
+
+
+def _tracked(spec: JobSpec, workload: Workload, folder: JobFolder, resume: Resume | None, source: str) -> Tracked:
+    """Return the tracker of the job, with the run of the first attempt. Raises BadInput for one that cannot be used."""
+    assert spec.tracking
+    if not any("{metrics}" in text for text in workload.env_vars.values()):
+        raise BadInput(f"{source}: tracking: workload '{workload.name}' has no loggers", hint="leave tracking out")
+    trackers.check(spec.tracking, spec.secrets, spec.env_vars, installed, source)
+    run = folder.submission_id
+    if resume:
+        earlier = plan.read(folder.shared.job(resume.submission_id)).tracking
+        run = earlier.run if earlier and earlier.tracker == spec.tracking else run
+    else:  # an attempt that begins anew
+        first = re.sub(r"\.\d+$", "", run)
+        run = first if first != run and chains.find(folder.shared, first) else run
+    return Tracked(tracker=spec.tracking, run=run)
 
 
 def _placeholders(

@@ -32,6 +32,7 @@ PLACEHOLDERS = (
     "reward_file",
     "reward_name",
     "resume_path",
+    "rollouts",
 )
 _PLACEHOLDER = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
 

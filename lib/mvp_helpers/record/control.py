@@ -50,6 +50,8 @@ class Trainer(msgspec.Struct, frozen=True, kw_only=True):
     written_at: str
     step_s: float | None = None
     save_s: float | None = None
+    saves_s: float = 0.0
+    """All saves together."""
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from ..base.paths import JobFolder, SharedRoot
 from ..base.times import now, seconds_of
 from . import removals
 from .stall import Stall
+from .wall_time import WallTime
 
 State = Literal["CLAIMED", "NOT_SUBMITTED", "SUBMITTED", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"]
 TERMINAL = frozenset({"NOT_SUBMITTED", "SUCCEEDED", "FAILED", "STOPPED", "BLOCKED"})
@@ -53,6 +54,8 @@ class Result(msgspec.Struct, omit_defaults=False, kw_only=True):
     last_metrics: dict[str, Any] = {}
     stalls: list[Stall] = []
     """When no step came, and why; the last one is going on when it is not ``over``."""
+    wall_time: WallTime | None = None
+    """Where the time went, of the whole chain; None before the job runs."""
 
     def __post_init__(self) -> None:
         """Refuse a time that is none. Raises ValueError."""

@@ -19,7 +19,7 @@ from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder
 from ..base.times import moment_of, now, seconds_of
 from ..cluster.ray_api import RayApi
-from . import error_lines, job_folder, metrics
+from . import error_lines, job_folder, metrics, wall_time
 from .job_folder import Result, State
 
 LOST_CLAIM_S = 60.0
@@ -129,12 +129,14 @@ def submitted_to(folder: JobFolder) -> str:
 def _ended(folder: JobFolder, result: Result, decision: Decision, record: dict[str, Any]) -> Result:
     step, data = metrics.tail(folder.metrics)
     end_ms, code = record.get("end_time"), record.get("driver_exit_code")
+    ended_at = moment_of(end_ms / 1000) if isinstance(end_ms, int) and 0 < end_ms < _LATEST_MS else now()
     return msgspec.structs.replace(
         result,
         state=decision.ending,
         reason=decision.reason,
         exit_code=code if isinstance(code, int) else None,
-        ended_at=moment_of(end_ms / 1000) if isinstance(end_ms, int) and 0 < end_ms < _LATEST_MS else now(),
+        ended_at=ended_at,
+        wall_time=wall_time.ended(result.wall_time, seconds_of(ended_at)) if result.wall_time else None,
         driver_node_id=result.driver_node_id or _text(record.get("driver_node_id")),
         steps_done=max(result.steps_done, step),
         last_metrics=result.last_metrics if result.steps_done >= step else data,

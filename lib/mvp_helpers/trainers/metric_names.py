@@ -27,6 +27,15 @@ class MetricNames(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return [self.finite, self.gradients, self.logprobs, self.rewards, self.values, self.lengths, *self.trend]
 
 
+STEP_PARTS: dict[str, tuple[str, ...]] = {
+    "generation": ("timing_s/gen", "timing_s/reward"),
+    "training": tuple(f"timing_s/{name}" for name in ("old_log_prob", "ref", "values", "adv", "update_critic", "update_actor")),
+    "weight_sync": ("timing_s/update_weights", "timing_s/switch_to_trainer", "timing_s/switch_to_rollout"),
+    "saving": ("timing_s/save_checkpoint",),
+    "validation": ("timing_s/testing",),
+}
+"""The seconds of a step's parts, as verl logs them; validation is not in its time of the step. Source: verl/trainer/ppo."""
+
 VERL = MetricNames(
     # The variance of constant values explains nothing, and a rate over no time is infinite: both occur in healthy runs.
     finite=r"(?i)^(?!.*(explained_var|timing|time|elapsed|perf/|throughput|tflops|mfu|tps|memory|mem_|skipped|previous|best))",

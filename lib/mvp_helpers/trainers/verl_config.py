@@ -20,6 +20,8 @@ TRAIN_FILES = "data.train_files"
 TRAIN_MAX_SAMPLES = "data.train_max_samples"
 CUSTOM_DATASET = "data.custom_cls.path"
 LOGGER, FILE_LOGGER = "trainer.logger", "file"
+"""The loggers, and the one that writes the job's ``metrics.jsonl``."""
+RUN_NAME = "trainer.experiment_name"
 
 SAVE_WORDS = ("after_each_epoch",)
 """What SFT takes instead of a number."""
@@ -94,9 +96,9 @@ def loggers(config: dict[str, Any]) -> list[str] | None:
     return names
 
 
-def with_file_logger(names: list[str]) -> str:
-    """Return the override that sets these loggers, and the one that writes the job's ``metrics.jsonl``."""
-    return hydra.texts({LOGGER: [*names, FILE_LOGGER]}, LOGGER)[0]
+def with_loggers(names: list[str]) -> str:
+    """Return the override that sets these loggers."""
+    return hydra.texts({LOGGER: names}, LOGGER)[0]
 
 
 def training_files(config: dict[str, Any]) -> list[str]:

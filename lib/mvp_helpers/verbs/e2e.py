@@ -32,6 +32,7 @@ class Asked(NamedTuple):
     bridge_tests: tuple[str, ...]
     bridge_evidence: str
     script: str
+    recipe: str
     steps: int | None
     baseline: str
     setup: str
@@ -48,7 +49,7 @@ class Asked(NamedTuple):
     as_json: bool
 
 
-FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "baseline", "setup", "script")
+FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "baseline", "setup", "script", "recipe")
 """Options that a resumed run keeps from its start."""
 
 
@@ -61,6 +62,9 @@ FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "base
 @click.option("--bridge-tests", multiple=True, metavar="PATH", help="More focused tests to run.")
 @click.option("--bridge-evidence", default="", metavar="LOG", help="The focused tests' log from another environment.")
 @click.option("--script", default="", metavar="PATH", help="The trainer's script that a feature's variant runs.")
+@click.option(
+    "--recipe", default="", metavar="PATH", help="The config of runs that take one, relative to the trainer's checkout."
+)
 @click.option("--steps", type=STEPS, help="The steps of a learning signal, at least 10.")
 @click.option(
     "--baseline", default="", metavar="CHECKOUT|FILE", help="A checkout to run first, or metrics or a log of such a run."
@@ -119,6 +123,7 @@ def _requested(asked: Asked) -> Request:
         setup=asked.setup,
         bridge_evidence=asked.bridge_evidence,
         script=asked.script,
+        recipe=asked.recipe,
         image=asked.image,
         timeout_s=asked.timeout,
         stall_s=asked.stall,

@@ -19,6 +19,7 @@ MODULES = {
     "stopping": ("stop", "stop-here", "end-leftovers"),
     "verification": ("verify", "verify-versions"),
     "keeping": ("checkpoints", "remove-checkpoints", "export-checkpoint", "remove-jobs"),
+    "samples": ("samples",),
     "bundles": ("debug-bundle", "host-report", "pack-bundle"),
     "reports": ("report",),
     "diagnosis": ("explain", "triage", "trend"),

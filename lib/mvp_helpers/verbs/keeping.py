@@ -77,16 +77,17 @@ def remove_checkpoints(submission_id: str, names: tuple[str, ...], keep: int) ->
 @click.command("export-checkpoint")
 @click.argument("name", metavar="ID[:STEP]")
 @click.argument("target", metavar="DIR")
-def export_checkpoint(name: str, target: str) -> None:
+@click.option("--merge-lora", is_flag=True, help="Merge the LoRA adapter into the weights.")
+def export_checkpoint(name: str, target: str, merge_lora: bool) -> None:
     """Make Hugging Face weights of a checkpoint in DIR, prove that they load, and print the folder."""
     from ..keep import export
 
     submission_id, step = export.split(name)
-    found = export.find(job(submission_id)[1], step, target)
+    found = export.find(job(submission_id)[1], step, target, merge_lora=merge_lora)
     proof = export.export(found, say)
     say(f"{proof.architecture}, {proof.parameters:,} parameters, {proof.dtype}; '{proof.prompt}' → '{proof.generated}'")
     if proof.adapter:
-        say(f"the weights are those of the base model; the LoRA adapter is in {proof.adapter}/, not merged")
+        say(f"the weights are those of the base model; the LoRA adapter is in {proof.adapter}/, not merged (--merge-lora)")
     print(found.target)
 
 

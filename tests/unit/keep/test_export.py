@@ -79,3 +79,9 @@ def test_a_model_of_fsdp_and_one_of_megatron_are_told_apart(tmp_path: Path) -> N
     assert verl_export.backend(tmp_path) == "megatron"
     (tmp_path / "fsdp_config.json").write_text("{}")
     assert verl_export.backend(tmp_path) == "fsdp"
+
+
+def test_merging_lora_needs_an_adapter(job: JobFolder, run: Run) -> None:
+    code, out, err = run("export-checkpoint", "--merge-lora", "a:4", "out")
+    assert (code, out) == (2, "") and "a:4 has no LoRA adapter" in err.splitlines()[0]
+    assert not (job.shared.root / "out").exists()

@@ -16,7 +16,7 @@ from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.times import stamped
 from mvp_helpers.cluster.cluster_file import GPU_SELECTORS, Cluster
-from mvp_helpers.plan import environment, jobspec, plan, planning
+from mvp_helpers.plan import environment, jobspec, plan, planning, resolve
 from mvp_helpers.plan.plan import Plan
 from mvp_helpers.plan.workloads import load as load_workload
 
@@ -312,3 +312,31 @@ def test_a_workload_that_is_not_told_where_its_metrics_go_gets_no_logger(cluster
     (workloads / "toy.yaml").write_text((workloads / "toy.yaml").read_text().replace('{METRICS: "{metrics}"}', "{}"))
     made = make(cluster, trainer_overrides={"trainer.logger": "wandb"})
     assert "trainer.logger=wandb" in made.overrides and made.logger == ""
+
+
+def test_a_tracker_adds_its_logger_its_variables_and_the_name_of_its_run(cluster: Cluster) -> None:
+    made = make(cluster, tracking="tensorboard", submission_id="curves")
+    assert "trainer.logger=[console,file,tensorboard]" in made.overrides
+    assert "trainer.experiment_name=curves" in made.overrides
+    assert made.env_vars["TENSORBOARD_DIR"] == f"{made.job_folder}/tracking"
+    assert made.tracking and made.tracking.run == "curves"
+    assert made.logger == "'tensorboard' is added to [console, file]: tracking names it"
+
+
+def test_a_users_own_name_and_variables_of_a_tracker_win(cluster: Cluster) -> None:
+    made = make(
+        cluster,
+        tracking="wandb",
+        env_vars={"WANDB_MODE": "offline", "WANDB_DIR": "/mine"},
+        trainer_overrides=["+trainer.experiment_name=mine", "trainer.logger=[wandb]"],
+    )
+    assert [text for text in made.overrides if "experiment_name" in text] == ["+trainer.experiment_name=mine"]
+    assert made.env_vars["WANDB_DIR"] == "/mine"
+    assert "trainer.logger=[wandb,file]" in made.overrides
+
+
+def test_a_tracker_without_its_package_its_key_or_loggers_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "WANDB_API_KEY is not among secrets" in refused(cluster, tracking="wandb")
+    assert "tracking" in refused(cluster, tracking="wandbb")
+    monkeypatch.setattr(resolve, "installed", lambda package: package != "mlflow")
+    assert "the package mlflow is not installed" in refused(cluster, tracking="mlflow")

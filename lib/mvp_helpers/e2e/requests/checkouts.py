@@ -11,7 +11,8 @@ import msgspec
 
 from ...base import files, git, redact
 from ...base.errors import BadInput, Blocked
-from .description import Checkout, Description
+from .description import Description
+from .parts import Checkout
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):

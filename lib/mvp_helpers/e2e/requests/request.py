@@ -35,6 +35,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The log of the focused tests from another environment, in place of running them here."""
     script: str = ""
     """The script, relative to the wrapper's checkout, for variants that a feature switches on."""
+    recipe: str = ""
+    """A config, relative to the wrapper's checkout, for runs that take one."""
     setup: str = ""
     """A shell command that makes the environment ready, for example a container's."""
     image: str = ""
@@ -130,7 +132,8 @@ def _baseline(procedure: Description, baseline: str, numbers: Sequence[int], ste
         for variant in procedure.levels[number].variants.values()
         for run in variant.runs[:1]
     }
-    if problem := baseline_problem(learning.read(Path(baseline)), procedure.metric_names(), wanted):
+    trained = procedure.load_trainer().training(learning.read(Path(baseline)))
+    if problem := baseline_problem(trained, procedure.metric_names(), wanted):
         raise BadInput(
             f"--baseline {baseline} is not a baseline: {problem}", hint=f"a run of the unchanged code, --steps {wanted[1]}"
         )
@@ -164,5 +167,13 @@ def planned_of(procedure: Description, request: Request) -> list[Planned]:
     """Return the runs that the request means. Raises BadInput."""
     baseline = bool(request.baseline) and Path(request.baseline).is_dir()
     return levels.plan(
-        procedure, request.levels, request.variants, request.env, request.overrides, request.steps, baseline, request.script
+        procedure,
+        request.levels,
+        request.variants,
+        request.env,
+        request.overrides,
+        request.steps,
+        baseline,
+        request.script,
+        request.recipe,
     )

@@ -16,8 +16,9 @@ from ...trainers.metric_names import MetricNames
 from ...trainers.trainer import Metrics, Trainer, at_key
 from .. import assertions
 from ..execute import Outcome
-from ..requests.description import Expect, config_problems
+from ..requests.description import config_problems
 from ..requests.levels import Planned
+from ..requests.parts import Expect
 
 NO_EXCEPTION = "no exception in construction or training"
 RAISED = "the code under test raised"
@@ -64,6 +65,8 @@ class LogEvidence:
     percentages: list[tuple[float, Evidence]] = field(default_factory=list)
     refused: list[tuple[str, Evidence]] = field(default_factory=list)
     foreign: list[Evidence] = field(default_factory=list)
+    notes: dict[str, Evidence] = field(default_factory=dict)
+    """The limitations that lines of the log mean."""
 
     _in_traceback: bool = False
 
@@ -87,6 +90,9 @@ class LogEvidence:
             if re.search(pattern, text):
                 self.lines.setdefault(pattern, evidence)
         self.refused += [(why, evidence) for pattern, why in self.expect.refuse.items() if re.search(pattern, text)]
+        for pattern, what in self.expect.notes.items():
+            if re.search(pattern, text):
+                self.notes.setdefault(what, evidence)
         self.foreign += [evidence for pattern in self.expect.foreign if re.search(pattern, text)]
         if (step := self.trainer.step_done(text)) is not None:
             self._step(step, text, Evidence(str(self.log), number, _short(text)))
@@ -172,7 +178,7 @@ class Facts:
     @property
     def metrics(self) -> Metrics:
         """Those of the last training."""
-        return self.files[-1].steps if self.files else self.seen.metrics.steps
+        return self.trainer.training(self.files[-1].steps) if self.files else self.seen.metrics.steps
 
 
 def judge(facts: Facts) -> list[Check]:
@@ -180,8 +186,8 @@ def judge(facts: Facts) -> list[Check]:
     checks = [_xtrace(facts, name, value) for name, value in facts.expect.xtrace.items()]
     checks.append(_check("the wrapper's own exit status is 0", facts.outcome.good, facts.outcome.summary()))
     checks += [_steps(facts), _not_again(facts), _finite(facts), _no_exception(facts), *_losses(facts)]
-    if facts.expect.config or facts.expect.above_zero:
-        values = [f"{key}={at_key(facts.config, key)}" for key in (*facts.expect.config, *facts.expect.above_zero)]
+    if keys := [*facts.expect.config, *facts.expect.above_zero, *facts.expect.set]:
+        values = [f"{key}={at_key(facts.config, key)}" for key in keys]
         problem = next(iter(facts.config_problems), "")
         checks.append(_check("the resolved config confirms it", not problem, problem or ", ".join(values)))
     checks += [*_printed(facts), *_assertions(facts)]
@@ -204,7 +210,7 @@ def _steps(facts: Facts) -> Check:
     """All steps were trained, by each of the run's trainings, and each of them reached its end."""
     (first, last), seen, count = facts.one.steps, facts.seen, len(facts.one.trainings)
     problems = [file.problem for file in facts.files if file.problem]
-    in_files = [(file.file.name, facts.trainer.trained_steps(file.steps)) for file in facts.files]
+    in_files = [(file.file.name, set(facts.trainer.training(file.steps))) for file in facts.files]
     sources = in_files or [("the log", set(seen.steps))]
     for (source, steps), (begin, end) in zip(sources, facts.one.trainings if in_files else [(first, last)], strict=False):
         if missing := [step for step in range(begin, end + 1) if step not in steps]:

@@ -16,7 +16,7 @@ from ...diagnosis import views
 from .. import execute
 from ..context import Context
 from ..execute import Outcome
-from ..requests.description import Tests
+from ..requests.parts import Tests
 from ..step import Step, last_line, step_of
 
 TIMEOUT_S = 1800

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -26,6 +27,10 @@ from .progress import Progress
 
 def run(context: Context, place: Path, one: Planned) -> Step:
     """Start the run's script once; Fail is the verdict on the code under test, Blocked on everything else."""
+    if problems := context.checked(one).problems:
+        step = step_of("Blocked", f"this revision differs: {problems[0]}", problems)
+        step.alone = True
+        return step
     checkpoints = context.folder.checkpoints / one.group
     if one.run.resumes:
         if problem := context.trainer.checkpoint_problem(checkpoints, one.steps[0] - 1, context.checked(one).config):
@@ -43,6 +48,8 @@ def run(context: Context, place: Path, one: Planned) -> Step:
         learned, signal = learning_criteria.judge(facts, _baseline(context, one), _cap(context, facts))
         criteria_met += learned
     _judge(one, step, facts, criteria_met)
+    step.evidence += [text_of(text) for text in context.trainer.reports(facts.metrics, facts.config)]
+    step.limitations += [f"{what} ({line.text})" for what, line in facts.seen.notes.items()]
     if signal:
         _tell(one, step, signal)
     if one.baseline and not step.passed:
@@ -51,7 +58,24 @@ def run(context: Context, place: Path, one: Planned) -> Step:
         step.reason = signal.reason()
     elif step.passed:
         step.reason = f"{one.level.title}: {step.reason}"
+    if step.passed and one.run.rerun:
+        step.reason = f"{one.run.rerun.meaning}: {step.reason}"
     return step
+
+
+def unneeded(steps: Sequence[Step], one: Planned) -> str:
+    """Return why a run that depends on another one is not done, from the steps so far; "" when it is."""
+    rerun, by_name = one.run.rerun, {step.name: step for step in steps}
+    if one.run.resumes:
+        earlier = by_name.get(one.beside(one.run.resumes))
+        return f"{earlier.name} is {earlier.verdict}" if earlier and not earlier.passed else ""
+    if not rerun:
+        return ""
+    first = by_name.get(one.beside(rerun.of))
+    if not first or first.verdict != "Fail" or not first.log:
+        return f"{one.beside(rerun.of)} did not fail"
+    with Path(first.log).open(errors="replace") as lines:
+        return "" if any(re.search(rerun.why, line) for line in lines) else f"{first.name} failed for another reason"
 
 
 def _start(context: Context, place: Path, one: Planned) -> tuple[Step, float]:
@@ -167,7 +191,8 @@ def _baseline(context: Context, one: Planned) -> Baseline | None:
         return None
     other = next((other for other in context.planned if other.baseline and other.key == one.key), None)
     if other is None:
-        return Baseline(learning.read(Path(context.request.baseline)))
+        return Baseline(context.trainer.training(learning.read(Path(context.request.baseline))))
     log, config = Path(context.logs[other.name]), context.checked(other).config
     copies = sorted(log.parent.glob("metrics-*"))
-    return Baseline(context.trainer.read_metrics(copies[-1]) if copies else learning.read(log), config)
+    metrics = context.trainer.training(context.trainer.read_metrics(copies[-1])) if copies else learning.read(log)
+    return Baseline(metrics, config)

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import Blocked
-from ..base.project import PROJECT
-from . import hydra
-from .trainer import Composed
+from ...base.errors import Blocked
+from ...base.project import PROJECT
+from .. import hydra
+from ..trainer import Composed
 
 MODULE = "nemo_rl/utils/config.py"
 TIMEOUT_S = 60
@@ -130,7 +130,7 @@ def main() -> None:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    from .hydra_compose import first_line, keys_of, resolved
+    from ..hydra_compose import first_line, keys_of, resolved
 
     request = json.load(sys.stdin)
     spec = importlib.util.spec_from_file_location("nemo_rl_config_of_the_checkout", request["module"])
@@ -159,7 +159,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from .hydra_compose import bound
+    from ..hydra_compose import bound
 
     bound()
     main()

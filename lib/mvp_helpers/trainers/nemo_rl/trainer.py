@@ -11,22 +11,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..base.errors import BadInput, Blocked
-from . import hydra, log_patterns, metric_names, nemo_rl_config
-from .launch_preview import Launch
-from .log_patterns import LineKind
-from .trainer import Composed, Gpus, Metrics, Outputs, Role, Trainer
+from ...base.errors import BadInput, Blocked
+from .. import hydra, log_patterns, metric_names
+from ..launch_preview import Launch
+from ..log_patterns import LineKind
+from ..trainer import Composed, Gpus, Metrics, Outputs, Role, Trainer
+from . import config as own_config
+from . import refit
 
 SCRIPT = re.compile(r"(?:^|/)examples/run_\w+\.py$")
-DEFAULT_CONFIGS = {"run_grpo.py": "grpo_math_1B.yaml", "run_sft.py": "sft.yaml"}
+DEFAULT_CONFIGS = {"run_grpo.py": "grpo_math_1B.yaml", "run_sft.py": "sft.yaml", "run_vlm_grpo.py": "vlm_grpo_3B.yaml"}
 """What each script reads from examples/configs without --config."""
 WORKER = "python-MegatronPolicyWorker"
 """The policy worker's Python in NeMo-RL's own images."""
 WORKER_ENVIRONMENT = "nemo_rl.models.policy.workers.megatron_policy_worker.MegatronPolicyWorker"
 """The folder in which NeMo-RL makes that worker's environment elsewhere."""
 DUMP, CHECK = "json_dump_tb_logs.py", "check_metrics.py"
-TRAINED = "train/"
-"""Metrics of a step of training; others (ray/, timing/) have steps of their own."""
+TRAINED, MACHINE = "train/", "ray/"
+"""Metrics of a step of training, and of the machine, which have steps of their own."""
+GUARDED = 4
+"""From this tensor parallel size on NeMo-RL requires micro batches of one size, for training and for log-probabilities."""
 MASKS = {
     "NRL_IGNORE_TP_ACCURACY_CHECK": "it switches off the check that batches of different sizes give the same log-probabilities"
 }
@@ -81,12 +85,12 @@ class NemoRl(Trainer):
             return Composed(problems=[f"{launch.argv[at]} is started without --config"])
         file = launch.cwd / config if config else checkout / "examples/configs" / default
         try:
-            return nemo_rl_config.compose(checkout, file, overrides)
+            return own_config.compose(checkout, file, overrides)
         except Blocked as error:
             return Composed(problems=[error.what])
 
     def printed_configs(self, log: Path) -> list[dict[str, Any]] | None:
-        return nemo_rl_config.printed(log)
+        return own_config.printed(log)
 
     def gpus(self, config: Mapping[str, Any]) -> Gpus:
         total = hydra.size(config, "cluster.gpus_per_node") * hydra.size(config, "cluster.num_nodes")
@@ -106,6 +110,15 @@ class NemoRl(Trainer):
             colocated=False,
         )
 
+    def refusals(self, config: Mapping[str, Any]) -> list[str]:
+        megatron = hydra.select(config, "policy.megatron_cfg.enabled")
+        key = "policy.megatron_cfg.tensor_model_parallel_size" if megatron else "policy.dtensor_cfg.tensor_parallel_size"
+        batches = {name: hydra.select(config, f"policy.{name}") for name in ("train_micro_batch_size", "logprob_batch_size")}
+        if hydra.size(config, key) < GUARDED or batches["logprob_batch_size"] is None or len(set(batches.values())) == 1:
+            return []
+        shown = " and ".join(f"policy.{name}={value}" for name, value in batches.items())
+        return [f"{key}={hydra.size(config, key)} needs {shown} to be equal: set both, or a size of 1 or 2"]
+
     def trained_models(self, config: Mapping[str, Any]) -> list[str]:
         return ["policy"]
 
@@ -124,8 +137,17 @@ class NemoRl(Trainer):
             return f"{weights} is missing or empty"
         return ""
 
-    def trained_steps(self, metrics: Metrics) -> set[int]:
-        return {step for step, values in metrics.items() if any(name.startswith(TRAINED) for name in values)}
+    def training(self, metrics: Metrics) -> Metrics:
+        # Step 0 is the validation before the training.
+        return {
+            step: {name: value for name, value in values.items() if not name.startswith(MACHINE)}
+            for step, values in metrics.items()
+            if not step or any(name.startswith(TRAINED) for name in values)
+        }
+
+    def reports(self, metrics: Metrics, config: Mapping[str, Any]) -> list[str]:
+        separate = hydra.select(config, "policy.generation.colocated.enabled") is False
+        return refit.sentences(metrics) if separate else []
 
     def metrics_file(self, launch: Launch, config: Mapping[str, Any]) -> Path | None:
         dump = next((argv for argv in launch.after if any(word.endswith(DUMP) for word in argv)), [])

@@ -1,0 +1,1 @@
+"""Trackers of experiments (``tracking`` of a JobSpec): what each needs, and how an attempt continues a run."""
