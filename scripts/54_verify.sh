@@ -13,15 +13,19 @@
 #
 #   --seal                 first seal the files of ended jobs that are not sealed yet, such as those of a killed job runner
 #   --definition-of-done   also print the Definition of Done (templates/definition_of_done.yaml), each line with its evidence
+#   --gates                also judge each job's metrics by templates/gates/<workload>.yaml: is every value finite, was enough learnt, fast
+#                          enough, with as much memory? Gates that compare with recorded runs are Skipped without --baseline
+#   --baseline NAME        the recorded runs (56_report.sh --baseline); refused when their hardware is another and a gate depends on it
+#   --any-hardware         compare all the same
 #   --json                 print the checks with the lines they rest on, as one JSON object (docs/checks.md)
 #
-# exit codes: 0 nothing failed, 1 a check failed or a job has not ended, 2 unknown ID
+# exit codes: 0 nothing failed, 1 a check failed or a job has not ended, 2 unknown ID, gates that do not fit the job, or a baseline of other hardware
 #
 # examples:
 #   ./scripts/54_verify.sh ppo-20260131-101500-1a2b
 #   ./scripts/54_verify.sh "$first" "$second" --json
 #   ./scripts/54_verify.sh ppo-20260131-101500-1a2b --seal
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-parse_options '--json --definition-of-done --seal ID...' "$@"
+parse_options '--json --definition-of-done --seal --gates --baseline= --any-hardware ID...' "$@"
 load_cluster
 run helper_on "$HEAD" verify "${OPTS[@]}" "${ARGS[@]}"

@@ -4,6 +4,7 @@
 #
 # usage: ./scripts/56_report.sh ID [ID...] [--open] [--cluster NAME|FILE] [--dry-run]
 #        ./scripts/56_report.sh ID ID [--json]
+#        ./scripts/56_report.sh --baseline NAME ID ID ID...
 #
 # The page is one file in the folder of the first job, reports/report-<UTC time>-<word>.html: it refers to no other file and to no
 # network, and its path is printed. None is ever written again, and a sealed job's seal states it (docs/evidence.md). All checks of
@@ -15,6 +16,8 @@
 # jobs with the same JobSpec, code, data and model among the newest 100.
 #
 #   --json   print the comparison of two jobs as one JSON object, with the path of the page
+#   --baseline NAME   instead of a page, record the median and the spread of each gate's value (templates/gates/) over at least three equal
+#            runs, with hardware and versions, in common/baselines/NAME.json of the shared root; 54_verify.sh --gates compares with it
 #   --open   also show it in this machine's browser (xdg-open), where this machine sees the shared root
 #
 # exit codes: 0 written, 2 unknown ID, or two jobs that cannot be compared, 3 the folder cannot be written, or --open finds no browser
@@ -23,8 +26,8 @@
 #   ./scripts/56_report.sh ppo-20260131-101500-1a2b --open
 #   ./scripts/56_report.sh "$first" "$second"
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-parse_options '--json --open ID...' "$@"
-! given --json || ! given --open || bad_usage '--json and --open exclude each other'
+parse_options '--json --baseline= --open ID...' "$@"
+! given --open || ((${#OPTS[@]} == 1)) || bad_usage '--open goes with no other option'
 load_cluster
 if [[ -n $DRY_RUN ]] || ! given --open; then
   run helper_on "$HEAD" report "${OPTS[@]}" "${ARGS[@]}"

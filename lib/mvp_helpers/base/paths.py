@@ -50,6 +50,11 @@ class SharedRoot:
         return self.root / "common" / "code" / "verl"
 
     @property
+    def baselines(self) -> Path:
+        """Folder of baselines, ``<name>.json``: what some equal runs reached (see ``gates/baseline.py``)."""
+        return self.root / "common" / "baselines"
+
+    @property
     def override_cache(self) -> Path:
         """Cache of composed Hydra configs, by content of snapshot and overrides."""
         return self.root / "common" / "cache" / "overrides"

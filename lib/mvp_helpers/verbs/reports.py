@@ -10,13 +10,16 @@ from ..base.errors import BadInput, Failed
 from . import job, say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..report.facts import Run
 
 
 @click.command("report")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--baseline", metavar="NAME", help="Record a baseline of this name from at least three equal runs; no page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison of two jobs as one JSON object.")
-def report(ids: tuple[str, ...], as_json: bool) -> None:
+def report(ids: tuple[str, ...], baseline: str | None, as_json: bool) -> None:
     """Write one HTML page about jobs into the folder of the first; print its path. Two jobs are compared."""
     import json
 
@@ -25,6 +28,11 @@ def report(ids: tuple[str, ...], as_json: bool) -> None:
     from ..seal.seals import Seals
 
     names = list(dict.fromkeys(ids))
+    if baseline is not None:
+        if as_json:
+            raise BadInput("--baseline and --json exclude each other", hint="./scripts/56_report.sh --help")
+        print(_record(baseline, names))
+        return
     if as_json and len(names) != 2:
         raise BadInput(
             f"--json prints a comparison; expected exactly 2 job ids, got {len(names)}", hint="./scripts/56_report.sh --help"
@@ -49,6 +57,37 @@ def report(ids: tuple[str, ...], as_json: bool) -> None:
         for line in (compared.sentence(), compared.equality.in_words()):
             say(line)
     print(json.dumps({"page": str(path), **compared.to_builtins()}) if compared and as_json else path)
+
+
+def _record(name: str, names: list[str]) -> Path:
+    """Record a baseline from jobs of one workload and hardware, all of which succeeded; return its file."""
+    from ..base.shared_storage import writing
+    from ..gates import baseline, gates, of_job
+    from ..plan import plan
+    from ..record import job_folder
+
+    folders = [job(each)[1] for each in names]
+    results = [job_folder.read(folder) for folder in folders]
+    if unfit := next((result for result in results if result.state != "SUCCEEDED"), None):
+        raise BadInput(
+            f"job '{unfit.submission_id}' is {unfit.state}: a baseline is made of jobs that succeeded", hint="leave it out"
+        )
+    known = [
+        (result.workload, of_job.hardware(folder, plan.read(folder)), of_job.versions(folder))
+        for folder, result in zip(folders, results, strict=True)
+    ]
+    for at, what in enumerate(("workload", "hardware", "versions")):
+        if other := next((each for each, facts in zip(names, known, strict=True) if facts[at] != known[0][at]), None):
+            raise BadInput(
+                f"jobs '{names[0]}' and '{other}' differ in {what}: a baseline is made of equal runs",
+                hint=f"56_report.sh {names[0]} {other}",
+            )
+    workload, hardware, versions = known[0]
+    found = gates.load(workload)
+    values = [gates.values(found, of_job.data(folder, result)) for folder, result in zip(folders, results, strict=True)]
+    made = baseline.make(name, workload, names, hardware, versions, {gate: [each[gate] for each in values] for gate in values[0]})
+    with writing(folders[0].shared.root):
+        return baseline.write(folders[0].shared, made)
 
 
 def _runs(names: list[str]) -> tuple[list[Run], str]:
