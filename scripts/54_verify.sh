@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prove from the evidence in the job folders that jobs ran as they should: a verdict with its evidence for each check.
 #
-# usage: ./scripts/54_verify.sh ID... [--seal] [--definition-of-done] [--json] [--cluster NAME|FILE] [--dry-run]
+# usage: ./scripts/54_verify.sh ID... [--gates [--baseline NAME [--any-hardware]]] [--seal] [--definition-of-done] [--json] [--cluster NAME|FILE] [--dry-run]
 #
 # Checks: sealed: no file changed, is missing or was added since the job's end (docs/evidence.md); as planned: plan, JobSpec, command line and
 # Hydra's record agree; one account: Ray, provenance and the job's processes agree; times in order; succeeded; seen running by Ray; submitted from the head; driver on a worker (by node id and address); trained on this cluster

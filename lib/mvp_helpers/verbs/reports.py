@@ -12,14 +12,18 @@ from . import job, say
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ..report.charts import Limit
     from ..report.facts import Run
 
 
 @click.command("report")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--baseline", metavar="NAME", help="Record a baseline of this name from at least three equal runs; no page.")
+@click.option(
+    "--against", metavar="NAME", help="Judge the gates of the jobs' workloads against this baseline, and draw their limits."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison of two jobs as one JSON object.")
-def report(ids: tuple[str, ...], baseline: str | None, as_json: bool) -> None:
+def report(ids: tuple[str, ...], baseline: str | None, against: str | None, as_json: bool) -> None:
     """Write one HTML page about jobs into the folder of the first; print its path. Two jobs are compared."""
     import json
 
@@ -29,8 +33,8 @@ def report(ids: tuple[str, ...], baseline: str | None, as_json: bool) -> None:
 
     names = list(dict.fromkeys(ids))
     if baseline is not None:
-        if as_json:
-            raise BadInput("--baseline and --json exclude each other", hint="./scripts/56_report.sh --help")
+        if as_json or against is not None:
+            raise BadInput("--baseline goes with no other option", hint="./scripts/56_report.sh --help")
         print(_record(baseline, names))
         return
     if as_json and len(names) != 2:
@@ -45,7 +49,8 @@ def report(ids: tuple[str, ...], baseline: str | None, as_json: bool) -> None:
         compared = comparison.compare(*runs)
         more.append(("comparison", "Comparison", comparison.section(compared)))
     title = f"chain {chain}" if chain else ""
-    text = page.of_jobs(runs, more=more, title=title)
+    limits = _judge_gates(runs, against) if against is not None else None
+    text = page.of_jobs(runs, more=more, title=title, limits=limits)
     path = None
     try:
         path = reports.write(folder, text, Seals.of(loaded))
@@ -57,6 +62,24 @@ def report(ids: tuple[str, ...], baseline: str | None, as_json: bool) -> None:
         for line in (compared.sentence(), compared.equality.in_words()):
             say(line)
     print(json.dumps({"page": str(path), **compared.to_builtins()}) if compared and as_json else path)
+
+
+def _judge_gates(runs: list[Run], name: str) -> dict[str, list[Limit]]:
+    """Add the verdicts of the gates to each job's checks; return the limits that a chart can show, by metric."""
+    from ..gates import baseline, gates, of_job
+    from ..plan import plan
+    from ..report.charts import Limit
+
+    limits: dict[str, list[Limit]] = {}
+    for run in runs:
+        found, recorded = gates.load(run.result.workload), baseline.find(run.folder.shared, name)
+        hardware = of_job.hardware(run.folder, plan.read(run.folder))
+        run.checks += gates.judge(found, of_job.data(run.folder, run.result), recorded, hardware)
+        for metric, sign, number, text in gates.limits(found, recorded):
+            limit = Limit(None, number, text) if sign.startswith("<") else Limit(number, None, text)
+            if limit not in limits.setdefault(metric, []):
+                limits[metric].append(limit)
+    return limits
 
 
 def _record(name: str, names: list[str]) -> Path:
