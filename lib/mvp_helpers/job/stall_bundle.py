@@ -98,6 +98,10 @@ def _ask_nodes(
 
     began = time.monotonic()
     try:
+        # Ray takes the latest driver of a submission for the job's own: this one must not be among them.
+        config = json.loads(os.environ.get(environment.JOB_CONFIG, "{}"))
+        metadata = {**config.get("metadata", {}), "job_submission_id": f"{Path(marks[environment.JOB_FOLDER]).name}:stall"}
+        os.environ[environment.JOB_CONFIG] = json.dumps({**config, "metadata": metadata})
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
         task = ray.remote(num_cpus=0, max_retries=0)(host_processes.report)
