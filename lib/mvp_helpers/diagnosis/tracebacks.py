@@ -270,8 +270,8 @@ class _Open:
             named = [frame for frame in frames if frame.name]
             known = next((frame for frame in reversed(named) if not _PLUMBING.search(frame.file)), named[-1] if named else inner)
             place = f"{known.file}:{known.line}, in {known.name}" if known.name else known.file
-            if calls := _CALLS.search(self.code):
-                frames = (*frames, Frame(inner.file, inner.line, calls["name"]))  # the call that raised
+            # The call that raised is one of the line's.
+            frames = (*frames, *(Frame(inner.file, inner.line, name) for name in _CALLS.findall(self.code)))
             code = f": {self.code.strip()}" if raises else ""
             text = f"{name}: (cut off) {place}{code}" if name else f"{CUT_OFF}: {place}{code}"
             links.append(Link(self.last, name, text, frames, code=self.code.strip()))
