@@ -1,8 +1,8 @@
 """Gives each job a TransferQueue of its own.
 
-The library names its actors in one namespace of the whole Ray cluster, so that of two jobs which train at the same time the second
-one joins the queue of the first: both train on each other's samples, fail or wait for ever. Without a namespace a name belongs to the
-Ray job alone.
+The library names its actors in one namespace of the whole Ray cluster, so that of two jobs which train at the same time the
+second one joins the queue of the first: both train on each other's samples, fail or wait for ever. Without a namespace a name
+belongs to the Ray job alone.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,9 @@ MOST_LEVELS = 100
 INTEGERS = range(-(1 << 63), 1 << 64)
 """Integers in it: those that fit into 64 bits."""
 
-
+_SPELLED = re.compile(
+    r"(?i)\s*(?:[\w.]+\()?\s*(?:(?P<number>[+-]?(?:nan|inf(?:inity)?|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))|none|null)\s*\)?\s*"
+)
 _LEVEL = {"SequenceStartEvent": 1, "MappingStartEvent": 1, "SequenceEndEvent": -1, "MappingEndEvent": -1}
 
 
@@ -364,3 +367,21 @@ def _fields_at(kind: Any, path: str) -> list[str]:
         if kind is None:
             return []
     return [field.encode_name for field in msgspec.structs.fields(kind)]
+
+
+def as_number(value: Any) -> float | None:
+    """Return a metric's value as a number; NaN for null (so verl writes it), None for a text, a list or true.
+
+    A number may be spelled: "NaN", "-Infinity", "tensor(0.5)", "None".
+    """
+    if isinstance(value, str):
+        spelled = _SPELLED.fullmatch(value)
+        return float(spelled["number"] or "nan") if spelled else None
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return math.inf

@@ -175,7 +175,7 @@ class JobFolder:
 
     @property
     def rollouts(self) -> Path:
-        """What the model said in the last steps, ``<step>.jsonl``, as verl writes it (see ``record/rollouts.py``)."""
+        """What the model said in the last steps, ``<step>.jsonl``, as verl writes it (see ``trainers/verl_rollouts.py``)."""
         return self.path / "rollouts"
 
     @property

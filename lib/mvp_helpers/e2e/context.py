@@ -22,7 +22,7 @@ from .requests import checkouts, description, levels
 from .requests.checkouts import State
 from .requests.description import config_problems
 from .requests.levels import Planned
-from .requests.parts import Expect
+from .requests.parts import Expect, LocalCopy
 from .requests.request import Request, planned_of
 
 INHERITED = "MVP_E2E_PYTHONPATH"
@@ -56,8 +56,11 @@ class Context:
         self.trainer = self.description.load_trainer()
         self.metric_names = self.description.metric_names()
         self.paths = {name: Path(path) for name, path in request.checkouts.items()}
-        self.tests = levels.tests_of(self.description, request.levels)
         self.inherited = env.get(INHERITED, "")
+        self.local = {
+            copy.of: environment.home(env[copy.variable], env) for copy in self.description.local_copies if env.get(copy.variable)
+        }
+        """Node-local copies in the place of a checkout's folder."""
         # By default the trainer would join any Ray that happens to run here.
         ray = {"RAY_DEDUP_LOGS": "0", "RAY_ADDRESS": env.get("RAY_ADDRESS") or "local"}
         # Nothing is left in a checkout.
@@ -75,6 +78,8 @@ class Context:
         self.planned, self.limits = revision.adapted(self, planned)
         if not self.planned:
             raise Blocked(self.limits[0], hint="another revision of the checkout")
+        self.tests, left_out = revision.tests_of(self, levels.tests_of(self.description, request.levels))
+        self.limits += left_out
 
     @property
     def mark(self) -> str:
@@ -86,7 +91,16 @@ class Context:
         return self.paths | ({self.description.subject: Path(self.request.baseline)} if baseline else {})
 
     def pythonpath(self, baseline: bool = False) -> str:
-        return checkouts.pythonpath(self.description, self.paths_of(baseline), self.inherited)
+        return checkouts.pythonpath(self.description, self.paths_of(baseline), self.inherited, {} if baseline else self.local)
+
+    def local_copies(self) -> list[LocalCopy]:
+        """Return the copies whose variables name a folder."""
+        return [copy for copy in self.description.local_copies if copy.of in self.local]
+
+    def source_of(self, copy: LocalCopy) -> Path:
+        """Return the folder of a checkout of which this is a copy."""
+        name, _, folder = copy.of.partition(":")
+        return self.paths[name] / folder
 
     def checkout(self, one: Planned) -> Path:
         """Return the checkout whose script the run starts."""
@@ -248,5 +262,6 @@ class Context:
         if one.run.recipe and (problem := revision.recipe_problem(one.run.recipe, configs[0])):
             problems.append(problem)
         problems += [text for launch in launches for text in assertions.problems(self.trainer.assertions(launch))]
+        problems += environment.model_problems(self.description, one.overrides, configs[0])
         problems += environment.feature_problems(self.description, one, self.environment(one), configs[0])
         return Checked(launches, configs, problems, notes, ignored)

@@ -22,7 +22,7 @@ from . import summary
 from .context import Context
 from .report import Report
 from .step import Step
-from .steps import drift, environment, imports, record_checkouts, setup, tests, training
+from .steps import drift, environment, imports, local_copies, record_checkouts, setup, tests, training
 from .summary import Summary
 
 
@@ -57,6 +57,7 @@ def actions(context: Context) -> list[Action]:
             for each in context.tests
         ),
         Action("environment", "environment, data and model", environment.run, always=True),
+        *([Action("local-copies", "node-local copies", local_copies.run, always=True)] if context.local else []),
         *(
             Action(
                 "imports-baseline" if baseline else "imports",

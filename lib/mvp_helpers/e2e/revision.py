@@ -15,7 +15,7 @@ from ..trainers.trainer import at_key
 from . import environment
 from .requests.description import config_problems
 from .requests.levels import Planned
-from .requests.parts import Choice, Expect, Recipe
+from .requests.parts import Choice, Expect, Recipe, Tests
 
 if TYPE_CHECKING:
     from .context import Context
@@ -37,6 +37,21 @@ def adapted(context: Context, planned: Sequence[Planned]) -> tuple[list[Planned]
         else:
             runs.append(own)
     return runs, left_out
+
+
+def tests_of(context: Context, lists: Sequence[Tests]) -> tuple[list[Tests], list[str]]:
+    """Return the lists of tests with the files that this revision means for them, and a sentence for each that has none."""
+    kept, left_out = [], []
+    for tests in lists:
+        there = [path for path in tests.paths if (context.paths[tests.checkout] / path).is_file()]
+        own = [
+            path for path in there if re.search(tests.having, (context.paths[tests.checkout] / path).read_text(errors="replace"))
+        ]
+        if there and not own:
+            left_out.append(f"{tests.name} is left out: this revision marks none of {', '.join(there)} for it")
+        else:
+            kept.append(msgspec.structs.replace(tests, paths=[path for path in tests.paths if path in own or path not in there]))
+    return kept, left_out
 
 
 def _missing_script(context: Context, one: Planned) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.documents import Damaged, read_json
+from ..base.documents import Damaged, as_number, read_json
 from ..base.paths import JobFolder
 from ..plan.plan import Plan
 from ..record import metrics
@@ -20,7 +20,7 @@ def data(folder: JobFolder, result: Result) -> dict[str, dict[int, float]]:
     found: dict[str, dict[int, float]] = {}
     for step, values in metrics.read(folder.metrics).steps.items():
         for name, value in values.items():
-            number = metrics.as_number(value)
+            number = as_number(value)
             if number is not None and step > 0:
                 found.setdefault(name, {})[step] = number
     if result.wall_time:

@@ -176,9 +176,8 @@ class Watch:
 
     def _curve(self) -> list[str]:
         """Return a chart of the reward or the loss; empty for fewer than three steps."""
-        numbers = [metrics.headline(self.metrics.steps[step]) for step in sorted(self.metrics.trained)]
-        name = next((number[0] for number in reversed(numbers) if number), "")
-        values = [number[1] if number and number[0] == name else None for number in numbers]
+        rewards = self.metrics.rewards()
+        name, values = ("reward", rewards) if rewards else ("loss", self.metrics.losses())
         if sum(value is not None for value in values) < CURVE_FROM:
             return []
         width = min(80, shutil.get_terminal_size().columns)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..base import files
-from ..base.documents import Damaged
+from ..base.documents import Damaged, as_number
 from ..record import metrics
 
 INTERVALS = 500
@@ -147,7 +147,7 @@ def _records(stream: BinaryIO, curves: Curves) -> Iterator[tuple[int, dict[str, 
 
 def _collect(interval: dict[str, list[Pair]], step: int, values: dict[str, Any], curves: Curves) -> None:
     for name, value in values.items():
-        number = value if type(value) is float else metrics.as_number(value)
+        number = value if type(value) is float else as_number(value)
         if number is None:
             continue
         pairs = interval.get(name)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from ..base.paths import JobFolder
 from ..base.times import clock
-from ..record import rollouts
-from ..record.rollouts import Rollout
+from ..trainers import verl_rollouts
+from ..trainers.verl_rollouts import Rollout
 from ..usage import resources
 from ..usage.resources import Sample
 from .curves import Series
@@ -83,12 +83,12 @@ def wall_time(run: Run) -> Html | None:
 
 def samples(run: Run) -> Html | None:
     """Return the best and the worst answers of the newest step that was kept; None without any."""
-    kept = rollouts.by_step(run.folder.rollouts)
+    kept = verl_rollouts.by_step(run.folder.rollouts)
     if not kept:
         return None
     step, path = list(kept.items())[-1]
     try:
-        rows = [row for row in rollouts.read(path, step) if row.score is not None and math.isfinite(row.score)]
+        rows = [row for row in verl_rollouts.read(path, step) if row.score is not None and math.isfinite(row.score)]
     except OSError:
         return None
     ranked = sorted(rows, key=lambda row: row.score or 0.0)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ..base import files
-from ..base.documents import Damaged
+from ..base.documents import Damaged, as_number
 from ..record import metrics
 from ..trainers.metric_names import MEASURED
 
@@ -87,7 +87,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _finite(value: Any) -> float | None:
-    number = metrics.as_number(value)
+    number = as_number(value)
     return number if number is not None and math.isfinite(number) else None
 
 

@@ -20,12 +20,20 @@ if TYPE_CHECKING:
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--definition-of-done", "done", is_flag=True, help="Also judge each line of the plan's Definition of Done.")
+@click.option("--learning", is_flag=True, help="Also check that reward or loss got better.")
 @click.option("--seal", "seal_now", is_flag=True, help="First seal the files of ended jobs that are not sealed yet.")
 @click.option("--gates", "with_gates", is_flag=True, help="Also judge the metrics by the gates of each job's workload.")
 @click.option("--baseline", metavar="NAME", help="With --gates: the recorded runs that relative gates compare with.")
 @click.option("--any-hardware", is_flag=True, help="With --baseline: also compare with runs of other hardware.")
 def verify(
-    ids: tuple[str, ...], as_json: bool, done: bool, seal_now: bool, with_gates: bool, baseline: str | None, any_hardware: bool
+    ids: tuple[str, ...],
+    as_json: bool,
+    done: bool,
+    learning: bool,
+    seal_now: bool,
+    with_gates: bool,
+    baseline: str | None,
+    any_hardware: bool,
 ) -> int:
     """Prove from the evidence in job folders that the jobs ran as they should; exit code 1 when a check fails."""
     import dataclasses
@@ -55,7 +63,7 @@ def verify(
     gate_checks = [_gates(each, baseline, any_hardware) for each in jobs] if with_gates else [[] for _ in jobs]
     reports = [
         dataclasses.replace(report, checks=[*report.checks, *more])
-        for report, more in zip(verify.verify(jobs), gate_checks, strict=True)
+        for report, more in zip(verify.verify(jobs, learning), gate_checks, strict=True)
     ]
     lines = definition_of_done.judge(reports) if done else []
     passed = all(report.passed for report in reports)

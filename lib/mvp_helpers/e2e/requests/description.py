@@ -22,6 +22,7 @@ from .parts import (
     Import,
     Level,
     Limitation,
+    LocalCopy,
     Model,
     Package,
     Preparation,
@@ -48,6 +49,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     checkouts: dict[str, Checkout]
     imports: list[Import]
     packages: list[Package] = []
+    local_copies: list[LocalCopy] = []
     data: list[DataFile] = []
     train_data: str = ""
     """The config key with the training files."""
@@ -160,8 +162,8 @@ def _patterns(description: Description) -> Iterator[str]:
                 yield from (pattern for choice in run.choices for pattern in choice.lines)
     for expect in expected:
         yield from (*expect.lines, *expect.refuse, *expect.foreign, *expect.notes)
-    for tests in description.tests:
-        yield from tests.minimum.values()
+    for tests in [*description.tests, *(each for level in description.levels.values() for each in level.tests)]:
+        yield from (*tests.minimum.values(), tests.having)
 
 
 def _check_runs(description: Description, file: Path) -> None:

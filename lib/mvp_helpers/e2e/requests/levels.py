@@ -164,7 +164,7 @@ def _changed(wrapper: Wrapper, change: Wrapper) -> Wrapper:
 def _check_variants(description: Description, levels: Sequence[int], variants: Sequence[str]) -> None:
     known: dict[str, list[int]] = {}
     for number, level in description.levels.items():
-        for key in level.variants if len(level.variants) > 1 else ():
+        for key in level.variants:
             known.setdefault(key, []).append(number)
     for key in variants:
         if key not in known:

@@ -26,6 +26,18 @@ class Checkout(Data, frozen=True, kw_only=True):
     """Where other checkouts carry a copy of it (checkout:folder): one counts in its place if commit and diff are equal."""
 
 
+class LocalCopy(Data, frozen=True, kw_only=True):
+    """A part of a checkout that is copied to a node-local folder, and built there, when ``variable`` names that folder."""
+
+    of: str
+    """checkout:folder, one that Python imports from."""
+    variable: str
+    build: list[str]
+    """The command, with {copy} and {suffix}, the suffix of an extension module of the trainer's interpreter."""
+    leaves: str
+    """The file in the copy that the build must leave, with {suffix}."""
+
+
 class Import(Data, frozen=True, kw_only=True):
     """``module`` must come from below ``under`` (checkout:folder)."""
 
@@ -76,6 +88,8 @@ class Model(Data, frozen=True, kw_only=True):
     default: str = ""
     """The folder of a model that only its id names, with {id}; "": the trainer finds it by its id. ``~`` is the user's home."""
     overrides: list[str] = []
+    verify: bool = False
+    """A folder must load (config and tokenizer) in the trainer's own environment without the network before a run."""
     dummy: Dummy | None = None
 
 
@@ -121,6 +135,8 @@ class Tests(Data, frozen=True, kw_only=True):
     command: list[str] = []
     """The argv before the paths; by default pytest, through uv where uv and its lock file are."""
     optional: bool = False
+    having: str = ""
+    """Regular expression of a file's text: others do not belong to this list, whose flag would select nothing."""
     minimum: dict[str, str] = {}
     """What a new model needs beside the paths, and the regular expression of a test's path that shows it."""
 

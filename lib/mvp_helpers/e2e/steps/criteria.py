@@ -25,6 +25,8 @@ RAISED = "the code under test raised"
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FRAME = re.compile(r'File "([^"]+)", line \d+')
 EVERY_STEP = "every step was trained"
+METRIC = "metric: "
+"""Begins the name of an assertion about metrics."""
 LONGEST_LINE = 20_000
 NOT_A_NUMBER = re.compile(
     r"(?<![\w@./-])([A-Za-z_][\w@./-]*):['\"]?(?:[\w.]+\()?['\"]?[-+]?(?:nan|inf|infinity|none|null)(?![\w.])", re.I
@@ -308,7 +310,7 @@ def _assertions(facts: Facts) -> list[Check]:
     """The assertions of the procedure about the last training's metrics, and those of the script about each."""
     wanted = [(text, file) for file in facts.files for text in file.assertions]
     wanted += [(text, file) for file in facts.files[-1:] for text in facts.expect.assertions if text not in file.assertions]
-    judged = [(f"metric: {text}", *assertions.judge(text, file.steps)) for text, file in wanted]
+    judged = [(f"{METRIC}{text}", *assertions.judge(text, file.steps)) for text, file in wanted]
     return [_check(name, holds, reason) for name, holds, reason in judged]
 
 

@@ -14,7 +14,7 @@ from ...base.verdict import Check
 from ...diagnosis import learning, views
 from ...diagnosis.learning import Signal
 from ...trainers.trainer import ABSENT, at_key
-from .. import execute
+from .. import environment, execute
 from ..context import Checked, Context
 from ..requests import checkouts
 from ..requests.levels import Planned
@@ -23,6 +23,9 @@ from . import criteria, learning_criteria
 from .criteria import Facts, LogEvidence, MetricsFile
 from .learning_criteria import Baseline
 from .progress import Progress
+
+RATE_LIMIT = "hub-rate-limit"
+"""The cause in a log for which there is a way around the model hub."""
 
 
 def run(context: Context, place: Path, one: Planned) -> Step:
@@ -47,7 +50,7 @@ def run(context: Context, place: Path, one: Planned) -> Step:
     if one.level.learning:
         learned, signal = learning_criteria.judge(facts, _baseline(context, one), _cap(context, facts))
         criteria_met += learned
-    _judge(one, step, facts, criteria_met)
+    _judge(context, one, step, facts, criteria_met)
     step.evidence += [text_of(text) for text in context.trainer.reports(facts.metrics, facts.config)]
     step.limitations += [f"{what} ({line.text})" for what, line in facts.seen.notes.items()]
     if signal:
@@ -161,11 +164,13 @@ def _keep(paths: Sequence[Path], folder: Path, began: float) -> None:
             shutil.copyfile(path, folder / path.name)
 
 
-def _judge(one: Planned, step: Step, facts: Facts, checks: list[Check]) -> None:
+def _judge(context: Context, one: Planned, step: Step, facts: Facts, checks: list[Check]) -> None:
     """Fill in the step's criteria, and the verdict that follows from them."""
     step.criteria = checks
     step.verdict, step.reason = criteria.verdict(checks, facts.outcome, facts.triage)
     step.fixes = [check.hint for check in checks if check.hint]
+    if step.triage and step.triage.rule == RATE_LIMIT:
+        step.fixes.append(environment.offline_route(context.base, context.model(one)))
     step.evidence = [text_of(f"{check.name}: {check.reason}") for check in checks]
     if facts.outcome.left_behind:
         step.evidence.append(text_of(f"residual: {facts.outcome.left_behind} processes outlived the script and were ended"))

@@ -1,2 +1,10 @@
-def test_it():
+import pytest
+
+
+@pytest.mark.vllm
+def test_with_vllm():
+    assert True
+
+
+def test_without():
     assert True

@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from ..base import files
-from ..base.documents import Damaged, from_json
-from .metrics import as_number
+from ..base.documents import Damaged, as_number, from_json
 
 DEFAULT_STEPS, MOST_STEPS = 20, 1000
 MOST_BYTES = 64 << 20

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mvp_helpers.record import rollouts
+from mvp_helpers.trainers import verl_rollouts as rollouts
 
 
 def write(folder: Path, steps: range, size: int = 100) -> None:
