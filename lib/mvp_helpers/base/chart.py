@@ -1,4 +1,4 @@
-"""A series as bars in a terminal: columns of block characters, or of ``#`` where those cannot be printed."""
+"""A series as bars in a terminal: columns of blocks, or of ``#`` where those cannot be printed; or one small line."""
 
 from __future__ import annotations
 
@@ -38,6 +38,20 @@ def bars(values: Sequence[float | None], width: int, height: int, encoding: str 
     lines.append(" " * margin + axes[1] + axes[2] * len(columns))
     lines.append(" " * (margin + 1) + first + last.rjust(max(len(columns) - len(first), len(last) + 1)))
     return lines
+
+
+def spark(values: Sequence[float | None], width: int, encoding: str | None) -> str:
+    """Return the series as one line of at most ``width`` bars, from its lowest value to its highest.
+
+    Empty for fewer than two finite values, or where blocks cannot be printed.
+    """
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if len(known) < 2 or not _can_print(BLOCKS, encoding):
+        return ""
+    cells = _columns(values, width) if len(values) > width else [_finite_mean([value]) for value in values]
+    low, high, marks = min(known), max(known), BLOCKS[1:]
+    scale = (len(marks) - 1) / (high - low) if high > low else 0.0
+    return "".join(" " if cell is None else marks[round((cell - low) * scale)] for cell in cells)
 
 
 def encoding(environment: Mapping[str, str], of_stream: str | None) -> str | None:

@@ -10,10 +10,11 @@ from typing import Literal
 
 import msgspec
 
-from .terminal import shown
+from .terminal import CYAN, GREEN, RED, shown
 
 Verdict = Literal["Pass", "Fail", "Blocked", "Skipped", "Not requested"]
 SIGNS: dict[Verdict, str] = {"Pass": "✓", "Fail": "✗", "Blocked": "✗", "Skipped": "–", "Not requested": "–"}
+COLOURS: dict[Verdict, str] = {"Pass": GREEN, "Fail": RED, "Blocked": RED, "Skipped": CYAN, "Not requested": CYAN}
 NARROWEST = 40
 """Columns that a reason gets at least, however narrow the terminal is."""
 
@@ -55,7 +56,7 @@ def all_met(checks: Sequence[Check]) -> bool:
     return all(check.met for check in checks)
 
 
-def table(checks: Sequence[Check], width: int, title: str = "") -> str:
+def table(checks: Sequence[Check], width: int, title: str = "", *, colour: bool = False) -> str:
     """Return a row for each check: sign, verdict, name, reason; below a check that is not met, its hint."""
     import textwrap
 
@@ -69,6 +70,8 @@ def table(checks: Sequence[Check], width: int, title: str = "") -> str:
         texts = textwrap.wrap(shown(check.reason), room, break_on_hyphens=False) or [""]
         if check.hint and not check.met:
             texts += textwrap.wrap(shown(check.hint), room, initial_indent="→ ", subsequent_indent="  ", break_on_hyphens=False)
-        lines.append((head + texts[0]).rstrip())
+        first = (head + texts[0]).rstrip()
+        word_end = len(indent) + len(SIGNS[check.verdict]) + 1 + len(check.verdict)
+        lines.append(f"\x1b[{COLOURS[check.verdict]}m{first[:word_end]}\x1b[0m{first[word_end:]}" if colour else first)
         lines += [" " * len(head) + text for text in texts[1:]]
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from typing import TextIO
 
 import msgspec
 
+from ..base import chart
 from ..base.errors import BadInput, Blocked, MvpError, TimedOut
 from ..base.paths import JobFolder
 from ..base.terminal import shown
@@ -29,6 +30,8 @@ POLL_S = (0.1, 1.0)
 """Shortest and longest pause between two reads of the job folder; in between, a twentieth of the time waited."""
 ASK_RAY_S = 3.0
 PLAIN_LINE_S = 10.0
+CURVE_FROM, CURVE_LINES = 3, 6
+"""Steps from which on a chart is shown at the end, and its height."""
 SILENT_S = 60.0
 """A runner writes at least every 10 s; the rest allows for a network file system that shows it late."""
 
@@ -167,7 +170,18 @@ class Watch:
     def sum_up(self, result: Result) -> None:
         """Print the last line, for a job that has ended."""
         self.line.clear()
+        for line in self._curve() if self.line.live else ():
+            self._say(line)
         self._say(summary(self.folder, result, self.metrics))
+
+    def _curve(self) -> list[str]:
+        """Return a chart of the reward or the loss; empty for fewer than three steps."""
+        rewards = self.metrics.rewards()
+        name, values = ("reward", rewards) if rewards else ("loss", self.metrics.losses())
+        if sum(value is not None for value in values) < CURVE_FROM:
+            return []
+        width = min(80, shutil.get_terminal_size().columns)
+        return [name, *chart.bars(values, width, CURVE_LINES, chart.encoding(os.environ, sys.stderr.encoding))]
 
     def phase(self, result: Result) -> str:
         total = f"/{result.steps_total}" if result.steps_total else ""

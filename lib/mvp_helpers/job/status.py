@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from ..base import files
+from ..base import chart, files
 from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder, SharedRoot
 from ..base.terminal import columns, cut
@@ -32,6 +32,7 @@ from ..usage import resources
 
 LOG_TAIL_BYTES = 65_536
 THREADS = 16
+CURVE_COLUMNS = 10
 
 
 def collect(cluster: Cluster, api: RayApi, limit: int) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def job_row(folder: JobFolder, api: RayApi | None) -> dict[str, Any] | None:
 def _damaged(folder: JobFolder, why: str) -> dict[str, Any]:
     unknown = ("driver_host", "steps_total", "elapsed_s", "metric", "value", "use", "wall_time")
     row = {"id": folder.submission_id, "workload": "?", "state": "DAMAGED", "steps_done": 0, "last_error": why, "note": ""}
-    return {**row, **dict.fromkeys(unknown), "attempts": [], "claimed_at": "", "folder": str(folder.path)}
+    return {**row, **dict.fromkeys(unknown), "curve": [], "attempts": [], "claimed_at": "", "folder": str(folder.path)}
 
 
 def _row(folder: JobFolder, api: RayApi | None) -> dict[str, Any]:
@@ -126,6 +127,7 @@ def _row(folder: JobFolder, api: RayApi | None) -> dict[str, Any]:
         "elapsed_s": None if seconds is None else round(seconds, 1),
         "metric": number[0] if number else None,
         "value": number[1] if number else None,
+        "curve": metrics.recent(folder.metrics) if number else [],
         "last_error": _last_error(folder, result),
         "note": note,
         "use": resources.now(folder.resources) if result.state == "RUNNING" else None,
@@ -232,8 +234,11 @@ def _at_once(calls: Iterable[Callable[[], Any]]) -> list[Any]:
     return results
 
 
-def screen(state: dict[str, Any], width: int, colour: bool) -> str:
-    """Return what ``collect`` returned as text, in lines of at most ``width`` columns."""
+def screen(state: dict[str, Any], width: int, colour: bool, encoding: str | None = None) -> str:
+    """Return what ``collect`` returned as text, in lines of at most ``width`` columns.
+
+    With the ``encoding`` of a terminal, a small curve of the last steps is beside each metric.
+    """
     cluster, jobs = state["cluster"], state["jobs"]
     versions = ", ".join(f"{name} {version}" for name, version in sorted(cluster["versions"].items()))
     usage = "".join(f", {name} {used} used" for name, used in cluster["usage"].items())
@@ -252,7 +257,7 @@ def screen(state: dict[str, Any], width: int, colour: bool) -> str:
             job["driver_host"] or "-",
             _progress(job),
             "-" if job["elapsed_s"] is None else clock(job["elapsed_s"]),
-            "-" if job["value"] is None else f"{job['metric']} {job['value']:.4g}",
+            _metric(job, encoding),
             _use(job["use"]),
             _ends(job),
         ]
@@ -271,6 +276,12 @@ def _use(use: dict[str, Any] | None) -> str:
         return "-"
     busy = f"CPU {use['cpu']:.1f}" if use["gpu"] is None else f"GPU {use['gpu']:.0%}"
     return f"{busy} mem {use['memory']:.0%}"
+
+
+def _metric(job: dict[str, Any], encoding: str | None) -> str:
+    if job["value"] is None:
+        return "-"
+    return f"{job['metric']} {job['value']:.4g} {chart.spark(job['curve'], CURVE_COLUMNS, encoding) if encoding else ''}".rstrip()
 
 
 def _progress(job: dict[str, Any]) -> str:

@@ -87,9 +87,9 @@ def _is_attempt(job: Job) -> bool:
         return False
 
 
-def table(report: Report, width: int) -> str:
+def table(report: Report, width: int, *, colour: bool = False) -> str:
     """Return one report for people, in lines of at most ``width`` columns."""
-    return verdict.table(report.checks, width, f"{report.folder.submission_id}  {report.folder.path}")
+    return verdict.table(report.checks, width, f"{report.folder.submission_id}  {report.folder.path}", colour=colour)
 
 
 def counts(reports: Sequence[Report]) -> str:

@@ -125,17 +125,26 @@ def read(path: Path) -> Metrics:
 
 def tail(path: Path, size: int = 65_536) -> tuple[int, dict[str, Any]]:
     """Return the last step and its metrics from the last ``size`` bytes; (0, {}) when there is none."""
-    steps: dict[int, dict[str, Any]] = {}
-    try:
-        end = files.tail(path, size)
-    except OSError:
-        return 0, {}
-    for line in end.split(b"\n"):
-        with contextlib.suppress(Damaged):
-            step, data = record(line)
-            steps.setdefault(step, {}).update(data)
+    steps = _tail(path, size)
     last = max(steps, default=0)
     return last, steps.get(last, {})
+
+
+def recent(path: Path, size: int = 65_536) -> list[float]:
+    """Return the headline metric of the last steps, those in the last ``size`` bytes, oldest first."""
+    numbers = [headline(data) for step, data in sorted(_tail(path, size).items()) if step > 0]
+    name = next((number[0] for number in reversed(numbers) if number), "")
+    return [number[1] for number in numbers if number and number[0] == name]
+
+
+def _tail(path: Path, size: int) -> dict[int, dict[str, Any]]:
+    steps: dict[int, dict[str, Any]] = {}
+    with contextlib.suppress(OSError):
+        for line in files.tail(path, size).split(b"\n"):
+            with contextlib.suppress(Damaged):
+                step, data = record(line)
+                steps.setdefault(step, {}).update(data)
+    return steps
 
 
 def headline(data: Mapping[str, Any]) -> tuple[str, float] | None:

@@ -29,6 +29,13 @@ def columns() -> int:
     return shutil.get_terminal_size((160, 24)).columns
 
 
+def coloured() -> bool:
+    """Return whether stdout is a terminal that wants colour."""
+    from ..base.terminal import wants_colour
+
+    return wants_colour(sys.stdout.isatty())
+
+
 def job(submission_id: str, *, maybe_gone: bool = False) -> tuple[Cluster, JobFolder]:
     """Return the cluster of ``MVP_CLUSTER_JSON`` and the folder of one of its jobs.
 

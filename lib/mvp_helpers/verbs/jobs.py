@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import click
 
 from ..base.errors import BadInput
 from ..base.terminal import shown
-from . import columns, job, say
+from . import coloured, columns, job, say
 from .values import Count, Since
 
 if TYPE_CHECKING:
@@ -77,12 +78,13 @@ def status(as_json: bool, watch: bool, limit: int, follow: str | None) -> int:
 def _show_status(loaded: Cluster, api: RayApi, limit: int, as_json: bool, clear: str) -> None:
     import json
 
-    from ..base.terminal import wants_colour
+    from ..base import chart
     from ..job import status
     from ..record import retention
 
     now = status.collect(loaded, api, limit)
-    text = json.dumps(now) if as_json else status.screen(now, columns(), wants_colour(sys.stdout.isatty()))
+    encoding = chart.encoding(os.environ, sys.stdout.encoding) if sys.stdout.isatty() else None
+    text = json.dumps(now) if as_json else status.screen(now, columns(), coloured(), encoding)
     print(clear + text, flush=True)
     retention.sweep(loaded, api)
 

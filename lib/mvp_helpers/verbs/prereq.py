@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from . import coloured
 from .values import Count, Seconds
 
 
@@ -71,5 +72,5 @@ def prereq(as_json: bool, nccl: bool) -> int:
         print(msgspec.json.format(msgspec.json.encode(checks), indent=2).decode())
     else:
         # Without a terminal each check is one line, so that the output can be searched.
-        print(verdict.table(checks, shutil.get_terminal_size((10_000, 24)).columns))
+        print(verdict.table(checks, shutil.get_terminal_size((10_000, 24)).columns, colour=coloured()))
     return 0 if verdict.all_met(checks) else 3

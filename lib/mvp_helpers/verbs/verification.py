@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..base.errors import BadInput, Failed, MvpError
-from . import columns, job, say
+from . import coloured, columns, job, say
 
 if TYPE_CHECKING:
     from ..base.paths import JobFolder
@@ -73,10 +73,10 @@ def verify(
             verdicts["definition_of_done"] = msgspec.to_builtins(lines)
         print(json.dumps(verdicts))
     else:
-        print("\n".join(verify.table(report, columns()) for report in reports))
+        print("\n".join(verify.table(report, columns(), colour=coloured()) for report in reports))
         print(verify.counts(reports))
         if lines:
-            print(verdict.table(lines, columns(), "Definition of Done"))
+            print(verdict.table(lines, columns(), "Definition of Done", colour=coloured()))
     return 0 if passed else 1
 
 
@@ -104,7 +104,7 @@ def verify_versions(first: str, second: str) -> int:
 
     jobs = [(folder, Seals.of(loaded)) for loaded, folder in map(job, (first, second))]
     reports = two_versions.verdict([Job(folder, job_folder.read(folder), seals) for folder, seals in jobs])
-    print("\n".join(verify.table(report, columns()) for report in reports))
+    print("\n".join(verify.table(report, columns(), colour=coloured()) for report in reports))
     print(verify.counts(reports))
     return 0 if all(report.passed for report in reports) else 1
 

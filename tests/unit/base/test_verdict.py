@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import msgspec
 import pytest
@@ -74,3 +75,11 @@ def test_the_table_folds_reasons_and_shows_hints_of_checks_that_are_not_met() ->
 
 def test_the_table_of_no_checks_is_empty() -> None:
     assert verdict.table([], 80) == "" and verdict.table([], 80, "title") == "title"
+
+
+def test_verdicts_have_colour_only_when_asked() -> None:
+    checks = [Check("a", "Pass", "well"), Check("b", "Fail", "ill")]
+    plain, coloured = verdict.table(checks, 80), verdict.table(checks, 80, colour=True)
+    assert "\x1b" not in plain
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain
+    assert "\x1b[32m✓ Pass\x1b[0m" in coloured and "\x1b[31m✗ Fail\x1b[0m" in coloured

@@ -218,6 +218,24 @@ def test_a_terminal_gets_one_line_redrawn(folder: JobFolder, ray: FakeRay, monke
     assert len(said) == 1, "a terminal needs no plain lines but the summary"
 
 
+def test_a_terminal_gets_the_curve_of_the_reward_at_the_end_and_a_file_does_not(
+    folder: JobFolder, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_steps(folder, 1, 2, 3)
+    set_state(folder, state="SUCCEEDED", ended_at=now())
+    said = Said()
+    follow.follow(folder, ray.api(), say=said.append)
+    assert len(said) == 1
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("mvp_helpers.job.follow.sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    said.clear()
+    follow.follow(folder, ray.api(), say=said.append)
+    assert said[0] == "reward" and any("█" in line for line in said) and said[-1].startswith("SUCCEEDED")
+
+
 def test_a_plain_command_is_running_where_a_trainer_is_prechecked(
     folder: JobFolder, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,17 @@ def test_a_running_job_shows_its_step_reward_and_last_error(small: Cluster, ray:
     assert "a    ppo       RUNNING  worker-0  4/20" in status.screen(found, 200, colour=False)
 
 
+def test_a_terminal_shows_a_small_curve_beside_the_metric(small: Cluster, ray: FakeRay, tmp_path: Path) -> None:
+    folder = add_job(tmp_path, "a", 1, state="RUNNING", ended_at=None, steps_done=0)
+    lines = [f'{{"step":{step},"data":{{"critic/score/mean":{step / 8}}}}}\n' for step in range(1, 5)]
+    folder.metrics.write_text("".join(lines))
+    ray.has_job("a", "RUNNING")
+    found = status.collect(small, ray.api(), limit=5)
+    assert found["jobs"][0]["curve"] == [0.125, 0.25, 0.375, 0.5]
+    assert "reward 0.5 ▁▃▆█" in status.screen(found, 200, colour=True, encoding="utf-8")
+    assert "▁" not in status.screen(found, 200, colour=False) + status.screen(found, 200, colour=False, encoding="ascii")
+
+
 def test_a_running_job_shows_what_it_uses_and_every_job_where_its_time_went(small: Cluster, ray: FakeRay, tmp_path: Path) -> None:
     account = Account(0.0, 5.0).so_far(20.0, [], None)
     add_job(tmp_path, "ended", 1, state="SUCCEEDED", wall_time=account)
