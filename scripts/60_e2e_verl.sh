@@ -2,7 +2,8 @@
 # Validate a Megatron-Bridge change end to end through verl: every step of the procedure, with a verdict and a summary.
 #
 # usage: BRIDGE_REPO=PATH VERL_REPO=PATH ./scripts/60_e2e_verl.sh --level N[,N...] [--model ORG/NAME|FOLDER] [--variant NAME]
-#            [--override KEY=VALUE]... [--bridge-tests PATH]... [--bridge-evidence LOG] [--script PATH] [--steps N]
+#            [--override KEY=VALUE]... [--bridge-tests PATH]... [--bridge-evidence LOG] [--test-evidence NAME=LOG]...
+#            [--script PATH] [--steps N]
 #            [--baseline CHECKOUT|FILE] [--setup COMMAND] [--timeout S] [--stall S]
 #            [--via docker|slurm|sbatch|ray] [--image IMAGE:TAG] [--launcher-option OPTION]... [--json] [--plan]
 #        … --recommend [--base REF]      print which levels the changed files of BRIDGE_REPO call for, and why
@@ -14,6 +15,7 @@
 #   --plan        (= --dry-run) print every step with its exact environment and command, checked against the checkouts; run nothing
 #   --override    passed to the wrapper, which would split it at spaces and expand * and ?: these are refused
 #   --bridge-evidence  the focused tests' log from an environment that has uv and pytest, in place of running them here; also with --resume
+#   --test-evidence NAME=LOG  the same for any list of tests, by its name in --plan
 #   --script      for level 4: the verl script, relative to VERL_REPO, that switches the feature on, in place of the maintained wrapper
 #   --baseline    for level 5: the unchanged checkout, which is trained first in the same way; or a log or metrics file of such a run
 #   --setup       a shell command that prepares the environment, in the same container as the run; the summary names it
@@ -37,6 +39,6 @@
 export MVP_E2E_PYTHONPATH=${MVP_E2E_PYTHONPATH-${PYTHONPATH-}}
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$SCRIPTS/lib/e2e.sh"
-own='--level= --variant= --model= --override= --bridge-tests= --bridge-evidence= --script= --steps= --baseline= --setup= --timeout= --stall= --runs-dir= --resume= --recommend'
+own='--level= --variant= --model= --override= --bridge-tests= --bridge-evidence= --test-evidence= --script= --steps= --baseline= --setup= --timeout= --stall= --runs-dir= --resume= --recommend'
 parse_options "$own --base= --via= --image= --launcher-option= --description= --plan --json" "$@"
 run_e2e --description=verl

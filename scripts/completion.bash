@@ -147,7 +147,7 @@ _mvp_keys() { # <YAML file> <key>: the names below a key at the margin
   while IFS= read -r line; do
     [[ $line != [a-z]* ]] || inside=''
     [[ $line != "$2:"* ]] || inside=1
-    [[ -z $inside || ! $line =~ ^'  '([a-z0-9-]+): ]] || printf '%s ' "${BASH_REMATCH[1]}"
+    [[ -z $inside || ! $line =~ ^'  '([a-z0-9.-]+): ]] || printf '%s ' "${BASH_REMATCH[1]}"
   done <"$1"
 }
 

@@ -6,16 +6,17 @@ Each process of the job does so for itself: the driver, and every Ray worker tha
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 import os
-import platform
 import re
 import socket
 import sys
 from pathlib import Path
 from typing import Any
 
-from mvp_helpers.base.processes import RUNNER_PID
+from mvp_helpers.base.processes import RUNNER_PID, versions
+
+from . import packages
 
 
 class WrongCode(ImportError):
@@ -32,6 +33,7 @@ def check(job_folder: str, module: str = "verl") -> None:
     wrong = problem(seen, module, planned["code_path"], planned["code_id"])
     _write(Path(job_folder), seen | {"role": _role(), "problem": wrong})
     if _role() == "driver":
+        packages.record(Path(job_folder))
         print(f"MVP_PRECHECK_{module.upper()}_FILE={seen['modules'][module]}", flush=True)
         print(f"MVP_PRECHECK_MARKER={seen['marker']}", flush=True)
     if wrong:
@@ -40,11 +42,11 @@ def check(job_folder: str, module: str = "verl") -> None:
 
 
 def look(module: str) -> dict[str, Any]:
-    """Return the file of ``module``, the snapshot's marker, and where this process runs."""
+    """Return the file of ``module``, the snapshot's marker, the versions of the packages, and where this process runs."""
     seen: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid(), "modules": {}, "errors": {}} | _ray_node()
     seen["gpus_seen"] = os.environ.get("CUDA_VISIBLE_DEVICES")  # None: all of the host
     seen["modules"][module] = os.path.realpath(str(sys.modules[module].__file__))
-    seen["versions"] = {"python": platform.python_version(), "ray": importlib.metadata.version("ray")}
+    seen["versions"] = versions() | {module: str(getattr(sys.modules[module], "__version__", "unknown"))}
     try:
         seen["marker"] = importlib.import_module("mvp_marker").MARKER
     except Exception as error:

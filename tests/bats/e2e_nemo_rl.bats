@@ -25,9 +25,9 @@ load e2e
   assert_status 0
   assert_output '*bash tests/functional/grpo_megatron.sh*bash tests/functional/sft_resume_diamond.sh*'
   [[ ! -e $FIXTURES/none ]] || fail 'a plan wrote something'
-  run --separate-stderr 61_e2e_nemo_rl.sh --level 2
+  run --separate-stderr 61_e2e_nemo_rl.sh --level 7
   assert_status 2
-  assert_stderr_has "nemo-rl has no level '2' (levels: 0, 1)"
+  assert_stderr_has "nemo-rl has no level '7' (levels: 0, 1, 2, 3, 4, 5, 6)"
   run --separate-stderr 61_e2e_nemo_rl.sh --level 0 --override grpo.seq_logprob_error_threshold=2
   assert_status 2
   assert_stderr_has 'is refused: it leaves sequences out'

@@ -151,7 +151,7 @@ submitted_or_not() { # <id>: one or the other, and to its end
   mapfile -t pids < <(processes_of "$other")
   strike kill -9 "${pids[@]}"
   noticed 60 FAILED settled_as node-killed FAILED
-  explained node-killed '@(Blocked|Fail)' '*' '@(node-died|actor-died|peer-gone)' # by whether Ray had noticed when the job ended
+  explained node-killed Blocked cluster node-died
   01_up.sh
   next_job_works
 }

@@ -15,7 +15,8 @@ code: {source: package}
 YAML
   printf 'entry: {command: [python3, %s]}\n' "$BATS_TEST_DIRNAME/see_gpus.py" >"$WORKLOADS/see.yaml"
   export GPUS=1
-  give_reward
+  give_inputs
+  CUDA_VISIBLE_DEVICES='' 01_up.sh 2>"$FOLDER/no_gpu_visible" || echo "exit $?" >>"$FOLDER/no_gpu_visible"
   01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
 }
 
@@ -55,6 +56,12 @@ reaches_the_gpu() { # <workload>: everything works up to the first call that nee
   assert_status 0
   run grep -oE '^SEES .*' "$JOBS/see/logs/driver.log"
   [[ $output == $'SEES driver []\nSEES none []\nSEES none, not hidden [all]\nSEES a third [0]\nSEES one [0]' ]] || fail 'not these GPUs'
+}
+
+@test "a worker that sees no GPU is not started, and 01 repairs it where the variable is gone" {
+  run cat "$FOLDER/no_gpu_visible"
+  assert_output "*blocked: worker-0: worker.num_gpus asks for 1 GPUs, but CUDA_VISIBLE_DEVICES='' leaves 0"*
+  [[ $output != *Traceback* && ${lines[-1]} == 'exit 3' ]] || fail "$output"
 }
 
 @test "a queue with more storage units than there are CPUs is refused at once, with the number that fits" {

@@ -105,3 +105,30 @@ teardown_file() {
   run --separate-stderr 31_snapshot_verl_code.sh --list
   assert_output '*git *'
 }
+
+everything() { # under the shared root: name, inode, size and time of change of every file and folder
+  find "$FOLDER/private" -printf '%p %i %s %T@\n' | sort
+}
+
+@test "a second regression of a prepared machine downloads, clones and makes nothing: hub and git server are gone by then" {
+  # shellcheck source=/dev/null
+  source "$FOLDER/hub"
+  MVP_VERL_REPOSITORY=$(<"$FOLDER/url")
+  export HF_ENDPOINT HTTP_PROXY MVP_VERL_REPOSITORY
+  cd "$BATS_TEST_TMPDIR"
+  cp -r "$PROJECT/scripts" .
+  ln -s "$PROJECT/lib" "$PROJECT/.venv" "$PROJECT/templates" .
+  for pretended in scripts/{00,01,02,12,43,54}_*.sh; do # packages, cluster and jobs
+    printf '#!/bin/bash\n[[ $1 != --check ]] || echo up\n' >"$pretended"
+  done
+  run --separate-stderr ./scripts/regress.sh ppo
+  assert_status 0
+  prepared=$(everything)
+  while read -r pid; do kill "$pid"; done <"$FOLDER/pids"
+  run --separate-stderr ./scripts/regress.sh ppo
+  assert_status 0
+  assert_stderr_has 'skip: exists datasets/gsm8k '
+  assert_stderr_has 'skip: exists common/models/Qwen2.5-0.5B-Instruct '
+  [[ $stderr != *'made '* && $stderr != *adopting* ]] || fail 'something was made'
+  diff <(echo "$prepared") <(everything) || fail 'something has changed'
+}

@@ -72,7 +72,7 @@ resumed() { # <workload> <id> <step> <more YAML>: two more steps after that one,
   [[ $(steps "again-$2") == "$(($3 + 1)) $(($3 + 2))" ]] || fail "it trained $(steps "again-$2")"
 }
 
-@test "PPO: a save on request goes on, a stop saves the step it comes in, and a resume continues with the next" {
+@test "PPO: a save on request goes on, a stop saves the step it comes in, and a resume continues with the next, beside another job" {
   submit ppo ppo 'tracking: tensorboard'
   wait_for 400 'its first step' has_trained ppo 1
   run --separate-stderr 52_stop.sh --save-only ppo
@@ -89,7 +89,11 @@ resumed() { # <workload> <id> <step> <more YAML>: two more steps after that one,
   [[ $output == *"stopped on request, saved at step $STEP"* ]] || fail '54 does not say it'
   run --separate-stderr 50_status.sh
   [[ $output == *"stopped on request"* ]] || fail '50 does not say it'
+  submit grpo beside '' 'trainer.total_training_steps: 2' >/dev/null # verl's queue is named for the whole Ray cluster: each job has its own
   resumed ppo ppo "$STEP" 'tracking: tensorboard'
+  wait_for 400 'the end of the job beside it' grep -q '"state": "SUCCEEDED"' "$JOBS/beside/result.json"
+  [[ $(steps beside) == '1 2' ]] || fail "the job beside it trained $(steps beside)"
+  ! grep -l 'were not found in partition' "$JOBS"/{beside,again-ppo}/logs/driver.log || fail 'one job took samples of the other'
 }
 
 @test "PPO: every second of the chain is in one part, every worker was sampled, and what the model said was kept" {

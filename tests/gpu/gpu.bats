@@ -37,6 +37,7 @@ setup_file() {
   # Heads of 64 numbers: vLLM's attention has no smaller ones.
   printf 'data: {source: generated, generated: {hidden_size: 256}}\ncode: {source: package}\nstop_wait_s: 120\n' >>"$MVP_CLUSTER"
   printf 'entry: {command: [python3, %s]}\n' "$SEE_GPUS" >"$WORKLOADS/see.yaml"
+  give_inputs
 }
 
 teardown_file() {
@@ -87,6 +88,21 @@ PY
   assert_output ''
 }
 
+gpus_were_sampled() { # <id>: every GPU of the worker, with the memory that nvidia-smi says, and somebody's use of it
+  run python - "$JOBS/$1/resources.jsonl" "$GPUS" "$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1)" <<'PY'
+import json, sys
+samples = [json.loads(line)["gpus"] for line in open(sys.argv[1])]
+if not samples or {len(gpus) for gpus in samples} != {int(sys.argv[2])}:
+    print("samples with so many GPUs:", [len(gpus) for gpus in samples])
+for gpu in (gpu for gpus in samples for gpu in gpus):
+    if not 0 <= gpu["utilisation"] <= 1 or abs(gpu["memory_total"] / (1 << 20) - float(sys.argv[3])) > 1024:
+        print("not a sample of this GPU:", gpu)
+if max((gpu["memory_used"] for gpus in samples for gpu in gpus), default=0) < 256 << 20:
+    print("no memory is used")
+PY
+  assert_output ''
+}
+
 check_of() { # <part of a check's name> <JSON of 00>: its verdict and reason
   python -c 'import json, sys; print(*(f"{c["verdict"]}: {c["reason"]}" for c in json.loads(sys.argv[2])["checks"] if sys.argv[1] in c["name"]))' "$@"
 }
@@ -112,7 +128,20 @@ check_of() { # <part of a check's name> <JSON of 00>: its verdict and reason
   fi
 }
 
-@test "the cluster comes up with the GPUs, data, model and code" {
+@test "two workers that share a GPU are noticed by 00, and their all-reduce says why it fails" {
+  local worker="  - {name: worker-1, role: worker, ip: 127.0.89.12}"
+  sed -e "/name: worker-0/a\\$worker" -e "s/num_gpus: $GPUS/num_gpus: 1/" "$MVP_CLUSTER" >"$FOLDER/shared.yaml"
+  run --separate-stderr 00_prereq_check.sh --nccl --json --cluster "$FOLDER/shared.yaml"
+  assert_status 3
+  [[ $(check_of 'no GPU belongs to two workers' "$output") == 'Blocked: worker-0 and worker-1 share GPU-'* ]] || fail 'not noticed'
+  [[ $(check_of all-reduce "$output") == Blocked:*'Duplicate GPU detected'* ]] || fail "$(check_of all-reduce "$output")"
+  wait_for 20 'free memory' memory_is_free
+}
+
+@test "the cluster comes up with the GPUs, data, model and code, once its worker sees them" {
+  CUDA_VISIBLE_DEVICES='' run --separate-stderr 01_up.sh
+  assert_status 3
+  assert_stderr_has "CUDA_VISIBLE_DEVICES='' leaves 0"
   01_up.sh
   30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
   run --separate-stderr 50_status.sh
@@ -146,10 +175,12 @@ PY
 }
 
 @test "SFT resumed from a checkpoint repeats the steps that it trained before" {
-  rm -r "$JOBS/sft/checkpoints/global_step_4"
+  mv "$JOBS/sft/checkpoints/global_step_4" "$FOLDER/"
   echo 2 >"$JOBS/sft/checkpoints/latest_checkpointed_iteration.txt"
   submit again --wait --timeout 200
   succeeded again
+  mv "$FOLDER/global_step_4" "$JOBS/sft/checkpoints/" # as it was sealed
+  echo 4 >"$JOBS/sft/checkpoints/latest_checkpointed_iteration.txt"
   python - <(metric sft train/loss) <(metric again train/loss) <<'PY'
 import sys
 first, again = ({int(step): float(loss) for step, loss in map(str.split, open(file))} for file in sys.argv[1:])
@@ -158,8 +189,14 @@ assert all(abs(again[step] - first[step]) < 1e-2 * first[step] for step in again
 PY
 }
 
+@test "SFT by verl's own driver needs a GPU in the driver, and 55 says so" {
+  submit own --wait --timeout 200
+  [[ $(state_of own) == FAILED ]] || fail 'the driver no longer needs a GPU: is mvp_verl.sft_driver still needed?'
+  run --separate-stderr 55_explain.sh own
+  [[ $output == *'rule     no-gpu'* ]] || fail "$(tail -n 60 "$JOBS/own/logs/driver.log")"
+}
+
 @test "GRPO: a gradient, and a rollout with the weights that the trainer has" {
-  give_reward
   submit grpo --wait --timeout 300
   succeeded grpo
   engine=hf
@@ -171,13 +208,15 @@ PY
   each_sees_its_own grpo
 }
 
-@test "PPO: actor and critic are saved, and 54 proves the job" {
+@test "PPO: actor and critic are saved, and 54 proves it and the SFT before it" {
   submit ppo --wait --timeout 300
   succeeded ppo
   each_sees_its_own ppo
+  gpus_were_sampled ppo
   [[ -d $JOBS/ppo/checkpoints/global_step_2/actor && -d $JOBS/ppo/checkpoints/global_step_2/critic ]] || fail 'not both were saved'
-  run --separate-stderr 54_verify.sh ppo
+  run --separate-stderr 54_verify.sh sft ppo
   assert_status 0
+  assert_output '*data and model reused*'
 }
 
 @test "a real out-of-memory is named as such, and the next job has the memory" {
@@ -218,6 +257,14 @@ driver_of() { # <id>: the pid of its driver
   wait_for 20 'free memory' memory_is_free
 }
 
+@test "a trainer that is killed leaves no memory behind" {
+  submit killed
+  wait_for 120 'steps' grep -q '"step": *3' "$JOBS/killed/metrics.jsonl"
+  last_trainer_of killed | xargs kill -KILL
+  wait_for 60 'the end of the job' grep -q '"state": "FAILED"' "$JOBS/killed/result.json"
+  wait_for 20 'free memory' memory_is_free
+}
+
 @test "a stop saves the step it comes in" {
   submit long
   wait_for 120 'steps' grep -q '"step": *3' "$JOBS/long/metrics.jsonl"
@@ -225,6 +272,22 @@ driver_of() { # <id>: the pid of its driver
   assert_status 0
   assert_output 'long STOPPED'
   assert_stderr_has 'stopped on request, saved at step '
+}
+
+@test "SFT in fp32 begins with the loss that it has on CPUs" {
+  submit fp32 --wait --timeout 200
+  succeeded fp32
+  02_down.sh
+  sed -i -e 's/device: cuda/device: cpu/' -e "s/num_gpus: $GPUS, //" "$MVP_CLUSTER"
+  01_up.sh
+  gpu_job fp32 | sed 's/^submission_id: .*/submission_id: fp32-cpu/' >"$FOLDER/specs/fp32-cpu.yaml"
+  run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/fp32-cpu.yaml" --wait --timeout 300
+  succeeded fp32-cpu
+  python - <(metric fp32 train/loss) <(metric fp32-cpu train/loss) <<'PY'
+import sys
+gpu, cpu = (float(open(file).read().split()[1]) for file in sys.argv[1:])
+assert abs(gpu - cpu) < 1e-3 * cpu, (gpu, cpu)
+PY
 }
 
 @test "after 02 no process and no memory of ours is left on a GPU" {

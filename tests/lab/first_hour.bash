@@ -21,17 +21,22 @@ shrink() { # <cluster> <sed program>: its file in the clone, for a machine witho
   echo 'ray: {object_store_mb: 100, start_timeout_s: 400}' >>"$CLONE/templates/ray/$1.yaml"
 }
 
-serve() { # <address> [<argv> to put before]...: a hub and verl's repository there, in HF_ENDPOINT and VERL_URL
+# A hub with private repositories, which only a proxy with a login reaches, and verl's repository.
+serve() { # <address> [<argv> to put before]...: sets HF_ENDPOINT, HTTP_PROXY, HF_TOKEN, VERL_URL
   local address=$1
   shift
-  HF_HUB_DISABLE_XET=1 "$@" "$PROJECT/.venv/bin/python" "$PROJECT/tests/lab/hub.py" --listen "$address" --rows 32 >"$LAB_DIR/hub" 3>&- 4>&- &
+  export HF_TOKEN=hf_lab_secret_token
+  HF_HUB_DISABLE_XET=1 "$@" "$PROJECT/.venv/bin/python" "$PROJECT/tests/lab/hub.py" --listen "$address" --rows 32 \
+    --token "$HF_TOKEN" --login me:unseen-password >"$LAB_DIR/hub" 3>&- 4>&- &
   echo "$!" >"$LAB_DIR/servers"
   "$@" "$PROJECT/tests/lab/git_server.sh" "$LAB_DIR/git" "$address" >"$LAB_DIR/verl" 3>&- 4>&- &
   echo "$!" >>"$LAB_DIR/servers"
-  wait_for 120 'the hub' test -s "$LAB_DIR/hub"
+  wait_for 120 'the hub' grep -q HTTP_PROXY "$LAB_DIR/hub"
   wait_for 120 'the git server' test -s "$LAB_DIR/verl"
-  HF_ENDPOINT=$(sed 's/^HF_ENDPOINT=//' "$LAB_DIR/hub") VERL_URL=$(<"$LAB_DIR/verl")
-  export HF_ENDPOINT VERL_URL
+  # shellcheck source=/dev/null
+  source "$LAB_DIR/hub"
+  VERL_URL=$(<"$LAB_DIR/verl")
+  export HF_ENDPOINT HTTP_PROXY VERL_URL
 }
 
 end_servers() {
@@ -60,6 +65,9 @@ assert_first_hour() { # <shared root, as this machine sees it>
   local part
   assert_status 0
   assert_output '*2 jobs: * 0 Fail*'
+  [[ $output$stderr != *"$HF_TOKEN"* && $output$stderr != *unseen-password* ]] || fail 'a secret is printed'
+  part=$(grep -rlE "$HF_TOKEN|unseen-password" "$1" "$CLONE/.mvp" 2>/dev/null) || true
+  [[ -z $part ]] || fail "a secret is in $part"
   for part in 12_install 00_prereq 01_up 30_prepare 31_snapshot 43_submit 54_verify "regression of 'ppo' on cluster"; do
     assert_stderr_has "$part"
   done
@@ -67,4 +75,14 @@ assert_first_hour() { # <shared root, as this machine sees it>
   [[ $(grep -l '"state": "SUCCEEDED"' "$1"/jobs/ppo-*/result.json | wc -l) == 2 ]] || fail 'not two jobs that succeeded'
   [[ ! -e $(echo "$CLONE"/.venv/lib/python3*/site-packages/torch) && ! -e $(echo "$CLONE"/.venv/lib/python3*/site-packages/ray) ]] ||
     fail 'torch or Ray was installed on the launching machine'
+}
+
+assert_nodes_in() { # <shared root> <start of an address>: where Ray had the nodes of every job
+  python - "$2" "$1"/jobs/ppo-*/config/provenance.json <<'PY'
+import json, sys
+for path in sys.argv[2:]:
+    with open(path) as file:
+        hosts = json.load(file)["hosts"]
+    assert len(hosts) == 3 and all(host["ip"].startswith(sys.argv[1]) and host["node_id"] for host in hosts), hosts
+PY
 }

@@ -9,6 +9,7 @@ set -euo pipefail
 packages=(openssh-server iproute2 procps util-linux faketime) # hosts as namespaces, and ssh to them
 packages+=(docker.io iptables mmdebstrap docker-compose)      # a docker daemon, an image for it, and compose 1.29
 packages+=(slurm-wlm munge)                                   # a Slurm of its own
+packages+=(chromium)                                          # a browser, for the pages of 56_report.sh
 
 "$(dirname "$0")/compose-v2.sh" || echo 'lab: no docker compose v2' >&2
 

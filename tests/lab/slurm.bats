@@ -79,6 +79,37 @@ PY
   assert_status 0
 }
 
+@test "NeMo-RL's procedure runs through ray.sub: its variables, the driver's log, the exit code, and no job on a failure before it" {
+  local fixtures=$LAB_DIR/e2e-ray-sub
+  mkdir "$fixtures" && make_e2e_fixtures "$fixtures"
+  # shellcheck source=/dev/null
+  source "$fixtures/environment"
+  nemo_rl() { # [option]...
+    run --separate-stderr in_lab 61_e2e_nemo_rl.sh --description "$fixtures/nemo-rl-no-gpu.yaml" --level 0 --runs-dir "$fixtures/runs" --via ray.sub \
+      --image nemo-rl:lab --launcher-option --account=lab --launcher-option --partition=main "$@"
+  }
+  nemo_rl --plan
+  assert_status 0
+  assert_output "env -C $NEMO_RL_REPO CONTAINER=nemo-rl:lab MOUNTS=*COMMAND=*sbatch --wait*--account=lab --partition=main ray.sub"
+  [[ ! -e $fixtures/runs ]] || fail 'a plan wrote something'
+  nemo_rl
+  assert_status 0
+  assert_output 'Result: Pass - Level 0*- Local Bridge import in NeMo-RL: Pass*'
+  assert_stderr_has 'ray-driver.log'
+  [[ -s $(echo "$fixtures"/runs/e2e-*/*-logs/ray-driver.log) ]] || fail "$(find "$fixtures/runs" -name '*.log')"
+  grep -q 'container nemo-rl:lab, mounts .*, account lab, GPUs 8' "$fixtures"/runs/slurm-e2e-*.out || fail "$(cat "$fixtures"/runs/slurm-*)"
+  [[ -z $(git -C "$NEMO_RL_REPO" status --porcelain) ]] || fail 'it wrote into the checkout'
+  FAKE_FAULT=nan nemo_rl
+  assert_status 1
+  assert_output 'Result: Fail - level-0-smoke: *'
+  FAKE_FAULT=data nemo_rl
+  assert_status 3
+  assert_output 'Result: Blocked - level-0-smoke: *'
+  FAKE_FAULT=no-head nemo_rl
+  assert_status 3
+  assert_stderr_has 'ray.sub ended before it ran the procedure'
+}
+
 @test "up gets one allocation, and each Ray node lives in a step of its own on a node of its own" {
   other=$(in_lab sbatch --parsable --output=/dev/null --wrap 'exec sleep infinity')
   echo "$other" >"$LAB_DIR/other"
@@ -88,6 +119,10 @@ PY
   [[ $(allocations | grep -c RUNNING) == 1 ]] || fail "allocations: $(allocations)"
   [[ $(steps) == $'n1\nn2\nn3' ]] || fail "steps: $(steps)"
   [[ $(tail -n 3 "$STATE/allocation") == $'head n1 10.78.2.2\nworker-0 n2 10.78.2.3\nworker-1 n3 10.78.2.4' ]] || fail "$(<"$STATE/allocation")"
+}
+
+@test "another user of a node reaches neither Ray's logs nor its sockets" {
+  for host in n1 n2 n3; do closed_to_others on_host "$host"; done
 }
 
 # shellcheck disable=SC2034 # for conforms

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from mvp_helpers.trainers import hydra, hydra_compose, nemo_rl_config
+from mvp_helpers.trainers import hydra, hydra_compose
+from mvp_helpers.trainers.nemo_rl import config as nemo_rl_config
 
 ANSWERS: dict[tuple[str, str], str] = {}
 """What Hydra answered, by the question and the files it read, with names in place of a test's own paths."""

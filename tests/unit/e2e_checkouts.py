@@ -116,9 +116,61 @@ def make_toy(folder: Path) -> Path:
     return folder
 
 
+ERROR = 'max(data["train/token_mult_prob_error"]) < 1.05'
+SEPARATE = "policy.generation.colocated.enabled=false policy.generation.colocated.resources.gpus_per_node=1"
+VLM = {"run_grpo": "run_vlm_grpo"}
+QUANT = "policy.quant_cfg=nvfp4.yaml policy.generation.quant_cfg=nvfp4.yaml"
+ASSERT = 'assert_grep() {\n  grep -q "$1" "$2" || {\n    echo FAIL\n    exit 1\n  }\n}\n'
+LIKE_GRPO_MEGATRON: dict[str, tuple[dict[str, str], str, list[str]]] = {
+    "grpo_megatron_generation": ({}, "policy.generation.backend=megatron", [ERROR]),
+    "grpo_nccl_reshard_refit": ({}, f"{SEPARATE} policy.generation.refit_transport=nccl_reshard", [ERROR]),
+    "vlm_grpo": (
+        {**VLM, "grpo_math_1B_megatron": "vlm_grpo_3B"},
+        "grpo.max_num_steps=5",
+        [ERROR, ERROR.replace("max", "median")],
+    ),
+    "audio_grpo_megatron": (
+        {**VLM, "grpo_math_1B_megatron": "audio_grpo_3B_megatron"},
+        "",
+        [ERROR, ERROR.replace("max", "mean")],
+    ),
+    "grpo_megatron_eagle3_online": (
+        {"grpo_math_1B_megatron": "recipes/llm/grpo-f-1n4g-megatron-eagle3"},
+        "policy.draft.model_name=d",
+        ['min(data["train/draft_loss"]) > 0'],
+    ),
+}
+"""Functional tests that differ from grpo_megatron.sh, as the real ones do, in a few words, overrides and assertions."""
+
+
+def _write_functional_tests(folder: Path) -> None:
+    base = (folder / "grpo_megatron.sh").read_text()
+    start, checks = base.split("    'max(", 1)[0], base.index("    $@ ")
+    for name, (words, overrides, wanted) in LIKE_GRPO_MEGATRON.items():
+        text = start[:checks] + (f"    {overrides} \\\n" if overrides else "") + start[checks:]
+        for old, new in words.items():
+            text = text.replace(old, new)
+        (folder / f"{name}.sh").write_text(text + " \\\n".join(f"    '{check}'" for check in wanted) + "\n")
+    head, _, rest = start.partition("uv run coverage")
+    command, _, _ = rest.partition("\n\n")
+    run = f"uv run --no-sync --extra modelopt coverage{command}".replace(
+        "configs/grpo_math_1B_megatron", "modelopt/qa_grpo_math_megatron"
+    )
+    run = (
+        run.replace("grpo.max_num_steps=2", f"grpo.max_num_steps=1 {QUANT}")
+        .replace("$LOG_DIR", "$EXP_DIR/$1/logs")
+        .replace("$@", '"${@:2}"')
+    )
+    dump = "uv run tests/json_dump_tb_logs.py $EXP_DIR/$1/logs --output_path $EXP_DIR/$1/metrics.json"
+    check = f"""uv run tests/check_metrics.py $EXP_DIR/$1/metrics.json 'data["train/gen_kl_error"]["1"] < 0.003' '{ERROR}'"""
+    case = "\n".join(["run_case() {", run, dump, check, "assert_grep Quant $RUN_LOG", "}"])
+    (folder / "modelopt_quant_rollout.sh").write_text(f'{head}{ASSERT}{case}\nrun_case real "$@"\nrun_case fake "$@"\n')
+
+
 def make_nemo_rl(folder: Path) -> Path:
     """A NeMo-RL checkout whose functional tests and trainings behave as the real ones."""
     shutil.copytree(NEMO_RL / "checkout", folder)
+    _write_functional_tests(folder / "tests/functional")
     commit(folder)
     return folder
 

@@ -82,6 +82,11 @@ class FakeRay:
         found = {"result": rows, "total": len(rows) if total is None else total}
         self.answers[f"/api/v0/{kind}?detail=1&limit=10000"] = {"result": True, "msg": "", "data": {"result": found}}
 
+    def has_reports(self, **at: float) -> None:
+        """Nodes that are alive, and when each last reported."""
+        summary = [{"now": seconds, "raylet": {"nodeId": node, "state": "ALIVE"}} for node, seconds in at.items()]
+        self.answers["/nodes?view=summary"] = {"result": True, "msg": "", "data": {"summary": summary}}
+
     def has_job(self, name: str, status: str, **fields: Any) -> None:
         self.answers[f"/api/jobs/{name}"] = job_record(name, status, **fields)
 

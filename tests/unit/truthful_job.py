@@ -89,6 +89,12 @@ def write_log(folder: JobFolder, text: str) -> None:
     folder.log_times.write_text(f"1795225335657 10\n1795225335999 {len(text.encode())}\n")
 
 
+def write_metrics(folder: JobFolder, rows: list[dict[str, Any]]) -> None:
+    """Write the metrics of steps from 1, as verl's file logger does."""
+    lines = (json.dumps({"step": step, "data": row}) + "\n" for step, row in enumerate(rows, 1))
+    folder.metrics.write_text("".join(lines))
+
+
 def write_bundle(folder: JobFolder, event: str, at: int, driver_ip: str = "127.0.0.11") -> Path:
     bundle = folder.debug / f"20260101T00000{at}.000Z-{event}"
     bundle.mkdir()
@@ -127,11 +133,12 @@ def good_job(shared: SharedRoot, name: str) -> JobFolder:
     folder.provenance.write_text(json.dumps(facts))
     seen = {"modules": {"verl": str(shared.verl_code / "codeA" / "verl" / "__init__.py")}, "marker": "codeA", "errors": {}}
     workers = [{**seen, "node_id": node, "ip": ip} for node, ip in ((WORKER_0_ID, "127.0.0.11"), (WORKER_1_ID, "127.0.0.12"))]
-    precheck = {"ok": True, "problems": [], "driver": seen, "ray_workers": workers, "steps_total": STEPS}
+    packages = {"python": "3.11.7", "ray": "2.60.0", "torch": "2.11.0", "verl": "0.9.1"}
+    precheck = {"ok": True, "problems": [], "driver": seen, "ray_workers": workers, "steps_total": STEPS, "versions": packages}
     folder.precheck.write_text(json.dumps(precheck))
     folder.imports.mkdir()
     for pid, row in enumerate([{**seen, "role": "driver"}, *({**worker, "role": "ray worker"} for worker in workers)], 10):
-        own = {"host": "vm", "pid": pid, "problem": "", "versions": {"python": "3.11.7", "ray": "2.60.0"}}
+        own = {"host": "vm", "pid": pid, "problem": "", "versions": packages}
         (folder.imports / f"vm-{pid}.json").write_text(json.dumps({**row, **own}, indent=1))
     printed = f"MVP_PRECHECK_VERL_FILE={seen['modules']['verl']}\nMVP_PRECHECK_MARKER=codeA\n"
     shown = "(TaskRunner pid=7) step:%d - critic/score/mean:%s - actor/pg_loss:np.float64(-0.001)\n"

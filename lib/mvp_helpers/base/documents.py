@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,9 @@ MOST_LEVELS = 100
 INTEGERS = range(-(1 << 63), 1 << 64)
 """Integers in it: those that fit into 64 bits."""
 
-
+_SPELLED = re.compile(
+    r"(?i)\s*(?:[\w.]+\()?\s*(?:(?P<number>[+-]?(?:nan|inf(?:inity)?|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))|none|null)\s*\)?\s*"
+)
 _LEVEL = {"SequenceStartEvent": 1, "MappingStartEvent": 1, "SequenceEndEvent": -1, "MappingEndEvent": -1}
 
 
@@ -143,8 +146,10 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def parse(data: bytes, source: str, limits: Limits | None = None) -> dict[str, Any]:
+def parse(data: bytes, source: str, limits: Limits | None = None, *, exponents: str = "") -> dict[str, Any]:
     """Return the mapping in JSON bytes (when ``source`` ends in .json) or YAML bytes.
+
+    ``exponents``: the field in which ``1e-3`` is a number, as in JSON; elsewhere YAML needs a dot and a sign (``1.0e-3``).
 
     Raises:
         BadInput: not UTF-8, a syntax error (with line and column), a repeated key, not a mapping, or beyond ``limits``.
@@ -156,7 +161,7 @@ def parse(data: bytes, source: str, limits: Limits | None = None) -> dict[str, A
     except UnicodeDecodeError as error:
         raise BadInput(f"{source} is not UTF-8 text (byte {error.start})") from None
     try:
-        document = _parse(text, source, limits)
+        document = _parse(text, source, limits, exponents)
     except RecursionError:
         raise BadInput(f"{source}: nested too deeply") from None
     if not isinstance(document, dict):
@@ -199,9 +204,9 @@ def _too_large(source: str, limits: Limits) -> BadInput:
     )
 
 
-def _parse(text: str, source: str, limits: Limits | None) -> Any:
+def _parse(text: str, source: str, limits: Limits | None, exponents: str) -> Any:
     if not source.endswith(".json"):
-        return _parse_yaml(text, source, limits)
+        return _parse_yaml(text, source, limits, exponents)
     try:
         return json.loads(text, object_pairs_hook=_no_duplicates)
     except json.JSONDecodeError as error:
@@ -244,13 +249,33 @@ def _check_yaml(text: str, source: str, limits: Limits) -> None:
 
 
 _LONG_NUMBER = re.compile(r"[-+0-9_:.]{300,}")
+_EXPONENT = re.compile(r"[-+]?([0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+")
 
 
-def _parse_yaml(text: str, source: str, limits: Limits | None) -> Any:
+def _read_exponents(node: Any, seen: set[int]) -> None:
+    """Make numbers of the unquoted texts ``1e-3``, ``1.5e6`` under a YAML node."""
+    if id(node) in seen:  # an alias
+        return
+    seen.add(id(node))
+    if isinstance(node.value, list):
+        for child in node.value:
+            _read_exponents(child[1] if isinstance(child, tuple) else child, seen)  # the key of a mapping is a name
+    elif node.tag == "tag:yaml.org,2002:str" and not node.style and _EXPONENT.fullmatch(node.value):
+        node.tag = "tag:yaml.org,2002:float"
+
+
+def _parse_yaml(text: str, source: str, limits: Limits | None, exponents: str) -> Any:
     import yaml
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
         """Refuse repeated keys, which PyYAML's own loader silently overwrites; take the key ``on`` for a name, not for true."""
+
+        def get_single_node(self) -> Any:
+            document = super().get_single_node()
+            for key, value in document.value if isinstance(document, yaml.MappingNode) else ():
+                if key.value == exponents:
+                    _read_exponents(value, set())
+            return document
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen = set()
@@ -342,3 +367,21 @@ def _fields_at(kind: Any, path: str) -> list[str]:
         if kind is None:
             return []
     return [field.encode_name for field in msgspec.structs.fields(kind)]
+
+
+def as_number(value: Any) -> float | None:
+    """Return a metric's value as a number; NaN for null (so verl writes it), None for a text, a list or true.
+
+    A number may be spelled: "NaN", "-Infinity", "tensor(0.5)", "None".
+    """
+    if isinstance(value, str):
+        spelled = _SPELLED.fullmatch(value)
+        return float(spelled["number"] or "nan") if spelled else None
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return math.inf

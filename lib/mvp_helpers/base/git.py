@@ -62,6 +62,11 @@ def diff(checkout: Path) -> str:
     return _git([*_at(checkout), "diff", "--no-ext-diff", "--no-textconv", "--submodule=short", "HEAD"], 120)
 
 
+def tracked(checkout: Path) -> list[str]:
+    """Return the paths of all tracked files, relative to the checkout. Raises Blocked."""
+    return [name for name in _git([*_at(checkout), "ls-files", "-z"], 60).split("\0") if name]
+
+
 def submodules(checkout: Path) -> list[str]:
     """Return the lines of ``git submodule status``. Raises Blocked."""
     return _git([*_at(checkout), "submodule", "status"], 60).splitlines()

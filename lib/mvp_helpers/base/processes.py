@@ -6,7 +6,9 @@ import contextlib
 import ctypes
 import errno
 import hashlib
+import importlib.metadata
 import os
+import platform
 import resource
 import signal
 import socket
@@ -24,6 +26,15 @@ ENDED = "ZX"
 """States in /proc of a process that has ended, although it may still wait to be reaped."""
 LISTENING = "0A"
 """State of a listening socket in /proc/net/tcp."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, and of Ray and torch if this process can import them; nothing is imported."""
+    found = {"python": platform.python_version()}
+    for name in ("ray", "torch"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def die_with_parent() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
@@ -41,6 +43,8 @@ def _blocks(argv: list[str], words: bytes) -> Iterator[bytes]:
             env=os.environ | {"LC_ALL": "C"},
         ) as process:
             assert process.stdin and process.stdout
+            with contextlib.suppress(OSError):  # the search goes on while a block is read; without it both take turns
+                fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, BLOCK)
             process.stdin.write(words)
             process.stdin.close()
             rest = b""

@@ -115,14 +115,21 @@ def cards(environment: Mapping[str, str]) -> GpuFacts:
     return facts
 
 
-def check_count(name: str, wanted: int | str) -> None:
-    """Check that nvidia-smi lists at least ``wanted`` GPUs; without nvidia-smi, or with ``auto``, there is nothing to compare.
+def check_count(name: str, wanted: int | str, environment: Mapping[str, str]) -> None:
+    """Check that a Ray node with this environment sees ``wanted`` GPUs; without nvidia-smi, or with ``auto``, nothing is checked.
 
     Raises:
-        Blocked: there are fewer. Ray would offer GPUs that do not exist, and a job on them fails after minutes.
+        Blocked: there are fewer in CUDA_VISIBLE_DEVICES, where ``ray start`` ends with a traceback, or in the list of nvidia-smi:
+            Ray would offer GPUs that do not exist, and a job on them fails after minutes.
     """
     if not isinstance(wanted, int) or not wanted:
         return
+    selected = environment.get("CUDA_VISIBLE_DEVICES")
+    if selected is not None and (visible := len([word for word in selected.split(",") if word.strip()])) < wanted:
+        raise Blocked(
+            f"{name}: worker.num_gpus asks for {wanted} GPUs, but CUDA_VISIBLE_DEVICES='{selected}' leaves {visible}",
+            hint="unset CUDA_VISIBLE_DEVICES where the node is started, or num_gpus: auto in the cluster file",
+        )
     try:
         listed = sum(line.startswith("GPU ") for line in _nvidia_smi("-L").splitlines())
     except OSError:

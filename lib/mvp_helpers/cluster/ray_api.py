@@ -75,6 +75,7 @@ class RayApi:
             raise Blocked(f"Ray at {self.address} answers {path} with HTTP {error.code}", hint="./scripts/50_status.sh") from None
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or str(error) or type(error).__name__
+            reason = " ".join(str(reason).split())[:200]  # of a program that is not Ray: whatever it sent
             raise Blocked(f"the Ray cluster does not answer at {self.address}: {reason}", hint="./scripts/01_up.sh") from None
 
     def get(self, path: str, method: str = "GET") -> Any:
@@ -124,6 +125,15 @@ class RayApi:
                 )
                 for row in rows
             ]
+
+    def node_reports(self) -> dict[str, float]:
+        """Return when each node that Ray lists as alive last reported, by node id: seconds of that node's own clock, or 0.0."""
+        with self._shape(path := "/nodes?view=summary"):
+            return {
+                str(row["raylet"]["nodeId"]): float(row.get("now", 0.0))
+                for row in self.get(path)["data"]["summary"]
+                if row["raylet"].get("state") == "ALIVE"
+            }
 
     def cluster_status(self) -> str:
         """Return the text that ``ray status`` prints."""

@@ -155,7 +155,7 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
         _make_token(cluster, host, ray_version)
         check_ports(cluster, host)
         if host.role == "worker" and cluster.device == "cuda":
-            gpus.check_count(name, cluster.worker.num_gpus)
+            gpus.check_count(name, cluster.worker.num_gpus, os.environ | cluster.ray.system_env)
         paths.make_temp_dir()
         record = Record(
             boot_id=processes.boot_id(),

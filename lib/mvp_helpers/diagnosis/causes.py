@@ -126,6 +126,9 @@ def first_cause(logs: Sequence[Findings], end: Progress) -> Finding | None:
         if finding.rule and not end.outlives(finding.progress, finding.rule.outlived_by)
     ]
 
+    causes = {finding.rule.id for finding in known if finding.rule}
+    known = [finding for finding in known if finding.rule and causes.isdisjoint(finding.rule.effect_of)]
+
     def left(*findings: Finding | None) -> list[Finding]:
         return [finding for finding in findings if finding and not end.outlives(finding.progress, "steps")]
 

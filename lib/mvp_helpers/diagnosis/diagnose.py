@@ -272,10 +272,15 @@ def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
             continue
         answer = _of_finding(finding, known, target)
         answer = _judged(answer, known) if answer.verdict == "Unknown" else answer
-        failed = answer.verdict == "Fail" and answer.boundary in UNDER_TEST
-        advice = f"The run reached its end after an error that it survived: {answer.advice}"
-        answers.append(msgspec.structs.replace(answer, verdict="Fail" if failed else "Unknown", advice=advice))
+        answers.append(survived(answer, "The run reached its end"))
     return next((answer for answer in answers if answer.verdict == "Fail"), answers[0] if answers else None)
+
+
+def survived(error: Diagnosis, end: str) -> Diagnosis:
+    """Return the diagnosis of an error that did not prevent ``end``: Fail if the code under test raised it, else Unknown."""
+    failed = error.verdict == "Fail" and error.boundary in UNDER_TEST
+    advice = f"{end} after an error that it survived: {error.advice}"
+    return msgspec.structs.replace(error, verdict="Fail" if failed else "Unknown", advice=advice)
 
 
 def _of_last_run(diagnosis: Diagnosis, scans: Sequence[Scan]) -> Diagnosis:

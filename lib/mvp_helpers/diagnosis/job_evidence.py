@@ -18,28 +18,31 @@ from ..record import debug_bundle
 from ..record.job_folder import Result
 from ..record.stall import Stall
 from . import signatures, stall
-from .diagnose import EVIDENCE, Confidence, Diagnosis, diagnose
-from .scan import Scan, pieces
+from .diagnose import EVIDENCE, Confidence, Diagnosis, diagnose, survived
+from .scan import Scan
+from .signatures import Signatures
 
-Source = tuple[str, bool, Iterable[bytes]]
-"""Name, whether only errors that a rule knows count in it, content."""
+Source = tuple[str, bool, Path | bytes]
+"""Name, whether only errors that a rule knows count in it, a log or the lines themselves."""
+INTENDED = (
+    "owner has died",
+    "all references to the actor were removed",
+    "INTENDED_USER_EXIT",
+    "INTENDED_SYSTEM_EXIT",
+)
+"""Words of Ray's record of an actor that ended because its driver had ended, or as its program meant it to."""
 
 
 def of_job(folder: JobFolder, result: Result) -> Diagnosis:
     """Return the diagnosis of a job; ``result`` is its latest state (see ``reconcile.settle``)."""
-    if result.state == "SUCCEEDED":
-        return Diagnosis(
-            verdict="Pass", evidence="the job succeeded: there is nothing to explain", phase="done", confidence="high"
-        )
     if result.stall and result.state in ("RUNNING", "STOPPED"):
         return _stalled(folder, result.stall)
     if result.state == "STOPPED":
         return Diagnosis(verdict="Skipped", whose="user", evidence=result.reason or "stopped on request", confidence="high")
     known = signatures.load()
-    scans = [
-        Scan(known, name, rank, known_only).read(chunks)
-        for rank, (name, known_only, chunks) in enumerate(_sources(folder, result))
-    ]
+    if result.state == "SUCCEEDED":
+        return _succeeded(folder, known)
+    scans = [_scan(known, rank, *source) for rank, source in enumerate(_sources(folder, result))]
     target = {"id": folder.submission_id, "log": str(folder.driver_log)}
     diagnosis = diagnose(scans, known, target)
     if diagnosis.verdict in ("Pass", "Noise") or (diagnosis.verdict == "Unknown" and diagnosis.line is None):
@@ -48,6 +51,34 @@ def of_job(folder: JobFolder, result: Result) -> Diagnosis:
         if without_log.rule:
             diagnosis = msgspec.structs.replace(without_log, phase=diagnosis.phase, step=diagnosis.step)
     return _with_result(diagnosis, folder, result)
+
+
+def may_have_lost_a_node(folder: JobFolder, result: Result) -> bool:
+    """Return whether a job that failed shows only what the death of a node causes, which Ray may not have noticed yet."""
+    return signatures.load().effect_of(of_job(folder, result).rule, "node-died")
+
+
+def _succeeded(folder: JobFolder, known: Signatures) -> Diagnosis:
+    """Return Pass, unless the job's log contradicts its success or shows an error that the job survived."""
+    nothing = Diagnosis(
+        verdict="Pass", evidence="the job succeeded: there is nothing to explain", phase="done", confidence="high"
+    )
+    scan = _scan(known, 0, f"logs/{folder.driver_log.name}", False, folder.driver_log)
+    diagnosis = diagnose([scan], known, {"id": folder.submission_id, "log": str(folder.driver_log)})
+    if diagnosis.verdict in ("Pass", "Noise") or (diagnosis.line is None and diagnosis.phase != "done"):
+        return nothing  # an unknown trainer's log may not report its end
+    contradicts = any(rule.id == diagnosis.rule and rule.outlived_by == "nothing" for rule in known.rules)
+    return diagnosis if diagnosis.line is None or contradicts else survived(diagnosis, "The job succeeded")
+
+
+def _scan(known: Signatures, rank: int, name: str, known_only: bool, content: Path | bytes) -> Scan:
+    """Read one source. A log that cannot be read counts as empty: other evidence may still explain the job."""
+    scan = Scan(known, name, rank, known_only)
+    if isinstance(content, bytes):
+        return scan.read([content])
+    with contextlib.suppress(BadInput):
+        return scan.read_file(content)
+    return scan
 
 
 def _stalled(folder: JobFolder, open_stall: Stall) -> Diagnosis:
@@ -115,20 +146,20 @@ def _with_result(diagnosis: Diagnosis, folder: JobFolder, result: Result) -> Dia
 def _sources(folder: JobFolder, result: Result) -> Iterator[Source]:
     """Yield what may contain the cause, the likeliest first."""
     if folder.precheck.exists() and result.state == "BLOCKED":
-        yield folder.precheck.name, True, [_lines(_problems(folder.precheck))]
+        yield folder.precheck.name, True, _lines(_problems(folder.precheck))
     if folder.driver_log.is_file() and folder.driver_log.stat().st_size:
-        yield f"logs/{folder.driver_log.name}", False, _readable(folder.driver_log)
+        yield f"logs/{folder.driver_log.name}", False, folder.driver_log
     for bundle in sorted(folder.debug.glob("2*"), reverse=True):
         if bundle.is_dir():
             yield from _of_bundle(folder, bundle, result)
-    yield folder.result.name, True, [_lines([result.reason])]
+    yield folder.result.name, True, _lines([result.reason])
 
 
 def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Source]:
     """Yield Ray's messages about nodes and processes that died while the job ran, and the ends of its processes' own logs."""
     place = bundle.relative_to(folder.path)
     began, ended = (seconds_of(at) if at else 0.0 for at in (result.started_at or result.claimed_at, result.ended_at))
-    yield f"{place}/bundle.json", True, [_lines(_silence(bundle))]
+    yield f"{place}/bundle.json", True, _lines(_silence(bundle))
     own = {str(row.get("job_id")) for row in _rows(bundle / "job.json")} - {"None", ""}
     actors = [row for row in _rows(bundle / "actors.json") if row.get("job_id") in own]
     used = {row.get("node_id") for row in actors} | {result.driver_node_id}
@@ -140,7 +171,7 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
         and (not actors or node.get("node_id") in used)
         and began - 60 <= (node.get("end_time_ms") or 0) / 1000 <= (ended or float("inf")) + 60
     ]
-    yield f"{place}/nodes.json", True, [_lines(text for text in dead if "EXPECTED_TERMINATION" not in text)]
+    yield f"{place}/nodes.json", True, _lines(text for text in dead if "EXPECTED_TERMINATION" not in text)
     causes = [
         str(context.get("error_message", ""))
         for actor in actors
@@ -148,12 +179,12 @@ def _of_bundle(folder: JobFolder, bundle: Path, result: Result) -> Iterator[Sour
         if isinstance(context, dict)
     ]
     # How actors end after the driver has ended, or when it needs them no more, does not explain the driver's end.
-    others = (text for text in causes if "owner has died" not in text and "all references to the actor were removed" not in text)
-    yield f"{place}/actors.json", True, [_lines(others)]
+    others = (text for text in causes if not any(words in text for words in INTENDED))
+    yield f"{place}/actors.json", True, _lines(others)
     # The node's own logs stay out: they contain other jobs, and problems that Ray overcame.
     for output in sorted(bundle.glob("hosts/*/ray-logs/worker-*")):
         if output.is_file() and output.stat().st_size:
-            yield str(output.relative_to(folder.path)), False, _readable(output)
+            yield str(output.relative_to(folder.path)), False, output
 
 
 def _silence(bundle: Path) -> list[str]:
@@ -167,12 +198,6 @@ def _silence(bundle: Path) -> list[str]:
 
 def _dead(file: Path) -> list[dict[str, Any]]:
     return [node for node in _rows(file) if node.get("state") == "DEAD"]
-
-
-def _readable(log: Path) -> Iterator[bytes]:
-    """Yield the log in pieces; nothing if it cannot be read: other evidence may still explain the job."""
-    with contextlib.suppress(BadInput):
-        yield from pieces(log)
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

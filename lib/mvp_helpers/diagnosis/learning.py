@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ..base.documents import as_number
 from ..base.errors import BadInput
 from ..record import metrics
 from ..trainers.metric_names import MetricNames
@@ -90,7 +91,7 @@ def _by_metric(text: str) -> Steps | None:
 
 
 def _numbers(data: Mapping[str, Any]) -> dict[str, float]:
-    return {str(key): number for key, value in data.items() if (number := metrics.as_number(value)) is not None}
+    return {str(key): number for key, value in data.items() if (number := as_number(value)) is not None}
 
 
 def judge(

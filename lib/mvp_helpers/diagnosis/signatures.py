@@ -30,6 +30,10 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     frames: str
     says: str = ""
     """Regular expression of the error's source and text."""
+    layer: bool = False
+    """Many operations run through this code, so one of them, in any frame outside of it, says more."""
+    operation: str = ""
+    """An error within a function that matches this is in ``boundary``, when a layer (or unknown code) raised it."""
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,6 +66,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """``any``: fits also lines that call themselves a warning or information."""
     secondary: bool = False
     """An effect of something else; every other error takes precedence."""
+    effect_of: list[str] = []
+    """Ids of rules; an error that one of them knows takes precedence, whatever comes first."""
     summary: bool = False
     """A summary of what other lines explain (pytest's); every exception takes precedence."""
     kind: bool = False
@@ -145,6 +151,10 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     follow_ups: dict[str, list[FollowUp]]
     """By boundary; the first that fits counts."""
 
+    def effect_of(self, effect: str, cause: str) -> bool:
+        """Return whether the rule ``effect`` can be an effect of what the rule ``cause`` knows."""
+        return any(rule.id == effect and cause in rule.effect_of for rule in self.rules)
+
     def all_marks(self) -> list[Mark]:
         """Return the file's marks and those of every known trainer, in the order of the phases."""
         return sorted([*self.marks, *trainer_marks()], key=lambda mark: PHASES.index(mark.phase))
@@ -213,12 +223,16 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def boundary(self, frames: Iterable[Frame], says: str = "") -> str:
         """Return the boundary of the innermost frame that has one, else that of the text ``says``, else "unknown"."""
-        for frame in reversed(list(frames)):
-            # Match below the package's own folder: where it is installed says nothing about it.
-            _, installed, file = frame.file.rpartition("-packages/")
-            for boundary in self.boundaries:
-                if _pattern(boundary.frames).search(f"{installed}{file}:{frame.name}"):
-                    return boundary.boundary
+        # Match below the package's own folder: where it is installed says nothing about it.
+        calls = [f"{''.join(frame.file.rpartition('-packages/')[1:])}:{frame.name}" for frame in frames]
+        by_call = (each for call in reversed(calls) for each in self.boundaries if _pattern(each.frames).search(call))
+        inner = next(by_call, None)
+        if inner is None or inner.layer:
+            for each in self.boundaries:
+                if each.operation and any(_pattern(each.operation).search(call) for call in calls):
+                    return each.boundary
+        if inner:
+            return inner.boundary
         by_text = (each.boundary for each in self.boundaries if each.says and _pattern(each.says).search(says))
         return next(by_text, "unknown")
 
@@ -267,6 +281,9 @@ def load(file: Path = FILE) -> Signatures:
             raise BadInput(f"{file}: rule '{rule.id}' needs 'any' or 'exception'")
         if (rule.frames or rule.raised_in) and not rule.exception:
             raise BadInput(f"{file}: rule '{rule.id}': 'frames' and 'raised_in' need 'exception'")
+    for rule in signatures.rules:
+        if unknown := [cause for cause in rule.effect_of if cause not in seen]:
+            raise BadInput(f"{file}: rule '{rule.id}': 'effect_of' names no rule: {', '.join(unknown)}")
     for text in _expressions(signatures):
         try:
             re.compile(text)
@@ -278,7 +295,7 @@ def load(file: Path = FILE) -> Signatures:
 def _expressions(signatures: Signatures) -> Iterator[str]:
     yield signatures.libraries
     for boundary in signatures.boundaries:
-        yield from (boundary.frames, boundary.says)
+        yield from (boundary.frames, boundary.says, boundary.operation)
     yield from (stage.frames for stage in signatures.stages)
     yield from (mark.regex for mark in signatures.marks)
     for rule in signatures.rules:

@@ -5,8 +5,10 @@ Pure over lines of text. A ``StepRecord`` holds one run; a step that comes again
 
 from __future__ import annotations
 
+import operator
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..trainers.log_patterns import TRAINERS, StepLine
@@ -55,6 +57,20 @@ class Series:
                 self.widest = (gap, self.last)
             self.last = step
 
+    def add_next(self, steps: Sequence[int]) -> bool:
+        """Add steps that follow those before and each other; return False, and add none, if they do not."""
+        if self.first is None or steps[0] <= self.last or any(map(operator.ge, steps, steps[1:])):
+            return False
+        self.add(steps[0])
+        if steps[-1] - steps[0] == len(steps) - 1:  # each is the next one
+            self.gaps[1] += len(steps) - 1
+            self.widest = max(self.widest, (1, steps[0]), key=lambda gap: gap[0])
+            self.last = steps[-1]
+        else:
+            for step in steps[1:]:
+                self.add(step)
+        return True
+
     @property
     def usual(self) -> float:
         """Return the distance between two steps that are logged."""
@@ -91,6 +107,8 @@ class StepRecord:
     """By trainer."""
     begun: dict[str, int] = field(default_factory=dict)
     """The step that has begun, of trainers whose metrics do not name it."""
+    before: dict[str, int] = field(default_factory=dict)
+    """The steps of earlier epochs, of trainers whose steps begin with 1 in each."""
     ends: dict[str, re.Match[str]] = field(default_factory=dict)
     """By trainer: the line that reports the end of its run."""
     ended_well: bool = False
@@ -111,6 +129,10 @@ class StepRecord:
             series = self.series.get(trainer)
             for match in re.finditer(kind.pattern, text):
                 step = _step(match)
+                if (begun := match.groupdict().get("begun")) and int(begun) + self.before.get(trainer, 0) <= self.begun.get(
+                    trainer, 0
+                ):
+                    return True
                 if series and step is not None and _trained(kind, match) and series.restarts(step):
                     return True
         return False
@@ -121,9 +143,14 @@ class StepRecord:
         for trainer, kind in _kinds_in(text):
             for match in re.finditer(kind.pattern, text):
                 groups = match.groupdict()
+                if groups.get("epoch_begun"):
+                    self.before[trainer] = int(self._series(trainer).last) if int(groups["epoch_begun"]) > 1 else 0
+                    continue
                 if groups.get("begun"):
-                    self.begun[trainer] = int(groups["begun"])
-                    self._series(trainer).total = int(groups["total"])
+                    before = self.before.get(trainer, 0)
+                    self.begun[trainer] = before + int(groups["begun"])
+                    if not before:  # which step of a later epoch is the last one, no line says
+                        self._series(trainer).total = int(groups["total"])
                     continue
                 values = groups.get("metrics") or groups.get("note") or ""
                 step = _step(match)

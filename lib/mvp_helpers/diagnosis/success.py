@@ -7,7 +7,6 @@ that speaks against it.
 from __future__ import annotations
 
 import itertools
-import operator
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -25,7 +24,7 @@ BROKEN_OFF = "Error executing job with overrides"
 """Hydra prints this before a job's last exception."""
 # How programs report a bad end, whatever else the log contains.
 _BAD_END = re.compile(
-    rb"(?i)(?:exit(?:ed|ing|s)?(?: with)?(?: non-zero)?(?: exit)?[ -]?(?:code|status)|return(?:ed|s)?[ -]?code|\brc)"
+    rb"(?i)(?:exit(?:ed|ing|s)?(?: with)?(?: non-zero)?(?: exit)?[ _-]?(?:code|status)|return(?:ed|s)?[ -]?code|\brc)"
     rb"[ :=]+(?!0\b)-?\d+"
     rb"|^make: \*\*\* |Job failed\b|status: FAILED|\bJob '.*' failed|^\++ exit (?!0\b)\d|^timeout: sending signal"
     rb"|\bCANCELLED AT\b|^##\[error\]|^" + BROKEN_OFF.encode()
@@ -34,7 +33,7 @@ _NEXT_STEP = re.compile(rb" step:(\d{1,12}) - ")
 _UNDER_WAY = re.compile(VERL.under_way.encode())
 _BEGINNING = 400
 """Bytes of a line in which its step is looked for."""
-_ZERO_NORM = (b"norm:0 ", b"norm:0.0 ", b"norm:0\n", b"norm:0.0\n")
+_ZERO_NORM = re.compile(rb"norm:0(?:\.0)?(?:\s|$)")
 _DIGITS = b"0123456789.+-eE" + bytes(range(128, 256))
 """What numbers (1.5e-07) and progress bars consist of."""
 _UNUSUAL = re.compile(
@@ -44,8 +43,8 @@ _UNUSUAL = re.compile(
 """What makes a line of metrics more than a report of a step, in a line without ``_DIGITS`` ("non" is "none")."""
 MOST_ORDINARY = 256
 """At most this many kinds of ordinary lines are remembered."""
-_TOGETHER = 64
-"""Ordinary lines that are read at once."""
+_TOGETHER = 256
+"""At most this many ordinary lines are read at once."""
 _PLACE = b"::"
 """The rest of a line's number and offset, ``12:345:``, without ``_DIGITS``."""
 _PERCENT = re.compile(VERL.percent.encode())
@@ -125,31 +124,28 @@ class Success:
         last: int | None = None
         while at < len(lines):
             kinds = list(map(self._ordinary.get, letters[at : min(at + _TOGETHER, len(lines))]))
-            step = None if None in kinds else self._ordinary_steps(lines[at : at + len(kinds)], kinds)
-            if step is not None:
-                at, last = at + len(kinds), step if last is None else max(last, step)
-                continue
-            for trained in kinds:
-                if trained is None or (step := self._ordinary_step(lines[at], trained)) is None:
-                    return at, last
-                at, last = at + 1, step if last is None else max(last, step)
+            count = kinds.index(None) if None in kinds else len(kinds)
+            step = self._ordinary_steps(lines[at : at + count], kinds[:count])
+            if step is None and (trained := kinds[0]) is not None:
+                step, count = self._ordinary_step(lines[at], trained), 1
+            if step is None:
+                break
+            at, last = at + count, step if last is None else max(last, step)
         return at, last
 
     def _ordinary_steps(self, lines: Sequence[bytes], kinds: Sequence[bool | None]) -> int | None:
         """Add lines with ordinary letters together, and return the last step; None, and add none, where each needs a look."""
         record, text = self.record, b"\n".join((*lines, b""))
         steps = list(map(int, _NEXT_STEP.findall(text)))
-        if len(steps) != len(lines) or any(zero in text for zero in _ZERO_NORM):
+        if not steps or len(steps) != len(lines) or (b"norm:0" in text and _ZERO_NORM.search(text)):
             return None
         if any(kinds):
-            trained = list(itertools.compress(steps, kinds))
             series = record.series.get("verl")
-            if series is None or trained[0] <= series.last or any(map(operator.ge, trained, trained[1:])):
+            if series is None or (len(record.rewards) < 2 and b"/mean:" in text):
                 return None
-            if len(record.rewards) < 2 and b"/mean:" in text:
+            trained = list(itertools.compress(steps, kinds))
+            if not series.add_next(trained):
                 return None
-            for step in trained:
-                series.add(step)
             record.steps += len(trained)
         record.furthest = max(record.furthest, *steps)
         return max(steps)
@@ -159,7 +155,7 @@ class Success:
         record, match = self.record, _NEXT_STEP.search(raw, 0, _BEGINNING)
         if match is None:
             return None
-        if b"norm:0" in raw and (any(zero in raw for zero in _ZERO_NORM) or raw.endswith((b"norm:0", b"norm:0.0"))):
+        if b"norm:0" in raw and _ZERO_NORM.search(raw):
             return None
         step = int(match[1])
         if trained:

@@ -13,14 +13,16 @@ import msgspec
 from ..base.errors import Blocked
 from ..base.paths import E2eRun
 from ..base.project import PROJECT
+from ..gates import assertions
 from ..trainers import launch_preview
 from ..trainers.launch_preview import Launch
 from ..trainers.trainer import ABSENT, Outputs, at_key
-from . import assertions, environment, variables
+from . import environment, revision, variables
 from .requests import checkouts, description, levels
 from .requests.checkouts import State
-from .requests.description import Expect, config_problems
+from .requests.description import config_problems
 from .requests.levels import Planned
+from .requests.parts import Expect, LocalCopy
 from .requests.request import Request, planned_of
 
 INHERITED = "MVP_E2E_PYTHONPATH"
@@ -54,9 +56,11 @@ class Context:
         self.trainer = self.description.load_trainer()
         self.metric_names = self.description.metric_names()
         self.paths = {name: Path(path) for name, path in request.checkouts.items()}
-        self.planned = planned_of(self.description, request)
-        self.tests = levels.tests_of(self.description, request.levels)
         self.inherited = env.get(INHERITED, "")
+        self.local = {
+            copy.of: environment.home(env[copy.variable], env) for copy in self.description.local_copies if env.get(copy.variable)
+        }
+        """Node-local copies in the place of a checkout's folder."""
         # By default the trainer would join any Ray that happens to run here.
         ray = {"RAY_DEDUP_LOGS": "0", "RAY_ADDRESS": env.get("RAY_ADDRESS") or "local"}
         # Nothing is left in a checkout.
@@ -67,10 +71,15 @@ class Context:
         """The logs of the steps so far, by step."""
         self.extra: list[str] = []
         """Overrides that this machine and this revision need."""
-        self.limits: list[str] = []
         self.where = ""
         """Host, interpreter and image, once the step "environment" knows them."""
         self._checked: dict[tuple[str, ...], Checked] = {}
+        planned = planned_of(self.description, request)
+        self.planned, self.limits = revision.adapted(self, planned)
+        if not self.planned:
+            raise Blocked(self.limits[0], hint="another revision of the checkout")
+        self.tests, left_out = revision.tests_of(self, levels.tests_of(self.description, request.levels))
+        self.limits += left_out
 
     @property
     def mark(self) -> str:
@@ -82,7 +91,16 @@ class Context:
         return self.paths | ({self.description.subject: Path(self.request.baseline)} if baseline else {})
 
     def pythonpath(self, baseline: bool = False) -> str:
-        return checkouts.pythonpath(self.description, self.paths_of(baseline), self.inherited)
+        return checkouts.pythonpath(self.description, self.paths_of(baseline), self.inherited, {} if baseline else self.local)
+
+    def local_copies(self) -> list[LocalCopy]:
+        """Return the copies whose variables name a folder."""
+        return [copy for copy in self.description.local_copies if copy.of in self.local]
+
+    def source_of(self, copy: LocalCopy) -> Path:
+        """Return the folder of a checkout of which this is a copy."""
+        name, _, folder = copy.of.partition(":")
+        return self.paths[name] / folder
 
     def checkout(self, one: Planned) -> Path:
         """Return the checkout whose script the run starts."""
@@ -221,6 +239,8 @@ class Context:
             script = self.script(one)
         except Blocked as error:
             return Checked(problems=[error.what])
+        if one.problem:
+            return Checked(problems=[one.problem])
         read, users = self.read_by(one), self.request.env
         problems, notes, ignored = variables.unread(self.description, one, read, users, script.name)
         try:
@@ -238,6 +258,10 @@ class Context:
         problems += dict.fromkeys(
             problem for config, each in zip(configs, wanted, strict=False) for problem in config_problems(config, each)
         )
+        problems += dict.fromkeys(problem for config in configs for problem in self.trainer.refusals(config))
+        if one.run.recipe and (problem := revision.recipe_problem(one.run.recipe, configs[0])):
+            problems.append(problem)
         problems += [text for launch in launches for text in assertions.problems(self.trainer.assertions(launch))]
+        problems += environment.model_problems(self.description, one.overrides, configs[0])
         problems += environment.feature_problems(self.description, one, self.environment(one), configs[0])
         return Checked(launches, configs, problems, notes, ignored)

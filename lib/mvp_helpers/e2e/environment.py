@@ -121,6 +121,31 @@ def model_problem(description: Description, env: Mapping[str, str], overrides: S
     return ""
 
 
+def model_problems(description: Description, overrides: Sequence[str], config: Mapping[str, Any]) -> list[str]:
+    """Return the problem of overrides that name one model for the weights and another one for the tokenizer."""
+    keys = description.model.overrides
+    given = [key for key in keys if any(text.lstrip("+").startswith(f"{key}=") for text in overrides)]
+    values = {key: at_key(config, key) for key in keys}
+    if not given or len(set(map(str, values.values()))) == 1:
+        return []
+    return [f"{' and '.join(f'{key}={value}' for key, value in values.items())} differ: --model sets both"]
+
+
+def offline_route(env: Mapping[str, str], model: str) -> str:
+    """Return how to run without the hub, with the model's snapshot in the cache if it is there."""
+    cache = (
+        home(env["HF_HUB_CACHE"], env)
+        if env.get("HF_HUB_CACHE")
+        else home(env.get("HF_HOME") or "~/.cache/huggingface", env) / "hub"
+    )
+    snapshots = cache / f"models--{model.replace('/', '--')}" / "snapshots"
+    there = sorted(path for path in snapshots.glob("*") if (path / "config.json").exists())
+    offline = "HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1, and --model"
+    if there:
+        return f"the model is in the cache: {offline} {there[-1]}"
+    return f"download it once (hf download {model}); then {offline} {snapshots}/COMMIT"
+
+
 def feature_problems(description: Description, one: Planned, env: Mapping[str, str], config: Mapping[str, Any]) -> list[str]:
     """Return why the run would not exercise its variant's feature, by the resolved config, the model and the data."""
     variant, problems = one.variant, []

@@ -11,6 +11,7 @@ import re
 import secrets
 import shlex
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,13 +21,18 @@ from ..base import files
 from ..base.documents import convert, parse
 from ..base.errors import BadInput, Blocked, did_you_mean
 from ..base.project import PROJECT
+from ..trainers import launch_preview
 from . import environment
 from .requests import description
 from .requests.description import Description
 from .requests.request import Request
 
-RAY = "ray"
-TRAVEL = ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HOME", "E2E_FREE_GB")
+RAY, RAY_SUB = "ray", "ray.sub"
+RUNNING_RAY = 'RAY_ADDRESS=$(<"${RAY_TMPDIR:-/tmp}/ray/ray_current_cluster")'
+"""Before a command in a shell: it joins the Ray that ``ray start`` has started on this host."""
+GPUS_PER_NODE = 8
+"""What ray.sub takes for the number of GPUs of a node where GPUS_PER_NODE is not set."""
+TRAVEL = ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HOME", "E2E_FREE_GB", "E2E_GPUS")
 """Variables that are passed on besides those of the checkouts and of the request."""
 FILE = PROJECT / "templates" / "launchers.yaml"
 SCRIPTS = PROJECT / "scripts"
@@ -36,6 +42,8 @@ class Launchers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """templates/launchers.yaml: the argv of each way, the options for GPUs and for a container under Slurm, and log files."""
 
     gpus: list[str]
+    command: list[str]
+    """The procedure's own command where another launcher starts it."""
     pyxis: list[str]
     ways: dict[str, list[str]]
     logs: dict[str, str]
@@ -100,9 +108,18 @@ def launch(start: Elsewhere, env: Mapping[str, str]) -> Launch:
             where=f"its log: ./scripts/51_logs.sh {start.name}",
         )
     command = argv(start, env)
-    if not shutil.which(command[0], path=env.get("PATH")):
-        raise Blocked(f"--via {start.via} needs {command[0]}, which is not on this machine", hint="run it where it is installed")
+    program = "sbatch" if start.via == RAY_SUB else command[0]
+    if not shutil.which(program, path=env.get("PATH")):
+        raise Blocked(f"--via {start.via} needs {program}, which is not on this machine", hint="run it where it is installed")
     _write(start.runs)
+    if start.via == RAY_SUB:
+        logs = str(start.runs / start.name)
+        log = [sys.executable, "-m", "mvp_helpers", "e2e-driver-log", logs]
+        return Launch(
+            argv=command,
+            log=log,
+            where=f"its logs are below {logs} (JOB-logs/ray-driver.log), the job's own is {_log_file(start)}",
+        )
     if not (path := _log_file(start)):
         return Launch(argv=command)
     return Launch(argv=command, log=["cat", path], where=f"its log is {path}")
@@ -122,13 +139,16 @@ def arguments(start: Elsewhere) -> list[str]:
     else:
         words += ["--level", ",".join(map(str, request.levels))]
         words += [
-            word for name in ("baseline", "setup", "script") if (value := getattr(request, name)) for word in (f"--{name}", value)
+            word
+            for name in ("baseline", "setup", "script", "recipe")
+            if (value := getattr(request, name))
+            for word in (f"--{name}", value)
         ]
         words += ["--steps", str(request.steps)] if request.steps else []
         words += [word for value in request.variants for word in ("--variant", value)]
         words += [word for value in request.overrides for word in ("--override", value)]
         words += [word for value in request.tests for word in ("--bridge-tests", value)]
-    words += ["--bridge-evidence", request.bridge_evidence] if request.bridge_evidence else []
+    words += [word for name, log in request.evidence.items() for word in ("--test-evidence", f"{name}={log}")]
     words += ["--image", request.image] if request.image else []
     words += ["--timeout", f"{request.timeout_s:.12g}", "--stall", f"{request.stall_s:.12g}"]
     return [*words, *(["--json"] if start.json else [])]
@@ -139,6 +159,7 @@ def variables(procedure: Description, request: Request, env: Mapping[str, str]) 
     paths = {checkout.variable: request.checkouts[name] for name, checkout in procedure.checkouts.items()}
     # An image may carry the address of a Ray cluster that has nothing to do with this run.
     paths["RAY_ADDRESS"] = env.get("RAY_ADDRESS") or "local"
+    paths |= {copy.variable: env[copy.variable] for copy in procedure.local_copies if env.get(copy.variable)}
     return paths | request.env | {name: env[name] for name in TRAVEL if env.get(name)}
 
 
@@ -147,7 +168,7 @@ def mounts(procedure: Description, request: Request, runs: Path, env: Mapping[st
     given = [environment.home(env.get(data.variable) or data.default, env) for data in procedure.data]
     given += [
         Path(value)
-        for value in (*request.env.values(), request.baseline, request.bridge_evidence, request.description)
+        for value in (*request.env.values(), request.baseline, *request.evidence.values(), request.description)
         if value.startswith("/")
     ]
     paths = [PROJECT, *map(Path, request.checkouts.values()), environment.hf_home(env)]
@@ -190,10 +211,15 @@ def argv(start: Elsewhere, env: Mapping[str, str]) -> list[str]:
     if start.via not in templates.ways:
         ways = [*templates.ways, RAY]
         raise BadInput(f"--via {start.via}: not one of {', '.join(ways)}{did_you_mean(start.via, ways)}")
+    own = variables(procedure, request, env)
+    if start.via == RAY_SUB:
+        # Its containers have another home, and its Ray is the one to join.
+        own = {name: value for name, value in own.items() if name not in ("HOME", "RAY_ADDRESS")}
+        own.setdefault("E2E_GPUS", str(_check_ray_sub(start, env) * int(_gpus_per_node(env))))
     lists = {
         "options": start.options,
         "mounts": [f"{path}:{path}" for path in mounts(procedure, request, start.runs, env)],
-        "environment": [f"{name}={value}" for name, value in variables(procedure, request, env).items()],
+        "environment": [f"{name}={value}" for name, value in own.items()],
         "arguments": arguments(start),
         "gpus": templates.gpus if procedure.devices == "gpu" else [],
     }
@@ -202,13 +228,83 @@ def argv(start: Elsewhere, env: Mapping[str, str]) -> list[str]:
         "workdir": request.checkouts[procedure.wrapper.checkout],
         "script": str(PROJECT / procedure.command.split()[0]),
         "log": _log_file(start),
+        "runs": str(start.runs),
+        "name": start.name,
+        "gpus_per_node": _gpus_per_node(env) if start.via == RAY_SUB else "",
     }
+    if start.via == RAY_SUB:
+        texts["command"] = f"{RUNNING_RAY} {shlex.join(fill(templates.command, lists, texts))}"
     lists["container"] = fill(templates.pyxis, lists, texts) if request.image else []
     way = templates.ways[start.via]
     for name, inner in templates.ways.items():
         if any(f"{{{name}}}" in word for word in way):
             texts[name] = shlex.join(fill(inner, lists | {"options": []}, texts))
     return fill(way, lists, texts)
+
+
+def _gpus_per_node(env: Mapping[str, str]) -> str:
+    value = env.get("GPUS_PER_NODE") or str(GPUS_PER_NODE)
+    if not value.isdigit() or not int(value):
+        raise BadInput(f"GPUS_PER_NODE={value} is not a number of GPUs")
+    return value
+
+
+def _check_ray_sub(start: Elsewhere, env: Mapping[str, str]) -> int:
+    """Return the number of nodes that ray.sub is asked for.
+
+    Raises:
+        Blocked: the checkout has no ray.sub, or one that does not read a variable that it is given.
+        BadInput: an option is missing in whose place ray.sub has a placeholder, or contradicts GPUS_PER_NODE.
+    """
+    checkout = description.load(start.request.description).wrapper.checkout
+    script = Path(start.request.checkouts[checkout]) / RAY_SUB
+    if not script.is_file():
+        raise Blocked(f"this {checkout} checkout has no ray.sub", hint="--via slurm, which uses srun on one node")
+    given = [word.partition("=")[0] for word in load().ways[RAY_SUB] if re.match(r"[A-Z_]+=", word)]
+    if unread := [name for name in given if name not in launch_preview.variables(script)]:
+        raise Blocked(f"{script} does not read {', '.join(unread)}", hint="--via slurm, or another revision of the checkout")
+    options = start.options
+    if not (_option(options, "--account", "-A") and _option(options, "--partition", "-p")):
+        raise BadInput(
+            "--via ray.sub needs an account and a partition: ray.sub has placeholders for them, and reads SLURM_JOB_ACCOUNT",
+            hint="--launcher-option --account=NAME --launcher-option --partition=NAME",
+        )
+    gres = re.fullmatch(r"gpu:(?:[^:(]+:)?(\d+)(?:\(.*)?", _option(options, "--gres"))
+    if gres and gres[1] != _gpus_per_node(env):
+        raise BadInput(
+            f"--gres={gres[0]} is not GPUS_PER_NODE={_gpus_per_node(env)}: ray.sub requires all GPUs of a node",
+            hint=f"GPUS_PER_NODE={gres[1]}",
+        )
+    nodes = _option(options, "--nodes", "-N") or "1"
+    if not nodes.isdigit() or not int(nodes):
+        raise BadInput(f"--nodes={nodes} is not a number of nodes")
+    return int(nodes)
+
+
+def _option(options: Sequence[str], *names: str) -> str:
+    """Return the value of an option in ``--name=value``, ``--name value`` or ``-nvalue``; "" when it is not there."""
+    for word, after in zip(options, [*options[1:], ""], strict=True):
+        for name in names:
+            if word == name:
+                return after
+            if word.startswith(f"{name}=") or (len(name) == 2 and word.startswith(name)):
+                return word[len(name) :].removeprefix("=")
+    return ""
+
+
+def driver_log(folder: Path) -> Path:
+    """Return the log of the command that ray.sub ran, of its last start. Raises Blocked when it ran none."""
+    logs = [
+        (int(match[1]), int(match[2] or 0), path / "ray-driver.log")
+        for path in folder.glob("*-logs")
+        if (match := re.fullmatch(r"(\d+)(?:-(\d+))?-logs", path.name)) and (path / "ray-driver.log").is_file()
+    ]
+    if not logs:
+        raise Blocked(
+            f"ray.sub ended before it ran the procedure: {folder} has no JOB-logs/ray-driver.log",
+            hint=f"{folder}/*-logs/ray-head.log, and {folder.parent}/slurm-{folder.name}.out",
+        )
+    return max(logs)[2]
 
 
 def jobspec(start: Elsewhere, env: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """Script 60: the steps of a run in their order, each with a verdict and its evidence in the run's folder.
 
-A step that does not pass ends the run: what comes after it is Skipped, with that step as the reason. Every try has a folder of
+A step that does not pass ends the run: what comes after it is Skipped, with that step as the reason. A run that this revision of
+the checkout cannot do at all is Blocked without ending the others. Every try has a folder of
 its own, so nothing is ever overwritten; a resume takes passed steps as they are if the checkouts have not changed since.
 """
 
@@ -21,7 +22,7 @@ from . import summary
 from .context import Context
 from .report import Report
 from .step import Step
-from .steps import drift, environment, imports, record_checkouts, setup, tests, training
+from .steps import drift, environment, imports, local_copies, record_checkouts, setup, tests, training
 from .summary import Summary
 
 
@@ -38,6 +39,10 @@ class Action:
     """Skipped does not end the run."""
     optional: bool = False
     """No verdict of it ends the run."""
+    unless: Callable[[list[Step]], str] = lambda steps: ""
+    """Returns from the steps so far why it is not done."""
+    rerun: bool = False
+    """Done also after the run has ended: ``unless`` decides alone."""
 
 
 def actions(context: Context) -> list[Action]:
@@ -52,6 +57,7 @@ def actions(context: Context) -> list[Action]:
             for each in context.tests
         ),
         Action("environment", "environment, data and model", environment.run, always=True),
+        *([Action("local-copies", "node-local copies", local_copies.run, always=True)] if context.local else []),
         *(
             Action(
                 "imports-baseline" if baseline else "imports",
@@ -67,7 +73,9 @@ def actions(context: Context) -> list[Action]:
                 one.name,
                 f"level {one.number}: {one.variant.title}, {one.run.name}",
                 functools.partial(training.run, one=one),
-                optional=one.run.optional,
+                optional=one.run.optional or bool(one.run.rerun),
+                unless=functools.partial(training.unneeded, one=one),
+                rerun=bool(one.run.rerun),
             )
             for one in planned
         ),
@@ -87,11 +95,14 @@ class Procedure:
         todo, stopped = actions(self.context), ""
         try:
             for action in todo:
-                if stopped:
+                if stopped and not action.rerun:
                     self._note(Step(name=action.name, title=action.title, verdict="Skipped", reason=f"not run: {stopped}"))
                     continue
+                if why := action.unless(self.steps):
+                    self._note(Step(name=action.name, title=action.title, verdict="Skipped", reason=f"not run: {why}"))
+                    continue
                 step = self.do(action)
-                if not (step.passed or action.optional or (action.may_skip and step.verdict == "Skipped")):
+                if not (step.passed or step.alone or action.optional or (action.may_skip and step.verdict == "Skipped")):
                     stopped = f"{step.name} is {step.verdict}"
         except KeyboardInterrupt:
             self._interrupted(todo[len(self.steps) :])

@@ -17,7 +17,7 @@ from .context import Context
 from .requests import levels
 from .requests.levels import Planned
 from .step import Step
-from .steps.criteria import EVERY_STEP, NO_EXCEPTION
+from .steps.criteria import EVERY_STEP, METRIC, NO_EXCEPTION
 from .summary import Summary
 
 NAMES = {"imports": "Local imports", "run": "Trainer run", "variants": "Requested variants", "logs": "Log capture"}
@@ -80,8 +80,6 @@ class Report:
         others = [(one, step) for one, step in self.runs if one.number != first_level] or [
             (one, step) for one, step in base if one.number != min(self.context.description.levels)
         ]
-        logs = [Path(step.log) for _, step in self.runs if step.log]
-        kept = bool(logs) and all(log.is_file() and log.stat().st_size for log in logs)
         return [
             *self._tests(),
             Check(names["imports"], proof.verdict, proof.reason, proof.evidence)
@@ -89,12 +87,22 @@ class Report:
             else Check(names["imports"], "Skipped", "not reached"),
             _together(names["run"], base),
             _together(names["variants"], others) if others else Check(names["variants"], "Not requested", "no further level"),
-            Check(
-                names["logs"],
-                "Pass" if kept else "Fail" if logs else "Skipped",
-                ", ".join(map(str, logs)) or "the script was not started; see the steps' logs in the run's folder",
-            ),
+            self._captured(names["logs"]),
         ]
+
+    def _captured(self, name: str) -> Check:
+        """Return whether every start left its log, and its metrics where they are in files, and how its assertions ended."""
+        steps = [step for _, step in self.runs if step.log]
+        if not steps:
+            return Check(name, "Skipped", "the script was not started; see the steps' logs in the run's folder")
+        files = [Path(step.log) for step in steps]
+        files += [file for step in steps for file in sorted(Path(step.log).parent.glob("metrics-*"))]
+        asserted = [check for step in steps for check in step.criteria if check.name.startswith(METRIC)]
+        bad = next((check for check in asserted if not check.met), None)
+        status = f"; {sum(check.met for check in asserted)} of {len(asserted)} metric assertions hold" if asserted else ""
+        status += f", not {bad.reason}" if bad else ""
+        kept = all(file.is_file() and file.stat().st_size for file in files)
+        return Check(name, "Pass" if kept and not bad else "Fail", ", ".join(map(str, files)) + status)
 
     def _tests(self) -> list[Check]:
         by_name = {step.name: step for step in self.steps}
@@ -179,7 +187,7 @@ class Report:
         if cause and cause.verdict == first.verdict and cause.evidence in first.reason:
             limit = f" (limitation: {cause.limitation})" if cause.limitation else ""
             follow_up = f"{cause.follow_up}{limit}" if cause.follow_up else ""
-            todo = [text for text in (cause.advice, follow_up) if text]
+            todo = [*(text for text in (cause.advice, follow_up) if text), *(first.fixes if first.verdict == "Blocked" else [])]
         elif first.verdict == "Blocked":
             todo = [f"environment fix: {text}" for text in first.fixes or [first.reason]]
         else:

@@ -27,6 +27,8 @@ class Step(msgspec.Struct, kw_only=True):
     """What the command's environment adds to that of the shell."""
     cwd: str = ""
     log: str = ""
+    alone: bool = False
+    """Its verdict does not end the run: it says nothing about the steps after it."""
     outcome: Outcome | None = None
     criteria: list[Check] = []
     triage: Triage | None = None

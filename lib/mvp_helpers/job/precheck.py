@@ -9,6 +9,7 @@ imports Ray, torch or verl. It writes ``precheck.json`` and exits with 0 when ev
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import logging
@@ -22,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from ..base import files
+from ..base import files, processes
 from ..base.paths import JobFolder, SharedRoot
 from ..masking import known
 from ..plan import plan, reward_trial
@@ -34,11 +35,15 @@ RAY_TASK_TIMEOUT_S = 180
 
 
 def look(modules: list[str]) -> dict[str, Any]:
-    """Import ``modules`` in this process; return the file of each, the snapshot's marker, and where the process runs."""
+    """Import ``modules`` in this process; return their files and versions, the snapshot's marker, and where it runs."""
     seen: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid(), "modules": {}, "errors": {}}
+    seen["versions"] = processes.versions()
     for name in modules:
         try:
-            seen["modules"][name] = os.path.realpath(str(importlib.import_module(name).__file__))
+            module = importlib.import_module(name)
+            seen["modules"][name] = os.path.realpath(str(module.__file__))
+            if version := getattr(module, "__version__", ""):
+                seen["versions"][name] = str(version)
         except BaseException as error:
             seen["errors"][name] = f"{type(error).__name__}: {error}"
             seen["traceback"] = traceback.format_exc()
@@ -94,7 +99,7 @@ def look_on_workers(
 def main(folder: JobFolder) -> int:
     """Check the job, print the outcome, write ``precheck.json``; return the exit code."""
     the_plan = plan.read(folder)
-    report = _locate(the_plan) if import_proof.by_the_trainer(the_plan) else _import_everywhere(the_plan)
+    report = locate(the_plan) if import_proof.by_the_trainer(the_plan) else _import_everywhere(the_plan)
     steps = the_plan.steps_total()
     messages = list(report["problems"])
     importable = report["driver"] is None or not report["driver"]["errors"]
@@ -110,7 +115,7 @@ def main(folder: JobFolder) -> int:
     return 3 if messages else 0
 
 
-def _locate(the_plan: Plan) -> dict[str, Any]:
+def locate(the_plan: Plan) -> dict[str, Any]:
     """Return where the driver will find its modules, without an import: the processes of the job prove their own imports."""
     messages = [] if os.environ.get("RAY_ADDRESS") else ["RAY_ADDRESS is not set: this process is not part of a Ray job"]
     root = Path(os.path.realpath(the_plan.code_path or "/"))
@@ -121,7 +126,10 @@ def _locate(the_plan: Plan) -> dict[str, Any]:
             messages.append(f"driver: cannot import {name}: it is not on the PYTHONPATH")
         elif not Path(origin).is_relative_to(root):
             messages.append(f"driver: {name} comes from {origin}, not from code_path {root}")
-    return {"problems": messages, "driver": None, "ray_workers": []}
+    versions = processes.versions()
+    with contextlib.suppress(OSError):
+        versions["verl"] = files.read(root / "verl" / "version" / "version", 100).decode(errors="replace").strip()
+    return {"problems": messages, "driver": None, "ray_workers": [], "versions": versions}
 
 
 def _import_everywhere(the_plan: Plan) -> dict[str, Any]:

@@ -31,8 +31,19 @@ from ..base.times import now
 from ..cluster import ray_api
 from ..plan import deadline, environment, plan
 from ..plan.plan import Plan
-from ..record import control, debug_bundle, error_lines, job_folder, log_times, metrics, rollouts, seal_request, wall_time
+from ..record import (
+    control,
+    debug_bundle,
+    error_lines,
+    job_folder,
+    log_times,
+    lost_nodes,
+    metrics,
+    seal_request,
+    wall_time,
+)
 from ..record.job_folder import Result
+from ..trainers import verl_rollouts
 from ..usage import sampler
 from . import import_proof, job_secrets, stall_watch, stopping
 
@@ -115,11 +126,12 @@ class Runner:
                 what = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
                 self.result.state, self.result.reason, code = "FAILED", f"the job runner: {what}", 1
             sampler.stop(samples)
-            rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts)
+            verl_rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts)
             self._wait_for_room(lambda: self.log.write(b""))
             ended.set()
             times.join(timeout=5)
         start.join()
+        self._wait_for_lost_nodes()
         # Before the last word: who waits for the end finds all evidence in place.
         self._bundle(self.result.state.lower())
         self.result.exit_code, self.result.ended_at = code, now()
@@ -256,7 +268,7 @@ class Runner:
                 self._note_time()
             self._save()
             # The newest file may still be written.
-            rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts, spare_newest=True)
+            verl_rollouts.prune(self.folder.rollouts, self.plan.keep_rollouts, spare_newest=True)
 
     def _begin_account(self) -> None:
         """Go on from the account of the attempt before this one, if there is one."""
@@ -295,6 +307,14 @@ class Runner:
         deadline = time.monotonic() + ROOM_WAIT_S
         while not write() and time.monotonic() < deadline and not self.stopping.requested:
             time.sleep(POLL_S)
+
+    def _wait_for_lost_nodes(self) -> None:
+        """Let Ray give up a node whose death can have ended the trainer: the bundle at the end then names the node."""
+        from ..diagnosis import job_evidence
+
+        with contextlib.suppress(Exception):  # only a better explanation: the result is written without it
+            if self.result.state == "FAILED" and job_evidence.may_have_lost_a_node(self.folder, self.result):
+                lost_nodes.wait(self.api, lambda: self.stopping.requested)
 
     def _bundle(self, event: str) -> None:
         with contextlib.suppress(OSError):

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from ..base import files, redact
-from ..base.documents import Damaged, read_rows
+from ..base.documents import MOST_BYTES, Damaged, read_rows
 from ..base.paths import JobFolder
 from ..cluster import ray_api
 from ..cluster.ray_node import INSTANCE
@@ -142,7 +142,7 @@ def _finding(folder: JobFolder, bundle: Path | None, reports: list[dict[str, Any
 def _demands(bundle: Path) -> list[str]:
     """Return what Ray cannot place, as its status text words it."""
     try:
-        _, _, demands = (bundle / "ray_status.txt").read_text().partition("Demands:")
+        _, _, demands = files.read(bundle / "ray_status.txt", MOST_BYTES).decode(errors="replace").partition("Demands:")
     except OSError:
         return []
     return re.findall(r"^ *(\{.*\}.*)$", demands, re.MULTILINE)

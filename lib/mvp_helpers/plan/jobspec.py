@@ -11,11 +11,11 @@ import msgspec
 
 from ..base.documents import convert, parse
 from ..base.errors import BadInput
-from ..record import chain, rollouts, stall
+from ..record import chain, stall
 from ..record.chain import Retry
 from ..record.stall import StallLimits
 from ..tracking import trackers
-from ..trainers import hydra
+from ..trainers import hydra, verl_rollouts
 from . import limits
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
@@ -116,10 +116,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         int,
         Described(
             ge=0,
-            le=rollouts.MOST_STEPS,
+            le=verl_rollouts.MOST_STEPS,
             description="Of how many last steps the prompts, answers and scores are kept, for 58_samples.sh; 0: of none.",
         ),
-    ] = rollouts.DEFAULT_STEPS
+    ] = verl_rollouts.DEFAULT_STEPS
     retry: Annotated[
         Retry | None, Described(description="Further attempts after an end that is not the job's own fault; default: none.")
     ] = None
@@ -133,7 +133,7 @@ def load(data: bytes, source: str) -> JobSpec:
     """
     if not data.strip():
         raise BadInput(f"{source} is empty", hint="start from templates/ppo.json")
-    document = parse(data, source, limits.DOCUMENT)
+    document = parse(data, source, limits.DOCUMENT, exponents="trainer_overrides")
     if b"\\ud" in data.lower():
         _check_surrogates(document, source)
     _drop_defaults(document)

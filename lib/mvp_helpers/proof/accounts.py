@@ -88,14 +88,26 @@ def _processes(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def _check_packages(job: Job) -> str:
-    """Ray and Python are of the same version at the submission and in every process that recorded its own."""
-    count = 0
+    """Python, Ray, torch and verl are of one version at the submission, in the precheck and in every process of the job."""
+    seen = {"provenance.json": {name: job.provenance[name] for name in ("python", "ray") if job.provenance.get(name)}}
+    if job.folder.precheck.is_file():
+        seen["precheck.json"] = job.precheck.get("versions") or {}
+        for row in (job.precheck.get("driver"), *(job.precheck.get("ray_workers") or [])):
+            seen[f"precheck.json: {_process(row)}"] = (row or {}).get("versions") or {}
     for row in import_proof.records(job.folder):
-        for name, version in row.get("versions", {}).items():
-            count += 1
-            named = job.provenance.get(name, version)  # it names Ray and Python
-            need(named == version, f"provenance.json: {name} {named}, but pid {row['pid']} on {row['host']} had {version}")
-    return "Ray and Python as every process recorded them" if count else "no process recorded its packages"
+        seen[f"imports/: {_process(row)}"] = row.get("versions") or {}
+    first: dict[str, tuple[str, str]] = {}
+    for place, versions in seen.items():
+        for name, version in versions.items():
+            known, where = first.setdefault(name, (version, place))
+            need(version == known, f"{place} has {name} {version}, {where} has {known}")
+    processes = sum(bool(versions) for place, versions in seen.items() if place != "provenance.json")
+    names = ", ".join(f"{name} {version}" for name, (version, _) in sorted(first.items()))
+    return f"{names} in {processes} processes" if processes else "no process recorded its packages"
+
+
+def _process(row: dict[str, Any] | None) -> str:
+    return f"{row.get('role') or 'process'} pid {row.get('pid')} on {row.get('host')}" if row else "no driver"
 
 
 def times_in_order(job: Job, _: Sequence[Job]) -> str:

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..base.documents import as_number
 from ..base.errors import BadInput
 from ..plan import workloads
 from ..record import job_folder, removals
-from ..record.metrics import as_number
 from ..retry import checkpoints as checkpoints_of_chain
 from ..trainers import verl_checkpoints
 from ..trainers.checkpoint import CheckpointLayout

@@ -7,48 +7,39 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ..base import files
-from ..base.documents import Damaged, from_json
+from ..base.documents import Damaged, as_number, from_json
 
 HEADLINES = (("critic/score/mean", "reward"), ("critic/rewards/mean", "reward"), ("train/loss", "loss"), ("val/loss", "loss"))
 STEP_SECONDS = ("timing_s/step", "perf/time_per_step")
-_SPELLED = re.compile(
-    r"(?i)\s*(?:[\w.]+\()?\s*(?:(?P<number>[+-]?(?:nan|inf(?:inity)?|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))|none|null)\s*\)?\s*"
-)
 LONGEST_LINE = 1 << 20
 """In bytes; verl's lines have about 5,000."""
 
 
+class _Flat(msgspec.Struct):
+    step: int
+    data: dict[str, int | float | str | None]
+
+
+_FLAT = msgspec.json.Decoder(_Flat)
+
+
 def record(line: bytes) -> tuple[int, dict[str, Any]]:
     """Return step and metrics of one line. Raises Damaged for anything else."""
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        flat = _FLAT.decode(line)  # what trainers write, in a fifth of the time
+        return flat.step, flat.data
     match from_json(line):
         case {"step": int(step), "data": dict(data)} if not isinstance(step, bool):
             return step, data
     raise Damaged("not a metrics record")
-
-
-def as_number(value: Any) -> float | None:
-    """Return a metric's value as a number; NaN for null (so verl writes it), None for a text, a list or true.
-
-    A number may be spelled: "NaN", "-Infinity", "tensor(0.5)", "None".
-    """
-    if isinstance(value, str):
-        spelled = _SPELLED.fullmatch(value)
-        return float(spelled["number"] or "nan") if spelled else None
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        return float(value)
-    except OverflowError:  # an integer of more than 308 digits
-        return math.inf
 
 
 class Metrics:
@@ -108,9 +99,16 @@ class Metrics:
 
     def rewards(self) -> list[float | None]:
         """Return the mean reward of each step, None where it is missing or not a number; empty when no step has one."""
+        return self._headlines("reward")
+
+    def losses(self) -> list[float | None]:
+        """Return SFT's loss of each step, as ``rewards`` does."""
+        return self._headlines("loss")
+
+    def _headlines(self, wanted: str) -> list[float | None]:
         headlines = [headline(self.steps[step]) or ("", 0.0) for step in sorted(self.trained)]
-        rewards = [value if name == "reward" else None for name, value in headlines]
-        return rewards if any(value is not None for value in rewards) else []
+        values = [value if name == wanted else None for name, value in headlines]
+        return values if any(value is not None for value in values) else []
 
     def usual_step_s(self) -> float | None:
         """Return the median seconds of the last 20 steps by the trainer; None before the second step, as the first is slow."""

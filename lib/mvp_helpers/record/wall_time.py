@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from ..base.documents import Damaged, read_json
+from ..base.documents import Damaged, as_number, read_json
 from ..base.paths import JobFolder
 from ..base.times import moment_of, seconds_of
 from ..trainers import metric_names
 from . import control
-from .metrics import STEP_SECONDS, as_number
+from .metrics import STEP_SECONDS
 from .stall import Stall
 
 PARTS = (

@@ -8,8 +8,8 @@ from typing import Literal
 
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
-from ..record import rollouts
-from ..record.rollouts import Rollout
+from ..trainers import verl_rollouts
+from ..trainers.verl_rollouts import Rollout
 
 Order = Literal["first", "worst", "best", "changed"]
 Answers = dict[int, list[Rollout]]
@@ -19,9 +19,9 @@ Answers = dict[int, list[Rollout]]
 def kept(folder: JobFolder) -> Answers:
     """Return the answers that a job kept. Raises BadInput when there are none."""
     answers: Answers = {}
-    for step, path in rollouts.by_step(folder.rollouts).items():
+    for step, path in verl_rollouts.by_step(folder.rollouts).items():
         try:
-            if rows := rollouts.read(path, step):
+            if rows := verl_rollouts.read(path, step):
                 answers[step] = rows
         except OSError as error:
             raise BadInput(f"cannot read {path}: {error.strerror}") from None

@@ -22,7 +22,7 @@ from ..base.project import PROJECT
 from ..plan import reward, reward_trial
 from ..plan.plan import Plan
 from ..plan.reward import RewardFunction
-from ..record.rollouts import Rollout
+from ..trainers.verl_rollouts import Rollout
 
 LIMIT_S = 1800.0
 

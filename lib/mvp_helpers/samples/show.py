@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from ..record.rollouts import Rollout
+from ..trainers.verl_rollouts import Rollout
 from .width import padded, shortened, wrap
 
 NARROWEST = 36

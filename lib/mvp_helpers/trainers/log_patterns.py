@@ -26,7 +26,8 @@ class StepLine:
 
     The group ``metrics`` is the text with the values; ``note`` is one that proves no step. ``step`` or ``epoch`` (a fraction) is
     which step it is, ``total`` how many there are; where steps start again with every epoch, ``round`` is the epoch from 0, and
-    ``total`` counts the steps of one. Without either, the step is the one that the last line with ``begun`` began.
+    ``total`` counts the steps of one. Without either, the step is the one that the last line with ``begun`` began; after a line
+    with ``epoch_begun`` (from 1) these begin with 1 again.
     """
 
     word: str
@@ -153,19 +154,31 @@ MEGATRON = LogPatterns(
 
 MEGATRON_BRIDGE = LogPatterns(built=(LineKind(("PEFT Adapter Information",)),))
 
+# A script that starts several trainings puts the name of each before its lines.
+_NEMO_RL_LEG = r"^(?:\[[\w ]+\] )?"
+
 NEMO_RL = LogPatterns(
-    begins=(LineKind(("= Step 1/",), r"=+ Step 1/\d+ =+"),),
-    built=(LineKind(("Setting up Megatron",)),),
+    begins=(LineKind(("SETUP COMPLETE",), _NEMO_RL_LEG + r" *SETUP COMPLETE$"), LineKind(("= Epoch 1/",), r"=+ Epoch 1/\d+ =+")),
+    built=(LineKind(("Setting up Megatron",)), LineKind(("Model initialized",), r"✓ Model initialized")),
     stepped=(LineKind(("= Step ",), r"=+ Step (?P<next_step>[1-9]\d{0,11})/\d+ =+"),),
     logged=(
+        StepLine("= Epoch ", r"=+ Epoch (?P<epoch_begun>\d{1,12})/\d+ =+"),
         StepLine("= Step ", r"=+ Step (?P<begun>\d{1,12})/(?P<total>\d{1,12}) =+"),
         StepLine("• Loss: ", r"• (?P<metrics>Loss: .*)"),
-        StepLine("• Avg ", r"• (?P<note>Avg (?:Total )?Reward: .*)"),
+        StepLine("• loss: ", r"• (?P<metrics>loss: .*)"),  # DPO, reward models
+        StepLine("• Policy Loss: ", r"• (?P<metrics>Policy Loss: .*)"),  # PPO
+        StepLine("• Critic ", r"• (?P<metrics>Critic (?:Loss|Grad Norm): .*)"),
+        StepLine("• Avg ", r"• (?P<note>Avg (?:Total |Filtered )?Reward: .*)"),
         StepLine("• Generation KL", r"• (?P<note>Generation KL Error: .*)"),
         StepLine("• Draft Loss: ", r"• (?P<note>Draft Loss: .*)"),
     ),
     every_step=True,
-    finished=(LineKind(("has been reached",), r"^Max number of (steps|epochs) has been reached"),),
+    finished=(
+        LineKind(
+            ("has been reached",),
+            _NEMO_RL_LEG + r"(?:Max number of (?:steps|epochs)|Configured step/epoch limit) has been reached",
+        ),
+    ),
 )
 
 TRANSFORMERS = LogPatterns(

@@ -60,3 +60,20 @@ NEMO_RL = MetricNames(
     trend=["^validation/(accuracy|reward)", "^train/reward$"],
     length_cap="policy.generation.max_new_tokens",
 )
+
+CURVES: tuple[tuple[str, str], ...] = (
+    ("Reward", r"^critic/(score|rewards)/mean$|^val-core/.*mean|^(train|validation)/(reward|accuracy)$"),
+    ("Loss", r"^(train|val)/loss$|^actor/(pg_)?loss$|^critic/vf_loss$|^validation/.*loss$"),
+    ("KL divergence", r"(?i)^actor/(ppo_kl|kl_loss)$|^actor/reward_kl_penalty$|^rollout_corr/kl$|^train/(gen|policy)_kl_error$"),
+    ("Entropy", r"(?i)^(actor|train)/(approx_)?entropy(_loss)?$"),
+    ("Gradient norm", r"^(actor|critic|train)/grad_norm$"),
+    ("Response length", r"^response_length/mean$|^train/mean_gen_tokens_per_sample$"),
+    (
+        "Throughput",
+        r"(?i)^perf/throughput$|^perf/time_per_step$|^timing_s/step$|^performance/tokens_per_sec_per_gpu$|^train/tokens_per_sec",
+    ),
+)
+"""The metrics that a person looks at first, by kind, of every known trainer; patterns for ``re.search`` on a metric's name."""
+
+MEASURED = r"(?i)timing|(^|[/_])(perf|time|mfu|tps|memory|mem)([/_(]|$)|throughput|tflops|tokens_per_sec|max_memory|cpu_memory"
+"""Metrics of the machine, which differ between two runs that do the same."""

@@ -1,6 +1,7 @@
 """What the toolkit must know of a trainer to drive it and judge its runs: one ``Trainer`` for each, assembled in its own module.
 
-A module of this room, or any Python file that a description names, exposes its trainer as ``TRAINER``.
+A module of this room, the module ``trainer`` of a package in it, or any Python file that a description names, exposes its trainer
+as ``TRAINER``.
 """
 
 from __future__ import annotations
@@ -145,6 +146,10 @@ class Trainer(ABC):
     def gpus(self, config: Mapping[str, Any]) -> Gpus:
         """Return the GPUs that a training with this config uses. Raises BadInput for a size that is not a number."""
 
+    def refusals(self, config: Mapping[str, Any]) -> list[str]:
+        """Return why the trainer would refuse to train with this config, although it composes."""
+        return []
+
     def trained_models(self, config: Mapping[str, Any]) -> list[str]:
         """Return the models that are trained, by the folders of their checkpoints: actor, critic."""
         return []
@@ -185,9 +190,13 @@ class Trainer(ABC):
         """Return the metrics of a file that ``metrics_file`` names. Raises BadInput."""
         raise BadInput(f"cannot read {file}: {self.name} writes its metrics into its log")
 
-    def trained_steps(self, metrics: Metrics) -> set[int]:
-        """Return the steps of which a file of metrics shows that they were trained."""
-        return set(metrics)
+    def training(self, metrics: Metrics) -> Metrics:
+        """Return of a file of metrics the steps that were trained, and their values."""
+        return metrics
+
+    def reports(self, metrics: Metrics, config: Mapping[str, Any]) -> list[str]:
+        """Return sentences about a run's metrics that a reader asks for and that do not change its verdict."""
+        return []
 
     def assertions(self, launch: Launch) -> list[str]:
         """Return the assertions about metrics that the script itself makes after this launch."""
@@ -226,12 +235,14 @@ def load(name: str) -> Trainer:
         raise BadInput(
             f"unknown trainer '{name}'{did_you_mean(name, names())}", hint=f"one of {', '.join(names())}, or a file.py"
         )
-    return _exposed(importlib.import_module(f"{__package__}.{name}"), name)
+    module = f"{name}.trainer" if (HERE / name).is_dir() else name
+    return _exposed(importlib.import_module(f"{__package__}.{module}"), name)
 
 
 def names() -> list[str]:
-    """Return the trainers of this room."""
-    return sorted(file.stem for file in HERE.glob("*.py") if "\nTRAINER = " in file.read_text())
+    """Return the trainers of this room: modules, and packages whose module ``trainer`` exposes one."""
+    files = {file.stem: file for file in HERE.glob("*.py")} | {file.parent.name: file for file in HERE.glob("*/trainer.py")}
+    return sorted(name for name, file in files.items() if "\nTRAINER = " in file.read_text())
 
 
 def _of_file(file: Path) -> Trainer:

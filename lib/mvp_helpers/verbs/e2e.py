@@ -31,7 +31,9 @@ class Asked(NamedTuple):
     override: tuple[str, ...]
     bridge_tests: tuple[str, ...]
     bridge_evidence: str
+    test_evidence: tuple[str, ...]
     script: str
+    recipe: str
     steps: int | None
     baseline: str
     setup: str
@@ -48,7 +50,7 @@ class Asked(NamedTuple):
     as_json: bool
 
 
-FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "baseline", "setup", "script")
+FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "baseline", "setup", "script", "recipe")
 """Options that a resumed run keeps from its start."""
 
 
@@ -60,7 +62,13 @@ FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "base
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="An override to pass to the wrapper.")
 @click.option("--bridge-tests", multiple=True, metavar="PATH", help="More focused tests to run.")
 @click.option("--bridge-evidence", default="", metavar="LOG", help="The focused tests' log from another environment.")
+@click.option(
+    "--test-evidence", multiple=True, metavar="NAME=LOG", help="The log of a list of tests from another environment, by its name."
+)
 @click.option("--script", default="", metavar="PATH", help="The trainer's script that a feature's variant runs.")
+@click.option(
+    "--recipe", default="", metavar="PATH", help="The config of runs that take one, relative to the trainer's checkout."
+)
 @click.option("--steps", type=STEPS, help="The steps of a learning signal, at least 10.")
 @click.option(
     "--baseline", default="", metavar="CHECKOUT|FILE", help="A checkout to run first, or metrics or a log of such a run."
@@ -72,7 +80,10 @@ FIXED = ("level", "variant", "model", "override", "bridge_tests", "steps", "base
 @click.option("--recommend", is_flag=True, help="Show which levels the change calls for.")
 @click.option("--base", default="origin/main", metavar="REF", help="The commit that --recommend compares with.")
 @click.option(
-    "--via", default="", metavar="WAY", help="Print for the script how to start the run elsewhere: docker, slurm, sbatch, ray."
+    "--via",
+    default="",
+    metavar="WAY",
+    help="Print for the script how to start the run elsewhere: docker, slurm, ray.sub, sbatch, ray.",
 )
 @click.option("--image", default="", metavar="IMAGE:TAG", help="The container's image, with its exact tag.")
 @click.option("--setup", default="", metavar="COMMAND", help="A command that prepares the environment in the run's container.")
@@ -118,7 +129,9 @@ def _requested(asked: Asked) -> Request:
         baseline=asked.baseline,
         setup=asked.setup,
         bridge_evidence=asked.bridge_evidence,
+        test_evidence=list(asked.test_evidence),
         script=asked.script,
+        recipe=asked.recipe,
         image=asked.image,
         timeout_s=asked.timeout,
         stall_s=asked.stall,
@@ -130,14 +143,16 @@ def _resumed(asked: Asked) -> tuple[Request, Path, str]:
     import msgspec
 
     from ..e2e import run_folders
-    from ..e2e.requests.request import evidence_file
+    from ..e2e.requests import description
+    from ..e2e.requests.request import evidence
 
     if given := [name for name in FIXED if getattr(asked, name)]:
         option = f"--{given[0].replace('_', '-')}"
         raise BadInput(f"{option} with --resume: a resumed run keeps the {given[0]} of its start", hint="start a new run")
     folder, request = run_folders.find(_runs(asked), asked.resume)
-    evidence = evidence_file(asked.bridge_evidence) if asked.bridge_evidence else request.bridge_evidence
-    own = {"timeout_s": asked.timeout, "stall_s": asked.stall, "image": asked.image or request.image, "bridge_evidence": evidence}
+    procedure = description.load(request.description)
+    logs = request.evidence | evidence(procedure, request.levels, asked.bridge_evidence, asked.test_evidence)
+    own = {"timeout_s": asked.timeout, "stall_s": asked.stall, "image": asked.image or request.image, "evidence": logs}
     request = msgspec.structs.replace(request, **own)
     return request, folder.path.parent, folder.path.name
 
@@ -206,6 +221,18 @@ def _run(asked: Asked, request: Request, folder: Path, run: str) -> int:
     os.close(held)
     print(summary.as_json(ended).decode() if asked.as_json else summary.text(ended))
     return summary.EXIT_CODES[ended.result]
+
+
+@click.command("e2e-driver-log")
+@click.argument("folder")
+def e2e_driver_log(folder: str) -> int:
+    """Print the log of the command that NeMo-RL's ray.sub ran, below the FOLDER that it was given as BASE_LOG_DIR."""
+    from pathlib import Path
+
+    from ..e2e import launch
+
+    sys.stdout.write(launch.driver_log(Path(folder)).read_text(errors="replace"))
+    return 0
 
 
 @click.command("e2e-summary")

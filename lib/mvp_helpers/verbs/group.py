@@ -15,14 +15,14 @@ MODULES = {
     "prereq": ("host-facts", "all-reduce", "prereq"),
     "materials": ("prepare", "snapshot", "pack-network"),
     "submission": ("submit", "pack-spec", "run-job"),
-    "jobs": ("list", "status", "logs"),
-    "stopping": ("stop", "stop-here", "end-leftovers"),
+    "jobs": ("list", "status", "logs", "stop", "stop-here", "end-leftovers"),
     "verification": ("verify", "verify-versions"),
     "keeping": ("checkpoints", "remove-checkpoints", "export-checkpoint", "remove-jobs"),
     "samples": ("samples",),
     "bundles": ("debug-bundle", "host-report", "pack-bundle"),
+    "reports": ("report",),
     "diagnosis": ("explain", "triage", "trend"),
-    "e2e": ("e2e", "e2e-summary"),
+    "e2e": ("e2e", "e2e-driver-log", "e2e-summary"),
 }
 """The verbs of each module of this package."""
 PROGRAM = "python3 -m mvp_helpers"

@@ -128,14 +128,23 @@ def test_cuda_visible_devices_is_read_as_cuda_reads_it(value: str | None, left: 
 def test_fewer_gpus_than_the_cluster_file_says_are_refused_with_both_numbers(recorded: Path) -> None:
     (recorded / "__").write_text("GPU 0: NVIDIA H200 (UUID: GPU-0)\nGPU 1: NVIDIA H200 (UUID: GPU-1)\n")  # nvidia-smi -L
     for wanted in (0, 1, 2, "auto"):
-        gpus.check_count("worker-0", wanted)
+        gpus.check_count("worker-0", wanted, {})
     with pytest.raises(Blocked, match=r"^worker-0: worker\.num_gpus asks for 4 GPUs, but nvidia-smi lists 2$"):
-        gpus.check_count("worker-0", 4)
+        gpus.check_count("worker-0", 4, {})
 
 
 def test_without_nvidia_smi_a_pretended_gpu_can_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    gpus.check_count("worker-0", 1)
+    gpus.check_count("worker-0", 1, {})
+    gpus.check_count("worker-0", 2, {"CUDA_VISIBLE_DEVICES": "0,GPU-7"})
+
+
+@pytest.mark.parametrize(("selected", "leaves"), [("", 0), (" ", 0), ("3", 1)])
+def test_a_variable_that_hides_gpus_is_named_before_ray_fails_on_it(selected: str, leaves: int) -> None:
+    with pytest.raises(Blocked, match=rf"^worker-0: .* asks for 2 GPUs, but CUDA_VISIBLE_DEVICES='{selected}' leaves {leaves}$"):
+        gpus.check_count("worker-0", 2, {"CUDA_VISIBLE_DEVICES": selected})
+    for wanted in (0, "auto"):
+        gpus.check_count("worker-0", wanted, {"CUDA_VISIBLE_DEVICES": selected})
 
 
 def test_mixed_and_inactive_links_are_counted() -> None:

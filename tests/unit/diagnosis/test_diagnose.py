@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
-from mvp_helpers.diagnosis import diagnose, log_lines, scan, signatures, views
+from mvp_helpers.diagnosis import diagnose, job_evidence, log_lines, scan, signatures, views
 from mvp_helpers.diagnosis.scan import Scan
 from mvp_helpers.diagnosis.signatures import Signatures
 from mvp_helpers.diagnosis.views import Explanation
@@ -243,11 +244,13 @@ def test_the_phase_decides_between_blocked_and_fail() -> None:
     assert explained("Qwen2ForCausalLM contains 1.5B parameters\n" + error).verdict == "Fail"
 
 
+LEFTOVER = "resource_tracker: There appear to be 3 leaked shared_memory objects to clean up at shutdown\n"
+
+
 def test_residual_text_after_success_is_noise_and_a_clean_end_is_a_pass() -> None:
     done = "step:1 - actor/loss:0.2\nstep:2 - actor/loss:0.1\nTraining Progress: 100%|####| 2/2 [00:14<00:00]\n"
-    leftover = "resource_tracker: There appear to be 3 leaked shared_memory objects to clean up at shutdown\n"
-    assert (explained(done + leftover).verdict, explained(done).verdict) == ("Noise", "Pass")
-    assert explained(leftover + ROOT).verdict == "Unknown", "an error takes precedence over noise"
+    assert (explained(done + LEFTOVER).verdict, explained(done).verdict) == ("Noise", "Pass")
+    assert explained(LEFTOVER + ROOT).verdict == "Unknown", "an error takes precedence over noise"
     assert explained("nothing to see\n").verdict == "Unknown"
 
 
@@ -278,7 +281,12 @@ def test_a_large_file_has_the_same_answer_whatever_searches_it(
     )
     middle = steps.index("(TaskRunner pid=1) step:20 ")
     logs = [*ALL_LOGS[::9], *sorted((Path(__file__).parent / "healthy").glob("*.log"))]
-    texts = [steps[:middle] + ROOT + steps[middle:], steps + ROOT, ROOT + steps, *(log.read_text() for log in logs)]
+    end = "Training Progress: 100%|####| 39/39 [00:14<00:00]\n"
+    lost = steps.replace("step:20 - ", "step:21 - ") + end
+    zeros = re.sub(r"loss:0.\d+ (?=.*step:(?:[4-9]|\d\d)\n)", "grad_norm:0.0 ", steps) + end
+    nan = steps.replace("loss:0.20 ", "loss:nan ") + end
+    texts = [steps + end, lost, zeros, nan, steps[:middle] + ROOT + steps[middle:], steps + ROOT, ROOT + steps]
+    texts += [log.read_text() for log in logs]
     for text in texts:
         (tmp_path / "x.log").write_text(text)
         monkeypatch.setattr(scan, "LARGE", 1 << 40)
@@ -314,6 +322,7 @@ def test_a_target_that_is_not_a_text_is_refused_with_one_message(tmp_path: Path)
         ({"any": [], "exception": ""}, "needs 'any' or 'exception'"),
         ({"regex": "("}, "is not a regular expression"),
         ({"frames": "x", "exception": ""}, "'frames' and 'raised_in' need 'exception'"),
+        ({"effect_of": ["disk-full", "no-such-rule"]}, "'effect_of' names no rule: no-such-rule"),
         ({"phase": ["nowhere"]}, "'nowhere' is not one of"),
     ],
 )
@@ -370,10 +379,33 @@ DIED_AT_MS = 1_769_853_720_000
 """2026-01-31T10:02:00Z."""
 
 
+HEALTHY = (Path(__file__).parent / "healthy" / "verl_ppo.log").read_text()
+
+
 def test_a_job_that_succeeded_or_was_stopped_has_nothing_to_explain(folder: JobFolder) -> None:
+    assert views.explain_job(folder, ended("SUCCEEDED", "")).verdict == "Pass", "without a log"
+    for log in (HEALTHY, HEALTHY + LEFTOVER, "my own trainer: done\n", "step:1 - actor/pg_loss:0.1\n"):
+        folder.driver_log.write_text(log)
+        assert views.explain_job(folder, ended("SUCCEEDED", "")).verdict == "Pass"
     folder.driver_log.write_text(ROOT)
-    assert views.explain_job(folder, ended("SUCCEEDED", "")).verdict == "Pass"
     assert views.explain_job(folder, ended("STOPPED", "stopped on request")).verdict == "Skipped"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict", "evidence"),
+    [
+        (ROOT + HEALTHY, "Unknown", "nobody knows me"),
+        (HEALTHY + ROOT, "Unknown", "nobody knows me"),
+        (ROOT.replace("/opt/", "/opt/megatron/bridge/") + HEALTHY, "Fail", "nobody knows me"),
+        (HEALTHY.replace("step:2 - ", "step:1 - "), "Unknown", "step"),
+        (re.sub(r"(?<=actor/pg_loss:)[^ ]+", "nan", HEALTHY, count=1), "Fail", "pg_loss"),
+        ("megatron.bridge imported from /opt/x/site-packages/megatron/bridge/__init__.py\n" + HEALTHY, "Blocked", "imported"),
+    ],
+)
+def test_a_log_that_contradicts_a_jobs_success_is_told(folder: JobFolder, log: str, verdict: str, evidence: str) -> None:
+    folder.driver_log.write_text(log)
+    view = views.explain_job(folder, ended("SUCCEEDED", ""))
+    assert (view.verdict, evidence in view.evidence) == (verdict, True), view
 
 
 def test_a_jobs_log_explains_it(folder: JobFolder) -> None:
@@ -435,6 +467,35 @@ def test_an_actor_that_was_not_needed_any_more_explains_nothing(folder: JobFolde
     death = {"actor_died_error_context": {"error_message": "The actor is dead because all references to the actor were removed."}}
     bundle(folder, job=[{"job_id": "02"}], actors=[{"job_id": "02", "death_cause": death}])
     assert views.explain_job(folder, ended()).rule == ""
+
+
+KILLED_ACTOR = "The actor is dead because its worker process has died. Worker exit type: {} Worker exit detail: {}"
+
+
+@pytest.mark.parametrize("kind", ["INTENDED_USER_EXIT", "INTENDED_SYSTEM_EXIT", "SYSTEM_ERROR"])
+def test_a_killed_trainer_is_the_cause_of_the_actors_that_end_with_it(folder: JobFolder, kind: str) -> None:
+    folder.driver_log.write_text("step:1 - critic/rewards/mean:0.5\n")
+    death = {"actor_died_error_context": {"error_message": KILLED_ACTOR.format(kind, "Worker exits with the job's driver.")}}
+    bundle(folder, job=[{"job_id": "02"}], actors=[{"job_id": "02", "death_cause": death}])
+    killed = views.explain_job(folder, ended(reason="the trainer was killed by SIGKILL"))
+    assert (killed.verdict, killed.boundary, killed.rule) == ("Blocked", "host", "trainer-killed")
+    failed = views.explain_job(folder, ended())
+    assert failed.rule == ("worker-process-died" if kind == "SYSTEM_ERROR" else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [
+        ("RuntimeError: Read error [127.0.0.1]:59553: Connection reset by peer", True),
+        ("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.", True),
+        ("ValueError: mine", False),
+        ("torch.OutOfMemoryError: CUDA out of memory.", False),
+        ("health check failed due to missing too many heartbeats", False),
+    ],
+)
+def test_only_an_effect_of_a_lost_node_makes_one_likely(folder: JobFolder, text: str, may: bool) -> None:
+    folder.driver_log.write_text(f"step:1 - critic/rewards/mean:0.5\n{text}\n")
+    assert job_evidence.may_have_lost_a_node(folder, ended()) == may
 
 
 def test_a_node_that_died_long_before_the_job_explains_nothing(folder: JobFolder) -> None:

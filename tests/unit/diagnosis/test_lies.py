@@ -16,7 +16,7 @@ HEALTHY = {file.stem: file.read_text() for file in sorted((Path(__file__).parent
 TRAININGS = [name for name in HEALTHY if name not in ("pytest", "check_metrics")]
 STEP_LINES = {
     "verl": r"(?m)^.*step:{step} - (?!val).*\n",
-    "nemo_rl": r"(?m)^=+ Step {step}/.*\n[\s\S]*?  • Loss: .*\n",
+    "nemo_rl": r"(?m)^(?:\[\w+\] )?=+ Step {step}/.*\n[\s\S]*?  • (?:Policy )?[Ll]oss: .*\n",
     "megatron_bridge": r"(?m)^.*iteration +{step}/.*\n",
     "hf_trainer": r"(?m)^.*\| {step}/8 \[.*\{{.*\n",
     "torchtitan": r"(?m)^.*step: +{step}  loss.*\n",
@@ -168,6 +168,21 @@ def test_a_complete_healthy_log_passes(name: str, tmp_path: Path) -> None:
     answer = triaged(tmp_path, HEALTHY[name])
     assert answer.verdict == "Pass", answer
     assert "logged, all finite" in answer.evidence or name in ("pytest", "check_metrics")
+
+
+def test_a_later_epoch_of_nemo_rl_is_the_same_run(tmp_path: Path) -> None:
+    head, *done = re.split(r"(?m)^(?=\n=+ Step )", HEALTHY["nemo_rl_dpo"])
+    end = "Max number of steps has been reached, stopping training early\n"
+    done = [step.replace(end, "") for step in done]
+    epoch = "".join(done)
+    two = head.replace("Epoch 1/1", "Epoch 1/2") + epoch + f"\n{'=' * 25} Epoch 2/2 {'=' * 25}\n"
+    answer = triaged(tmp_path, two + epoch + end)
+    assert (answer.verdict, answer.evidence[:9], "runs" in answer.advice) == ("Pass", "steps 1-6", False), answer
+    assert triaged(tmp_path, two + "".join(done[:2]) + end).verdict == "Pass", "the limit lies within the epoch"
+    assert triaged(tmp_path, two + done[0] + done[2] + end).evidence == "no metrics of step 5"
+    again = triaged(tmp_path, two + epoch + end + HEALTHY["nemo_rl_dpo"])
+    assert (again.verdict, again.evidence[:9]) == ("Pass", "steps 1-3")
+    assert "the last of 2 runs" in again.advice
 
 
 @pytest.mark.parametrize("name", ["verl_ppo", "verl_grpo"])

@@ -261,7 +261,7 @@ def test_a_missing_pytest_blocks_with_how_to_get_it_and_is_never_a_failure(world
     python.write_text('#!/bin/sh\necho "/usr/bin/python3: No module named pytest"\nexit 1\n')
     step = world.step("bridge-checks", world.request())
     assert step.verdict == "Blocked" and "No module named pytest" in step.reason, step.reason
-    assert "pip install pytest" in step.fixes[0] and "--bridge-evidence LOG" in step.fixes[0]
+    assert "pip install pytest" in step.fixes[0] and "--test-evidence bridge-checks=LOG" in step.fixes[0]
     python.unlink()
     assert world.step("bridge-checks", world.request(), PATH="/nowhere").verdict == "Blocked"
 
@@ -272,7 +272,9 @@ NAMES = "tests/unit_tests/models/test_model_provider_mixin.py tests/unit_tests/m
 @pytest.mark.parametrize(
     ("log", "verdict", "words"),
     [
-        (f"{NAMES} ..\n=== 2 passed in 0.10s ===", "Pass", "2 passed in 0.10s; drift: tests/unit_tests/training"),
+        (f"{NAMES} ..\n=== 2 passed in 0.10s ===\nexit status: 0", "Pass", "run in another environment; drift: tests/unit_tests"),
+        (f"{NAMES} ..\n=== 2 passed in 0.10s ===\nexit status: 139", "Fail", "exit status: 139 after 2 passed in 0.10s"),
+        (f"{NAMES} ..\n=== 2 passed in 0.10s ===", "Blocked", "has no line 'exit status: N'"),
         (f"{NAMES} .F\nFAILED {NAMES}::test_x\n=== 1 failed, 1 passed in 0.10s ===", "Fail", "FAILED tests/"),
         (f"{NAMES}\n=== 1 error in 0.10s ===", "Fail", "1 error"),
         (f"{NAMES}\n=== 2 skipped, 0 passed in 0.10s ===", "Skipped", "no test passed"),

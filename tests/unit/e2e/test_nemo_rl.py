@@ -17,7 +17,7 @@ from mvp_helpers.e2e.requests import recommend
 from mvp_helpers.e2e.requests.request import Request
 from mvp_helpers.e2e.step import Step
 from mvp_helpers.trainers.launch_preview import Launch
-from mvp_helpers.trainers.nemo_rl import TRAINER, WORKER, WORKER_ENVIRONMENT
+from mvp_helpers.trainers.nemo_rl.trainer import TRAINER, WORKER, WORKER_ENVIRONMENT
 
 if TYPE_CHECKING:
     from conftest import World
@@ -186,8 +186,8 @@ def test_the_image_is_named_by_the_procedures_own_variable(world: World) -> None
 
 
 def test_a_level_that_is_not_offered_is_unknown(world: World) -> None:
-    with pytest.raises(BadInput, match=r"nemo-rl has no level '2' \(levels: 0, 1\)"):
-        request(world, "2")
+    with pytest.raises(BadInput, match=r"nemo-rl has no level '7' \(levels: 0, 1, 2, 3, 4, 5, 6\)"):
+        request(world, "7")
 
 
 def test_the_plan_has_the_five_trainings_of_the_resume_and_the_workers_own_interpreter(world: World) -> None:
@@ -245,11 +245,11 @@ def test_what_a_change_requires_comes_with_the_command(world: World) -> None:
     (world.bridge / "src/megatron/bridge/peft").mkdir()
     (world.bridge / "src/megatron/bridge/peft/lora.py").write_text("x = 1\n")
     levels, changed = recommend.recommend("nemo-rl", "main", world.env)
-    assert [each.number for each in levels if each.called_for] == [0, 1] and changed == ["src/megatron/bridge/peft/lora.py"]
+    assert [each.number for each in levels if each.called_for] == [0, 1, 6] and changed == ["src/megatron/bridge/peft/lora.py"]
     from mvp_helpers.e2e.requests import description
 
     start = recommend.start(description.load("nemo-rl"), world.env)
-    assert recommend.commands(levels, start)[0].endswith("./scripts/61_e2e_nemo_rl.sh --level 0,1")
+    assert recommend.commands(levels, start)[0].endswith("./scripts/61_e2e_nemo_rl.sh --level 0,1,6")
 
 
 def test_a_script_whose_assertion_is_no_comparison_of_metrics_is_drift(world: World) -> None:
@@ -265,7 +265,7 @@ def test_a_file_that_is_no_metrics_by_step_is_named(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match="is not a file of metrics by name and step"):
             TRAINER.read_metrics(tmp_path / "metrics.json")
     (tmp_path / "metrics.json").write_text(json.dumps({"train/loss": {"1": 1}, "ray/mem": {"30": 2}}))
-    assert TRAINER.trained_steps(TRAINER.read_metrics(tmp_path / "metrics.json")) == {1}
+    assert TRAINER.training(TRAINER.read_metrics(tmp_path / "metrics.json")) == {1: {"train/loss": 1}}
 
 
 def test_an_unfinished_printed_config_is_not_read(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from toys import plan_of
 
 from mvp_helpers.job import precheck
 from mvp_helpers.plan.plan import Plan
+
+INSTALLED = {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in ("ray", "torch")}}
 
 
 @pytest.fixture
@@ -52,7 +56,7 @@ def test_anything_else_is_a_problem_that_names_the_process(job: Plan, changes: d
 
 
 def test_a_look_really_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "good_module.py").write_text("")
+    (tmp_path / "good_module.py").write_text("__version__ = '7'")
     (tmp_path / "bad_module.py").write_text("raise SystemExit('no')")
     (tmp_path / "mvp_marker.py").write_text('MARKER = "codeA"\n')
     monkeypatch.syspath_prepend(tmp_path)
@@ -61,6 +65,20 @@ def test_a_look_really_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert found["modules"] == {"good_module": str(tmp_path / "good_module.py")}
     assert found["errors"] == {"bad_module": "SystemExit: no"}
     assert found["marker"] == "codeA"
+    assert found["versions"] == INSTALLED | {"good_module": "7"}
+
+
+def test_a_precheck_without_imports_records_the_versions_that_the_driver_will_find(
+    job: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = Path(str(job.code_path)) / "verl"
+    (package / "version").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    (package / "version" / "version").write_text("0.9.1\n")
+    monkeypatch.syspath_prepend(str(job.code_path))
+    monkeypatch.delitem(sys.modules, "verl", raising=False)
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert precheck.locate(job) == {"problems": [], "driver": None, "ray_workers": [], "versions": INSTALLED | {"verl": "0.9.1"}}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fake_ray import WORKER_0_ID, WORKER_1_ID, FakeRay, node_rows
 from runners import job, python, run, start
 
 from mvp_helpers.base.errors import BadInput
@@ -113,6 +114,31 @@ def test_a_failing_trainer_fails_with_its_exit_code_and_last_error(tmp_path: Pat
 def test_a_killed_trainer_fails_with_the_signal(tmp_path: Path) -> None:
     code, _, result = run(job(tmp_path, python("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")))
     assert (code, result.state, result.reason) == (137, "FAILED", "the trainer was killed by SIGKILL")
+
+
+def test_a_trainer_that_lost_a_peer_ends_with_the_node_that_ray_gives_up_meanwhile(tmp_path: Path) -> None:
+    with FakeRay() as ray:
+        ray.has_cluster()
+        ray.has_job("job1", "RUNNING")
+        ray.answers["/api/jobs/"] = []
+        for kind in ("actors", "placement_groups"):
+            ray.has_rows(kind, [])
+        ray.has_reports(**{WORKER_0_ID: 1, WORKER_1_ID: 1})
+
+        def given_up() -> object:
+            if ray.asked.count("/nodes?view=summary") > 1:
+                ray.has_rows("nodes", [row | {"state": "DEAD"} if row["node_id"] == WORKER_1_ID else row for row in node_rows()])
+                ray.has_reports(**{WORKER_0_ID: 6})
+            return summary
+
+        summary = ray.answers["/nodes?view=summary"]
+        ray.answers["/nodes?view=summary"] = given_up
+        lost = "RuntimeError: Read error [127.0.0.1]:59553: Connection reset by peer"
+        folder = job(tmp_path, python(f"raise SystemExit({lost!r})"), address=ray.address)
+        _, _, result = run(folder)
+        assert result.state == "FAILED"
+        (nodes,) = folder.debug.glob("*-failed/nodes.json")
+        assert [row["node_id"] for row in json.loads(nodes.read_text()) if row["state"] == "DEAD"] == [WORKER_1_ID]
 
 
 def test_a_program_that_is_not_there_fails_with_its_name(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
+import platform
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -39,7 +41,7 @@ def module(name: str, **names: object) -> ModuleType:
 
 
 def imported(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    monkeypatch.setitem(sys.modules, "verl", module("verl", __file__=str(file)))
+    monkeypatch.setitem(sys.modules, "verl", module("verl", __file__=str(file), __version__="0.9.1"))
 
 
 def test_the_driver_prints_the_two_lines_and_leaves_a_record(folder: JobFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,6 +50,25 @@ def test_the_driver_prints_the_two_lines_and_leaves_a_record(folder: JobFolder, 
     assert capsys.readouterr().out == f"MVP_PRECHECK_VERL_FILE={file}\nMVP_PRECHECK_MARKER=codeA\n"
     (row,) = import_proof.records(folder)
     assert (row["role"], row["problem"], row["modules"], row["marker"]) == ("driver", "", {"verl": str(file)}, "codeA")
+
+
+def test_the_driver_records_every_package_of_its_interpreter_once(folder: JobFolder) -> None:
+    import_record.check(str(folder.path))
+    seen = json.loads(folder.packages.read_bytes())
+    assert seen["packages"]["ray"] == importlib.metadata.version("ray")
+    installed = {str(each.metadata["Name"]) for each in importlib.metadata.distributions()}
+    assert set(seen["packages"]) == installed
+    assert {"cuda", "driver", "gpus", "executable", "python"} <= seen.keys()
+    folder.packages.write_text("{}")
+    import_record.check(str(folder.path))
+    assert folder.packages.read_text() == "{}"
+
+
+def test_the_record_has_the_versions_that_this_process_runs(folder: JobFolder) -> None:
+    import_record.check(str(folder.path))
+    (row,) = import_proof.records(folder)
+    installed = {name: importlib.metadata.version(name) for name in ("ray", "torch")}
+    assert row["versions"] == {"python": platform.python_version(), "verl": "0.9.1", **installed}
 
 
 @pytest.mark.parametrize("seen", [None, "", "0,1"])

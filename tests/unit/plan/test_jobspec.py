@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.project import PROJECT
@@ -23,6 +24,43 @@ def test_json_and_yaml_say_the_same() -> None:
     assert jobspec.load(yaml, "job.yaml") == load(
         submission_id="a1", trainer_overrides={"trainer.total_epochs": 2}, env_vars={"A": "b"}
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("1e-3", 0.001),
+        ("-2E6", -2e6),
+        ("1.5e6", 1.5e6),
+        (".5e+1", 5.0),
+        ("1_0e2", 1000.0),
+        ("[1e-3, {a: 1e-4}, b]", [0.001, {"a": 0.0001}, "b"]),
+        ("'1e-3'", "1e-3"),
+        ("1e-3s", "1e-3s"),
+        ("e3", "e3"),
+        ("{1e3: x}", {"1e3": "x"}),
+    ],
+)
+def test_an_override_with_an_exponent_is_a_number_as_in_json(written: str, read: Any) -> None:
+    """YAML 1.1 takes 1e-3, without a dot, for a text: the trainer would compute with the letters."""
+    spec = f"workload: ppo\ntrainer_overrides:\n  a.b: {written}\n  c: {{d: {written}}}\n".encode()
+    assert jobspec.load(spec, "job.yaml").trainer_overrides == {"a.b": read, "c": {"d": read}}
+    with_one_more = jobspec.load(jobspec.with_overrides(spec, "job.yaml", ["e=1e-3"]), "job.yaml")
+    assert with_one_more.trainer_overrides == [*hydra.texts({"a.b": read, "c": {"d": read}}, ""), "e=1e-3"]
+
+
+def test_a_name_with_the_form_of_an_exponent_stays_a_name() -> None:
+    spec = b"workload: ppo\nsubmission_id: 12e5\nenv_vars: {LR: 1e-3}\ntrainer_overrides: &o {lr: 1e-3, again: {lr: 2e-3}}\n"
+    read = jobspec.load(spec, "job.yaml")
+    assert (read.submission_id, read.env_vars) == ("12e5", {"LR": "1e-3"})
+    assert hydra.texts(read.trainer_overrides, "") == ["lr=0.001", "again.lr=0.002"]
+
+
+def test_hydra_takes_both_forms_of_an_exponent_for_a_number() -> None:
+    of_mapping = hydra.texts({"lr": 1e-6}, "")
+    values = [override.value() for override in OverridesParser.create().parse_overrides([*of_mapping, "lr=1e-6"])]
+    assert values == [1e-6, 1e-6]
+    assert {type(value) for value in values} == {float}
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a b", "x" * 64, "x" * 200, "-a", ".a", "a\n", "ü", "a$(id)", "a\0"])

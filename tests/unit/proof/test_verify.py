@@ -131,7 +131,7 @@ def without_line(path: Path, number: int) -> None:
 
 SHARD = "global_step_10/actor/model_world_size_2_rank_1.pt"
 
-ALSO_SHOWS = {"metrics": {"log"}, "code from code_path": {"metrics"}}
+ALSO_SHOWS = {"metrics": {"log"}, "code from code_path": {"metrics", "one account"}}
 """Checks that may fail beside the one that is meant, because they compare its evidence with theirs."""
 
 # What is doctored, the check that must fail (alone), and what its evidence must name.
@@ -346,6 +346,33 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
     ("precheck not ok", lambda f: change_json(f.precheck, "ok", value=False), "code from code_path", "not ok"),
     ("no precheck", lambda f: f.precheck.unlink(), "code from code_path", "precheck.json is missing"),
     ("damaged precheck", lambda f: f.precheck.write_text("{"), "code from code_path", "precheck.json cannot be read"),
+    *(
+        (
+            f"another {name} in {where}",
+            lambda f, name=name, where=where: change_json(f.path / where, "versions", name, value="1.0"),
+            "one account",
+            f"has {name} 1.0, {first} has ",
+        )
+        for where in ("imports/vm-10.json", "imports/vm-12.json")
+        for name, first in (
+            ("python", "provenance.json"),
+            ("ray", "provenance.json"),
+            ("torch", "precheck.json"),
+            ("verl", "precheck.json"),
+        )
+    ),
+    (
+        "another torch in the precheck",
+        lambda f: change_json(f.precheck, "versions", "torch", value="2.0.0"),
+        "one account",
+        "imports/: driver pid 10 on vm has torch 2.11.0, precheck.json has 2.0.0",
+    ),
+    (
+        "another torch in a Ray worker that the precheck asked",
+        lambda f: change_json(f.precheck, "ray_workers", 1, "versions", value={"torch": "2.0.0"}),
+        "one account",
+        "has torch 2.0.0, precheck.json has 2.11.0",
+    ),
     (
         "the image's verl in the driver",
         lambda f: change_json(f.precheck, "driver", "modules", "verl", value="/usr/lib/verl/__init__.py"),

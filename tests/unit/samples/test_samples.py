@@ -12,9 +12,9 @@ from toys import plan_of
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.plan import reward
-from mvp_helpers.record.rollouts import Rollout
 from mvp_helpers.samples import choose, rescore, show
 from mvp_helpers.samples.width import width
+from mvp_helpers.trainers.verl_rollouts import Rollout
 
 LONG = "word " * 2000
 TURNS = "system\nYou are helpful.\nuser\nWhat is 6·7?\nassistant\nLet me ask.\ntool\n42\nassistant\n"

@@ -65,7 +65,8 @@ def test_one_verb_loads_one_module_and_nothing_heavy() -> None:
     loaded = python(code=code).stderr.split()
     assert [name for name in loaded if name.startswith("mvp_helpers.verbs.")] == [
         "mvp_helpers.verbs.group",
-        "mvp_helpers.verbs.stopping",
+        "mvp_helpers.verbs.values",
+        "mvp_helpers.verbs.jobs",
     ]
     rooms = {name.split(".")[1] for name in loaded if name.startswith("mvp_helpers.")}
     assert rooms == {"cli", "base", "verbs"}

@@ -11,7 +11,8 @@ import msgspec
 
 from ...base import files, git, redact
 from ...base.errors import BadInput, Blocked
-from .description import Checkout, Description
+from .description import Description
+from .parts import Checkout
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +154,13 @@ def copy_problem(copy: Path, checkout: Path) -> str:
     return ""
 
 
-def pythonpath(description: Description, paths: Mapping[str, Path], inherited: str = "") -> str:
-    """Return the checkouts' folders, then the inherited ones; no empty entry (that would be the working directory)."""
-    own = [str((paths[name] / folder).resolve()) for name, one in description.checkouts.items() for folder in one.pythonpath]
+def pythonpath(
+    description: Description, paths: Mapping[str, Path], inherited: str = "", local: Mapping[str, Path] | None = None
+) -> str:
+    """Return the checkouts' folders, then the inherited ones; no empty entry (that would be the working directory).
+
+    ``local``: folders that take the place of some (checkout:folder).
+    """
+    folders = [(name, folder) for name, one in description.checkouts.items() for folder in one.pythonpath]
+    own = [str((local or {}).get(f"{name}:{folder}", paths[name] / folder).resolve()) for name, folder in folders]
     return ":".join([*own, *(part for part in inherited.split(":") if part and part not in own)])

@@ -11,7 +11,8 @@ import msgspec
 
 from ...base.errors import BadInput, did_you_mean
 from ...trainers.trainer import Trainer, at_key
-from .description import FEWEST_STEPS, Description, Expect, Level, Limitation, Run, Tests, Variant, Wrapper
+from .description import FEWEST_STEPS, Description
+from .parts import Expect, Level, Limitation, Run, Tests, Variant, Wrapper
 
 OFF = ("false", "null", "none", "0", "disabled", "off", "")
 """Values that switch a feature off."""
@@ -32,12 +33,18 @@ class Planned:
     steps: list[int]
     baseline: bool = False
     """The same run of the unchanged code, to compare with."""
+    problem: str = ""
+    """Why it cannot be done with this revision on this machine."""
 
     @property
     def name(self) -> str:
         """``level-1-save``, or ``level-2-dense-stress`` where the level has variants."""
         variant = f"-{self.key}" if len(self.level.variants) > 1 else ""
         return f"level-{self.number}{variant}-{'baseline' if self.baseline else self.run.name}"
+
+    def beside(self, run: str) -> str:
+        """Return the name of another run of the same variant."""
+        return self.name.removesuffix(self.run.name) + run
 
     @property
     def group(self) -> str:
@@ -86,10 +93,11 @@ def plan(
     steps: int | None = None,
     baseline: bool = False,
     script: str = "",
+    recipe: str = "",
 ) -> list[Planned]:
     """Return the runs of the levels in order. ``given``: variables that the user chose, of those the description passes on;
     ``steps``: how far a learning signal goes; ``baseline``: before each run whose metrics are judged, one of the unchanged code;
-    ``script``: the one that variants run that a feature switches on.
+    ``script``: the one that variants run that a feature switches on; ``recipe``: the config of runs that take one.
 
     Raises:
         BadInput: an unknown variant, one whose level was not requested, one that lacks the overrides it needs, or too few steps.
@@ -114,7 +122,16 @@ def plan(
             f"--script {script}: none of the requested levels has a variant with its own script",
             hint="--level 4 --variant NAME",
         )
+    if recipe and not any(one.run.recipe for one in planned):
+        known = [str(number) for number, level in description.levels.items() if _takes_recipe(level)]
+        raise BadInput(
+            f"--recipe {recipe}: none of the requested runs takes a recipe (levels that do: {', '.join(known) or 'none'})"
+        )
     return planned
+
+
+def _takes_recipe(level: Level) -> bool:
+    return any(run.recipe for variant in level.variants.values() for run in variant.runs)
 
 
 def _planned(
@@ -147,7 +164,7 @@ def _changed(wrapper: Wrapper, change: Wrapper) -> Wrapper:
 def _check_variants(description: Description, levels: Sequence[int], variants: Sequence[str]) -> None:
     known: dict[str, list[int]] = {}
     for number, level in description.levels.items():
-        for key in level.variants if len(level.variants) > 1 else ():
+        for key in level.variants:
             known.setdefault(key, []).append(number)
     for key in variants:
         if key not in known:

@@ -12,7 +12,8 @@ import msgspec
 from ...base import git
 from ...base.errors import BadInput, Blocked
 from . import checkouts, description
-from .description import Description, Level
+from .description import Description
+from .parts import Level
 
 MOST_FILES = 5
 """Changed files that are shown for each level."""

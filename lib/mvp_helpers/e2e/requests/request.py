@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ...base.errors import BadInput
+from ...base.errors import BadInput, did_you_mean
 from ...diagnosis import learning
 from ...diagnosis.metric_lines import Steps
 from ...trainers.metric_names import MetricNames
@@ -31,10 +31,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     steps: int | None = None
     baseline: str = ""
     """A log or metrics file of a baseline run, or a checkout of the unchanged code, which is then run too."""
-    bridge_evidence: str = ""
-    """The log of the focused tests from another environment, in place of running them here."""
+    evidence: dict[str, str] = {}
+    """Logs of lists of tests, by the list's name, from another environment, in place of running them here."""
     script: str = ""
     """The script, relative to the wrapper's checkout, for variants that a feature switches on."""
+    recipe: str = ""
+    """A config, relative to the wrapper's checkout, for runs that take one."""
     setup: str = ""
     """A shell command that makes the environment ready, for example a container's."""
     image: str = ""
@@ -66,8 +68,8 @@ def request_from(
     options["image"] = options.get("image") or env.get(procedure.image_variable, "")
     if options.get("baseline"):
         options["baseline"] = _baseline(procedure, options["baseline"], numbers, options.get("steps"))
-    if options.get("bridge_evidence"):
-        options["bridge_evidence"] = evidence_file(options["bridge_evidence"])
+    given_logs = options.pop("bridge_evidence", ""), options.pop("test_evidence", [])
+    options["evidence"] = evidence(procedure, numbers, *given_logs)
     request = Request(
         description=str(Path(name).resolve()) if name.endswith(".yaml") else name,
         levels=numbers,
@@ -97,11 +99,25 @@ def _model(procedure: Description, model: str) -> tuple[dict[str, str], list[str
     return ({procedure.model.id_variable: model} if procedure.model.id_variable else {}), settings
 
 
-def evidence_file(text: str) -> str:
-    """Return the absolute path of the log that --bridge-evidence names. Raises BadInput."""
-    if not Path(text).expanduser().is_file():
-        raise BadInput(f"--bridge-evidence {text} is not a file", hint="the log of pytest from an environment that has it")
-    return str(Path(text).expanduser().resolve())
+def evidence(procedure: Description, numbers: Sequence[int], first: str, others: Sequence[str]) -> dict[str, str]:
+    """Return the absolute paths of the logs of lists of tests, by name. Raises BadInput.
+
+    ``first``: the log of the first list (--bridge-evidence); ``others``: NAME=LOG (--test-evidence).
+    """
+    names = [tests.name for tests in levels.tests_of(procedure, numbers)]
+    given = [("--bridge-evidence", names[0] if names else "", first)] if first else []
+    given += [("--test-evidence", *text.partition("=")[::2]) for text in others]
+    logs = {}
+    for option, name, log in given:
+        if name not in names:
+            raise BadInput(
+                f"{option} {name}: the requested levels have no such list of tests{did_you_mean(name, names)}",
+                hint=f"NAME=LOG with one of {', '.join(names)}",
+            )
+        if not log or not Path(log).expanduser().is_file():
+            raise BadInput(f"{option} {log} is not a file", hint="the log of pytest from an environment that has it")
+        logs[name] = str(Path(log).expanduser().resolve())
+    return logs
 
 
 def _absolute(procedure: Description, name: str, value: str) -> str:
@@ -130,7 +146,8 @@ def _baseline(procedure: Description, baseline: str, numbers: Sequence[int], ste
         for variant in procedure.levels[number].variants.values()
         for run in variant.runs[:1]
     }
-    if problem := baseline_problem(learning.read(Path(baseline)), procedure.metric_names(), wanted):
+    trained = procedure.load_trainer().training(learning.read(Path(baseline)))
+    if problem := baseline_problem(trained, procedure.metric_names(), wanted):
         raise BadInput(
             f"--baseline {baseline} is not a baseline: {problem}", hint=f"a run of the unchanged code, --steps {wanted[1]}"
         )
@@ -164,5 +181,13 @@ def planned_of(procedure: Description, request: Request) -> list[Planned]:
     """Return the runs that the request means. Raises BadInput."""
     baseline = bool(request.baseline) and Path(request.baseline).is_dir()
     return levels.plan(
-        procedure, request.levels, request.variants, request.env, request.overrides, request.steps, baseline, request.script
+        procedure,
+        request.levels,
+        request.variants,
+        request.env,
+        request.overrides,
+        request.steps,
+        baseline,
+        request.script,
+        request.recipe,
     )

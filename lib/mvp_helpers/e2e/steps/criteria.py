@@ -12,18 +12,21 @@ from ...base.verdict import Check, Evidence, Verdict
 from ...diagnosis.learning import not_finite
 from ...diagnosis.metric_lines import LogMetrics
 from ...diagnosis.views import Triage
+from ...gates import assertions
 from ...trainers.metric_names import MetricNames
 from ...trainers.trainer import Metrics, Trainer, at_key
-from .. import assertions
 from ..execute import Outcome
-from ..requests.description import Expect, config_problems
+from ..requests.description import config_problems
 from ..requests.levels import Planned
+from ..requests.parts import Expect
 
 NO_EXCEPTION = "no exception in construction or training"
 RAISED = "the code under test raised"
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 FRAME = re.compile(r'File "([^"]+)", line \d+')
 EVERY_STEP = "every step was trained"
+METRIC = "metric: "
+"""Begins the name of an assertion about metrics."""
 LONGEST_LINE = 20_000
 NOT_A_NUMBER = re.compile(
     r"(?<![\w@./-])([A-Za-z_][\w@./-]*):['\"]?(?:[\w.]+\()?['\"]?[-+]?(?:nan|inf|infinity|none|null)(?![\w.])", re.I
@@ -64,6 +67,8 @@ class LogEvidence:
     percentages: list[tuple[float, Evidence]] = field(default_factory=list)
     refused: list[tuple[str, Evidence]] = field(default_factory=list)
     foreign: list[Evidence] = field(default_factory=list)
+    notes: dict[str, Evidence] = field(default_factory=dict)
+    """The limitations that lines of the log mean."""
 
     _in_traceback: bool = False
 
@@ -87,6 +92,9 @@ class LogEvidence:
             if re.search(pattern, text):
                 self.lines.setdefault(pattern, evidence)
         self.refused += [(why, evidence) for pattern, why in self.expect.refuse.items() if re.search(pattern, text)]
+        for pattern, what in self.expect.notes.items():
+            if re.search(pattern, text):
+                self.notes.setdefault(what, evidence)
         self.foreign += [evidence for pattern in self.expect.foreign if re.search(pattern, text)]
         if (step := self.trainer.step_done(text)) is not None:
             self._step(step, text, Evidence(str(self.log), number, _short(text)))
@@ -172,7 +180,7 @@ class Facts:
     @property
     def metrics(self) -> Metrics:
         """Those of the last training."""
-        return self.files[-1].steps if self.files else self.seen.metrics.steps
+        return self.trainer.training(self.files[-1].steps) if self.files else self.seen.metrics.steps
 
 
 def judge(facts: Facts) -> list[Check]:
@@ -180,8 +188,8 @@ def judge(facts: Facts) -> list[Check]:
     checks = [_xtrace(facts, name, value) for name, value in facts.expect.xtrace.items()]
     checks.append(_check("the wrapper's own exit status is 0", facts.outcome.good, facts.outcome.summary()))
     checks += [_steps(facts), _not_again(facts), _finite(facts), _no_exception(facts), *_losses(facts)]
-    if facts.expect.config or facts.expect.above_zero:
-        values = [f"{key}={at_key(facts.config, key)}" for key in (*facts.expect.config, *facts.expect.above_zero)]
+    if keys := [*facts.expect.config, *facts.expect.above_zero, *facts.expect.set]:
+        values = [f"{key}={at_key(facts.config, key)}" for key in keys]
         problem = next(iter(facts.config_problems), "")
         checks.append(_check("the resolved config confirms it", not problem, problem or ", ".join(values)))
     checks += [*_printed(facts), *_assertions(facts)]
@@ -204,7 +212,7 @@ def _steps(facts: Facts) -> Check:
     """All steps were trained, by each of the run's trainings, and each of them reached its end."""
     (first, last), seen, count = facts.one.steps, facts.seen, len(facts.one.trainings)
     problems = [file.problem for file in facts.files if file.problem]
-    in_files = [(file.file.name, facts.trainer.trained_steps(file.steps)) for file in facts.files]
+    in_files = [(file.file.name, set(facts.trainer.training(file.steps))) for file in facts.files]
     sources = in_files or [("the log", set(seen.steps))]
     for (source, steps), (begin, end) in zip(sources, facts.one.trainings if in_files else [(first, last)], strict=False):
         if missing := [step for step in range(begin, end + 1) if step not in steps]:
@@ -302,7 +310,7 @@ def _assertions(facts: Facts) -> list[Check]:
     """The assertions of the procedure about the last training's metrics, and those of the script about each."""
     wanted = [(text, file) for file in facts.files for text in file.assertions]
     wanted += [(text, file) for file in facts.files[-1:] for text in facts.expect.assertions if text not in file.assertions]
-    judged = [(f"metric: {text}", *assertions.judge(text, file.steps)) for text, file in wanted]
+    judged = [(f"{METRIC}{text}", *assertions.judge(text, file.steps)) for text, file in wanted]
     return [_check(name, holds, reason) for name, holds, reason in judged]
 
 

@@ -6,6 +6,7 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ...base import redact
 from ...base.errors import BadInput, Blocked
@@ -79,16 +80,22 @@ def _packages(
         if all(env.get(name) == value for name, value in package.only_if.items())
     }
     log, cwd = place / "packages.log", context.cwd(context.planned[0])
-    answer, outcome = imports.ask(
-        interpreter, cwd, env, log, context.mark, {"modules": [], "packages": list(wanted), "ray": None}
-    )
+    one = context.planned[0]
+    asked: dict[str, Any] = {"modules": [], "packages": list(wanted), "ray": None}
+    if context.description.model.verify and (folder := environment.model_folder(context.description, env, one.overrides)):
+        asked["snapshot"] = str(folder)
+    answer, outcome = imports.ask(interpreter, cwd, env, log, context.mark, asked)
     if answer is None:
         return [f"the script's interpreter does not start: {last_line(log) or outcome.summary()}"]
     driver = answer["driver"]
     evidence.append(f"Python {driver['version']}: {driver['python']}")
     image = f", image {context.request.image}" if context.request.image else ""
     context.where = f"{driver['host']}, Python {driver['version']} at {driver['python']}{image}"
-    return [f"the script's interpreter has no module '{name}': install {wanted[name].install}" for name in answer["missing"]]
+    problems = [f"the script's interpreter has no module '{name}': install {wanted[name].install}" for name in answer["missing"]]
+    if loaded := answer.get("snapshot"):
+        evidence += [f"{asked['snapshot']} loads offline: {loaded['loads']}"] if "loads" in loaded else []
+        problems += [f"{asked['snapshot']} does not load offline: {loaded['error']}"] if "error" in loaded else []
+    return problems
 
 
 def _data(context: Context, place: Path, interpreter: Sequence[str], env: Mapping[str, str], evidence: list[str]) -> list[str]:

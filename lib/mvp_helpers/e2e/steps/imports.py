@@ -51,9 +51,10 @@ def question(context: Context, one: Planned, launch: Launch) -> dict[str, Any]:
 
 def _judge(context: Context, one: Planned, answer: Mapping[str, Any], address: str, log: Path) -> Step:
     description, paths, seen = context.description, context.paths_of(one.baseline), answer["ray"]
+    local = {} if one.baseline else context.local
     workers = {f"Ray worker on {host}" if host else "Ray worker": at for host, at in seen["workers"].items()}
     places = {"driver": answer["driver"], **workers}
-    problems = [text for who, at in places.items() for text in import_problems(who, at, description, paths)]
+    problems = [text for who, at in places.items() for text in import_problems(who, at, description, paths, local)]
     evidence = [f"{who}: {module} = {file}" for who, at in places.items() for module, file in at["files"].items()]
     commits = {state.path: f"{state.name}: commit {state.commit[:12]}" for state in context.states}
     evidence += [commits[str(path)] for path in paths.values() if str(path) in commits]
@@ -81,14 +82,20 @@ def ask(
     return None, outcome
 
 
-def import_problems(where: str, seen: Mapping[str, Any], description: Description, paths: Mapping[str, Path]) -> list[str]:
-    """Return why ``seen`` does not prove that ``where`` imports the checkouts; empty when it does."""
+def import_problems(
+    where: str,
+    seen: Mapping[str, Any],
+    description: Description,
+    paths: Mapping[str, Path],
+    local: Mapping[str, Path] | None = None,
+) -> list[str]:
+    """Return why ``seen`` does not prove that ``where`` imports the checkouts, or the ``local`` copies in their place."""
     if "ray" in seen["errors"]:
         return [f"{where}: Ray: {seen['errors']['ray']}"]
     problems = []
     for wanted in description.imports:
         name, _, folder = wanted.under.partition(":")
-        below = Path(os.path.realpath(paths[name] / folder))
+        below = Path(os.path.realpath((local or {}).get(wanted.under, paths[name] / folder)))
         copy = next((each for each in checkouts.copies(description, name, paths) if is_below(seen, wanted.module, each)), None)
         if why := seen["errors"].get(wanted.module):
             problems.append(f"{where}: cannot import {wanted.module}: {why}")

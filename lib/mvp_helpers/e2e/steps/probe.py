@@ -1,7 +1,7 @@
 """Runs in the launch's own interpreter, read from stdin: reports what it imports, here and in Ray workers.
 
-argv: one JSON object ``{"modules", "packages", "ray": null or the arguments of ray.init, "gpus": those of a worker}``; stdout:
-the line ``MVP_PROBE {...}``.
+argv: one JSON object ``{"modules", "packages", "ray": null or the arguments of ray.init, "gpus": those of a worker, "snapshot":
+the folder of a model that must load}``; stdout: the line ``MVP_PROBE {...}``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 from typing import Any
 
 WAIT_S = 300
+FEWEST_TOKENS = 100
+"""Some tokenizers load from a folder without their files, with special tokens alone."""
 
 
 def look(modules: list[str]) -> dict[str, Any]:
@@ -38,6 +40,21 @@ def look(modules: list[str]) -> dict[str, Any]:
         except BaseException as error:
             imported["errors"][name] = f"{type(error).__name__}: {error}"[:500]
     return imported
+
+
+def snapshot(path: str) -> dict[str, str]:
+    """Return what a model's folder loads as without the network, or the error."""
+    try:
+        from transformers import AutoConfig, AutoTokenizer
+
+        config = AutoConfig.from_pretrained(path, trust_remote_code=True, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=True, local_files_only=True)
+        if tokenizer.vocab_size < FEWEST_TOKENS:
+            return {"error": f"its {type(tokenizer).__name__} has {tokenizer.vocab_size} tokens: the folder has no vocabulary"}
+        kind = f"{type(config).__name__} ({getattr(config, 'model_type', None)})"
+        return {"loads": f"{kind}, {type(tokenizer).__name__} with {tokenizer.vocab_size} tokens"}
+    except BaseException as error:
+        return {"error": f"{type(error).__name__}: {error}"[:500]}
 
 
 def in_ray(modules: list[str], how: dict[str, Any], gpus: int) -> dict[str, Any]:
@@ -81,6 +98,8 @@ if __name__ == "__main__":
     answer: dict[str, Any] = {"driver": look(request["modules"])}
     if request["ray"] is not None:
         answer["ray"] = in_ray(request["modules"], request["ray"], request["gpus"])
+    if request.get("snapshot"):
+        answer["snapshot"] = snapshot(request["snapshot"])
     answer["missing"] = [name for name in request["packages"] if importlib.util.find_spec(name) is None]
     sys.stdout.write("\nMVP_PROBE " + json.dumps(answer) + "\n")
     sys.stdout.flush()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...base import files, redact
@@ -16,10 +17,11 @@ from ...diagnosis import views
 from .. import execute
 from ..context import Context
 from ..execute import Outcome
-from ..requests.description import Tests
+from ..requests.parts import Tests
 from ..step import Step, last_line, step_of
 
 TIMEOUT_S = 1800
+EXIT_STATUS = "exit status: "
 OPTIONS = ["-q", "-rfEp", "-p", "no:cacheprovider"]
 NO_PYTEST = re.compile(r"No module named '?pytest'?$|^error: Failed to spawn: `", re.M)
 COUNTED = re.compile(r"\b\d+ (?:passed|failed|skipped|errors?)\b.* in [\d.]+s")
@@ -35,7 +37,7 @@ def run(context: Context, place: Path, tests: Tests) -> Step:
     evidence = [f"drift: {path} is not in this checkout; not run" for path in missing]
     if lost := [path for path in added if path in missing]:
         step = step_of("Blocked", f"--bridge-tests {lost[0]}: not in {checkout}", evidence)
-    elif context.request.bridge_evidence and tests == context.tests[0]:
+    elif tests.name in context.request.evidence:
         step = _from_elsewhere(context, place, tests, there, evidence)
     elif not there:
         step = step_of("Skipped", f"none of the tests is in this checkout: {', '.join(missing)}", evidence)
@@ -63,6 +65,11 @@ def command(context: Context, tests: Tests, paths: list[str]) -> list[str]:
     return [*start, *OPTIONS, *paths]
 
 
+def elsewhere(argv: Sequence[str]) -> str:
+    """Return the command that runs tests in another environment and makes the log that is evidence of them."""
+    return f'({shlex.join(argv)}; echo "{EXIT_STATUS}$?") >LOG 2>&1'
+
+
 def _here(context: Context, place: Path, tests: Tests, there: list[str], evidence: list[str], added: list[str]) -> Step:
     checkout, argv, log = context.paths[tests.checkout], command(context, tests, there), place / "tests.log"
     env = {**context.base, **context.uv(checkout)}
@@ -82,7 +89,7 @@ def _judge(step: Step, outcome: Outcome, log: Path, text: str, tests: Tests) -> 
     step.triage = cause = views.triage_log(log) if log.stat().st_size else None
     step.fixes = [
         f"prepare the environment of {tests.checkout} (uv sync, or python3 -m pip install pytest), or run"
-        f" '{shlex.join(step.command)}' where it is, and pass its log with --bridge-evidence LOG"
+        f" it where it is, and pass its log with --test-evidence {tests.name}=LOG: {elsewhere(step.command)}"
     ]
     if (NO_PYTEST.search(text) and not COUNTED.search(text)) or outcome.ended == "not started":
         step.verdict, step.triage = "Blocked", None
@@ -107,16 +114,16 @@ def _failed(text: str) -> str:
 
 def _from_elsewhere(context: Context, place: Path, tests: Tests, there: list[str], evidence: list[str]) -> Step:
     """Judge the log of a run of the tests in another environment, which is kept with the step."""
-    given, log = Path(context.request.bridge_evidence), place / "tests.log"
+    given, log = Path(context.request.evidence[tests.name]), place / "tests.log"
     try:
         files.write_bytes(log, redact.data(given.read_bytes()))
     except OSError as error:
-        raise BadInput(f"--bridge-evidence {given}: {error.strerror}") from None
+        raise BadInput(f"--test-evidence {tests.name}={given}: {error.strerror}") from None
     text = log.read_text(errors="replace")
     unnamed = [path for path in there if path.partition("::")[0] not in text]
     ends = re.findall(r"^(?:=+ )?(.*\b\d+ (?:passed|failed|errors?)\b.* in [\d.]+s.*?)(?: =+)?$", text, re.M)
-    end = ends[-1] if ends else ""
-    step = step_of("Pass", f"{given}: {end}", evidence, log=log)
+    end, statuses = ends[-1] if ends else "", re.findall(rf"^{EXIT_STATUS}(\d+)$", text, re.M)
+    step = step_of("Pass", f"{given}: {end}, run in another environment", evidence, log=log)
     if not end:
         step.verdict, step.reason = "Blocked", f"{given} has no summary line of pytest (N passed in ...)"
     elif failed := re.search(r"\b[1-9]\d* (?:failed|errors?)\b", end):
@@ -125,8 +132,12 @@ def _from_elsewhere(context: Context, place: Path, tests: Tests, there: list[str
         step.verdict, step.reason = "Skipped", f"{given}: no test passed: {end}"
     elif unnamed:
         step.verdict, step.reason = "Blocked", f"{given} does not name {unnamed[0]}"
+    elif not statuses:
+        step.verdict, step.reason = "Blocked", f"{given} has no line '{EXIT_STATUS}N': how pytest ended is not known"
+    elif statuses[-1] != "0":
+        step.verdict, step.reason = "Fail", f"{given}: {EXIT_STATUS}{statuses[-1]} after {end}"
     if step.verdict == "Blocked":
-        step.fixes = [f"{shlex.join(command(context, tests, there))} in that environment, and its whole log"]
+        step.fixes = [f"in that environment, {elsewhere(command(context, tests, there))}"]
     commit = next((state.commit for state in context.states if state.name == tests.checkout), "")
     if commit[:12] not in text:
         step.limitations.append(

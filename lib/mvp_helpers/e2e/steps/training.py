@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from ...base.verdict import Check
 from ...diagnosis import learning, views
 from ...diagnosis.learning import Signal
 from ...trainers.trainer import ABSENT, at_key
-from .. import execute
+from .. import environment, execute
 from ..context import Checked, Context
 from ..requests import checkouts
 from ..requests.levels import Planned
@@ -23,9 +24,16 @@ from .criteria import Facts, LogEvidence, MetricsFile
 from .learning_criteria import Baseline
 from .progress import Progress
 
+RATE_LIMIT = "hub-rate-limit"
+"""The cause in a log for which there is a way around the model hub."""
+
 
 def run(context: Context, place: Path, one: Planned) -> Step:
     """Start the run's script once; Fail is the verdict on the code under test, Blocked on everything else."""
+    if problems := context.checked(one).problems:
+        step = step_of("Blocked", f"this revision differs: {problems[0]}", problems)
+        step.alone = True
+        return step
     checkpoints = context.folder.checkpoints / one.group
     if one.run.resumes:
         if problem := context.trainer.checkpoint_problem(checkpoints, one.steps[0] - 1, context.checked(one).config):
@@ -42,7 +50,9 @@ def run(context: Context, place: Path, one: Planned) -> Step:
     if one.level.learning:
         learned, signal = learning_criteria.judge(facts, _baseline(context, one), _cap(context, facts))
         criteria_met += learned
-    _judge(one, step, facts, criteria_met)
+    _judge(context, one, step, facts, criteria_met)
+    step.evidence += [text_of(text) for text in context.trainer.reports(facts.metrics, facts.config)]
+    step.limitations += [f"{what} ({line.text})" for what, line in facts.seen.notes.items()]
     if signal:
         _tell(one, step, signal)
     if one.baseline and not step.passed:
@@ -51,7 +61,24 @@ def run(context: Context, place: Path, one: Planned) -> Step:
         step.reason = signal.reason()
     elif step.passed:
         step.reason = f"{one.level.title}: {step.reason}"
+    if step.passed and one.run.rerun:
+        step.reason = f"{one.run.rerun.meaning}: {step.reason}"
     return step
+
+
+def unneeded(steps: Sequence[Step], one: Planned) -> str:
+    """Return why a run that depends on another one is not done, from the steps so far; "" when it is."""
+    rerun, by_name = one.run.rerun, {step.name: step for step in steps}
+    if one.run.resumes:
+        earlier = by_name.get(one.beside(one.run.resumes))
+        return f"{earlier.name} is {earlier.verdict}" if earlier and not earlier.passed else ""
+    if not rerun:
+        return ""
+    first = by_name.get(one.beside(rerun.of))
+    if not first or first.verdict != "Fail" or not first.log:
+        return f"{one.beside(rerun.of)} did not fail"
+    with Path(first.log).open(errors="replace") as lines:
+        return "" if any(re.search(rerun.why, line) for line in lines) else f"{first.name} failed for another reason"
 
 
 def _start(context: Context, place: Path, one: Planned) -> tuple[Step, float]:
@@ -137,11 +164,13 @@ def _keep(paths: Sequence[Path], folder: Path, began: float) -> None:
             shutil.copyfile(path, folder / path.name)
 
 
-def _judge(one: Planned, step: Step, facts: Facts, checks: list[Check]) -> None:
+def _judge(context: Context, one: Planned, step: Step, facts: Facts, checks: list[Check]) -> None:
     """Fill in the step's criteria, and the verdict that follows from them."""
     step.criteria = checks
     step.verdict, step.reason = criteria.verdict(checks, facts.outcome, facts.triage)
     step.fixes = [check.hint for check in checks if check.hint]
+    if step.triage and step.triage.rule == RATE_LIMIT:
+        step.fixes.append(environment.offline_route(context.base, context.model(one)))
     step.evidence = [text_of(f"{check.name}: {check.reason}") for check in checks]
     if facts.outcome.left_behind:
         step.evidence.append(text_of(f"residual: {facts.outcome.left_behind} processes outlived the script and were ended"))
@@ -167,7 +196,8 @@ def _baseline(context: Context, one: Planned) -> Baseline | None:
         return None
     other = next((other for other in context.planned if other.baseline and other.key == one.key), None)
     if other is None:
-        return Baseline(learning.read(Path(context.request.baseline)))
+        return Baseline(context.trainer.training(learning.read(Path(context.request.baseline))))
     log, config = Path(context.logs[other.name]), context.checked(other).config
     copies = sorted(log.parent.glob("metrics-*"))
-    return Baseline(context.trainer.read_metrics(copies[-1]) if copies else learning.read(log), config)
+    metrics = context.trainer.training(context.trainer.read_metrics(copies[-1])) if copies else learning.read(log)
+    return Baseline(metrics, config)

@@ -43,11 +43,11 @@ def configured(default):
             overrides.append(word)
     config = loaded(Path(file))
     for text in overrides:
-        key, _, value = text.partition("=")
+        key, _, value = text.lstrip("+").partition("=")
         *parents, last = key.split(".")
         place = config
         for part in parents:
-            place = place[part]
+            place = place.setdefault(part, {})
         place[last] = value if ":" in value else yaml.safe_load(value)
     if FAULT == "dtensor":
         config["policy"]["megatron_cfg"]["enabled"] = False
@@ -60,8 +60,8 @@ def configured(default):
     return config
 
 
-def train(config, steps, metrics):
-    """Train from the last checkpoint to ``steps``; ``metrics``: a function of the step."""
+def train(config, steps, metrics, start=None):
+    """Train from the last checkpoint to ``steps``; ``metrics``: a function of the step, ``start``: those before the first."""
     if FAULT == "data":
         fail(
             ["/opt/datasets/load.py"],
@@ -81,8 +81,13 @@ def train(config, steps, metrics):
     )
     logs = Path(config["logger"]["log_dir"])
     logs = logs / f"exp_{len(list(logs.glob('exp_*'))) + 1:03}"
-    events = {}
+    events = {name: {0: value} for name, value in (start or {}).items()}
     say("▶ Setting up Megatron policy")
+    if FAULT == "cuda-graphs" and config["policy"]["generation"]["mcore_generation_config"]["num_cuda_graphs"]:
+        fail(
+            ["/opt/megatron/core/inference/engines/dynamic_engine.py"],
+            "torch.AcceleratorError: CUDA error: an illegal memory access was encountered (cuda graph warmup)",
+        )
     for step in range((kept[-1] if kept else 0) + 1, steps + 1):
         say(f"\n{'=' * 25} Step {step}/{steps} {'=' * 25}\n• Loss: {1 / step:.4f}")
         for name, value in metrics(step).items():

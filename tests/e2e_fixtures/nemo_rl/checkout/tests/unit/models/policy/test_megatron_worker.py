@@ -1,2 +1,6 @@
-def test_it():
+import pytest
+
+
+@pytest.mark.mcore
+def test_with_megatron():
     assert True

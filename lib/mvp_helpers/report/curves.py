@@ -1,0 +1,174 @@
+"""The curves of a metrics file of any size: what is drawn keeps the lowest and the highest value of every interval of steps.
+
+The file is read once, a line at a time; memory is bounded by ``INTERVALS`` and ``MOST_METRICS``, not by the file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..base import files
+from ..base.documents import Damaged, as_number
+from ..record import metrics
+
+INTERVALS = 500
+"""Intervals of lines; a file of no more lines is drawn as it is."""
+POINTS = 48_000
+"""Points of all curves of a file together, about 0.6 MB."""
+FEWEST_POINTS = 60
+"""Points that a curve may have, however many there are."""
+MOST_METRICS = 1000
+WINDOW = 5
+NAMED = 20
+"""Steps that are named when their value is not a number."""
+
+Pair = tuple[float, int]
+"""Value and step."""
+Point = tuple[int, float | None]
+"""Step and value; None where the value is NaN or infinite."""
+
+
+@dataclass
+class Series:
+    """One metric. ``first``, ``last``, ``lowest`` and ``highest`` are exact, whatever is drawn."""
+
+    points: list[Point] = field(default_factory=list)
+    """Drawn, in the order of the steps."""
+    count: int = 0
+    """Finite values in the file."""
+    first: Pair | None = None
+    last: Pair | None = None
+    lowest: Pair | None = None
+    highest: Pair | None = None
+    gaps: list[int] = field(default_factory=list)
+    """The first steps whose value is NaN or infinite; verl writes both as null."""
+    gap_count: int = 0
+    tail: list[float] = field(default_factory=list)
+    """The last ``WINDOW`` finite values."""
+
+    def take(self, pairs: Sequence[Pair]) -> None:
+        """Add the values of one interval, in the order of the file."""
+        finite = [pair for pair in pairs if -math.inf < pair[0] < math.inf]
+        if len(finite) < len(pairs):
+            missing = [step for value, step in pairs if not math.isfinite(value)]
+            self.gap_count += len(missing)
+            self.gaps += missing[: NAMED - len(self.gaps)]
+            self.points.append((missing[0], None))
+        if finite:
+            low, high = min(finite), max(finite)
+            self.points += [(step, value) for value, step in ((low, high) if low != high else (low,))]
+            self.count += len(finite)
+            self.first, self.last = self.first or finite[0], finite[-1]
+            self.tail = [*self.tail, *(value for value, _ in finite[-WINDOW:])][-WINDOW:]
+            self.lowest = low if self.lowest is None else min(self.lowest, low)
+            self.highest = high if self.highest is None else max(self.highest, high, key=lambda pair: pair[0])
+
+    def thin(self, most: int) -> None:
+        """Sort the points and keep at most ``most``: the lowest and the highest of each interval, and a gap."""
+        self.points.sort(key=lambda point: point[0])
+        if len(self.points) > most:
+            size = math.ceil(len(self.points) * 3 / most)
+            kept: list[Point] = []
+            for at in range(0, len(self.points), size):
+                kept += _extremes(self.points[at : at + size])
+            self.points = kept
+
+
+@dataclass
+class Curves:
+    """The curves of one metrics file."""
+
+    series: dict[str, Series] = field(default_factory=dict)
+    lines: int = 0
+    damaged: int = 0
+    """Lines that are not a step."""
+    left_out: set[str] = field(default_factory=set)
+    """Some of the names beyond ``MOST_METRICS``."""
+    first_step: int = 0
+    last_step: int = 0
+
+    @property
+    def reduced(self) -> bool:
+        """Whether some values are not drawn."""
+        return any(len(each.points) < each.count + each.gap_count for each in self.series.values())
+
+    @property
+    def points(self) -> int:
+        return sum(len(each.points) for each in self.series.values())
+
+
+def read(path: Path) -> Curves:
+    """Return the curves of a metrics file. Raises OSError."""
+    with files.opened(path) as stream:
+        size = math.ceil(max(1, _count_lines(stream)) / INTERVALS)
+        stream.seek(0)
+        curves = Curves()
+        interval: dict[str, list[Pair]] = {}
+        inside = 0
+        for step, values in _records(stream, curves):
+            _collect(interval, step, values, curves)
+            inside += 1
+            if inside == size:
+                _take(curves, interval)
+                inside = 0
+        _take(curves, interval)
+    most = max(FEWEST_POINTS, POINTS // max(1, len(curves.series)))
+    for each in curves.series.values():
+        each.thin(most)
+    return curves
+
+
+def _count_lines(stream: BinaryIO) -> int:
+    return sum(piece.count(b"\n") for piece in iter(lambda: stream.read(1 << 20), b""))
+
+
+def _records(stream: BinaryIO, curves: Curves) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield step and values of each whole line; count the lines, and those that are damaged."""
+    inside_long = False
+    for line in iter(lambda: stream.readline(metrics.LONGEST_LINE), b""):
+        whole, was_long = line.endswith(b"\n"), inside_long
+        inside_long = not whole
+        if not whole:
+            continue
+        curves.lines += 1
+        try:
+            step, values = metrics.record(b"" if was_long else line)
+        except Damaged:
+            curves.damaged += 1
+            continue
+        curves.first_step = step if not curves.last_step and not curves.first_step else min(curves.first_step, step)
+        curves.last_step = max(curves.last_step, step)
+        yield step, values
+
+
+def _collect(interval: dict[str, list[Pair]], step: int, values: dict[str, Any], curves: Curves) -> None:
+    for name, value in values.items():
+        number = value if type(value) is float else as_number(value)
+        if number is None:
+            continue
+        pairs = interval.get(name)
+        if pairs is not None:
+            pairs.append((number, step))
+        elif name in curves.series or len(curves.series) < MOST_METRICS:
+            curves.series.setdefault(name, Series())
+            interval[name] = [(number, step)]
+        elif len(curves.left_out) < MOST_METRICS:
+            curves.left_out.add(name)
+
+
+def _take(curves: Curves, interval: dict[str, list[Pair]]) -> None:
+    for name, pairs in interval.items():
+        curves.series[name].take(pairs)
+    interval.clear()
+
+
+def _extremes(points: Sequence[Point]) -> list[Point]:
+    """Return the lowest and the highest point, and the first gap, in the order of the steps."""
+    known = [(value, step) for step, value in points if value is not None]
+    kept = {(step, value) for value, step in ((min(known), max(known)) if known else ())}
+    gap = next((point for point in points if point[1] is None), None)
+    return sorted([*kept, *([gap] if gap else [])], key=lambda point: point[0])

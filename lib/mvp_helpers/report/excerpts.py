@@ -1,0 +1,120 @@
+"""The lines of a job's files that its page shows: those that a verdict cites, of the driver log also its ends; and step times.
+
+Every file is read once, a line at a time, whatever its size.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..base import files, redact
+from ..base.mask import Masking
+from ..base.paths import JobFolder
+from ..base.verdict import Evidence
+from ..trainers.log_patterns import VERL
+
+HEAD, TAIL, AROUND = 30, 150, 3
+"""Lines of the driver log that are shown: of its beginning, of its end, and around a line that is cited."""
+LONGEST_LINE = 1 << 20
+SHOWN = 240
+"""Characters of a line that are shown."""
+MOST_LINES = 400
+_STEP = re.compile(VERL.metrics.encode())
+_WORD = VERL.metrics_word.encode()
+
+
+@dataclass
+class Excerpt:
+    """Some lines of one file. ``lines`` are number (from 1) and text, in order."""
+
+    file: str
+    lines: dict[int, str] = field(default_factory=dict)
+    total: int = 0
+    note: str = ""
+
+
+@dataclass
+class Excerpts:
+    """What a page shows of a job's files, by the name of the file in the job folder."""
+
+    files: dict[str, Excerpt] = field(default_factory=dict)
+    step_seconds: dict[int, float] = field(default_factory=dict)
+    """When the log showed each step: Unix time."""
+
+    def has(self, file: str, line: int | None) -> bool:
+        return line is not None and file in self.files and line in self.files[file].lines
+
+
+def read(folder: JobFolder, evidence: Iterable[Evidence], mask: Masking) -> Excerpts:
+    """Return the excerpts for the lines that are cited; a file that cannot be read has a note instead."""
+    cited: dict[str, set[int]] = {str(folder.driver_log.relative_to(folder.path)): set()}
+    for each in evidence:
+        if each.file and each.line is not None and not Path(each.file).is_absolute() and ".." not in Path(each.file).parts:
+            cited.setdefault(each.file, set()).add(each.line)
+    excerpts = Excerpts()
+    offsets: dict[int, int] = {}
+    for name, lines in cited.items():
+        path = folder.path / name
+        is_log = path == folder.driver_log
+        excerpt = excerpts.files[name] = Excerpt(name)
+        try:
+            _read(path, excerpt, lines, mask, offsets if is_log else None)
+        except OSError as error:
+            excerpt.note = f"cannot be read: {error.strerror}"
+    excerpts.step_seconds = _times(folder.log_times, offsets)
+    return excerpts
+
+
+def _read(path: Path, excerpt: Excerpt, cited: set[int], mask: Masking, offsets: dict[int, int] | None) -> None:
+    around = AROUND if offsets is not None else 0
+    wanted = {near for line in sorted(cited)[:MOST_LINES] for near in range(line - around, line + around + 1)}
+    if offsets is not None:
+        wanted |= set(range(1, HEAD + 1))
+    last: collections.deque[tuple[int, bytes]] = collections.deque(maxlen=TAIL if offsets is not None else 0)
+    end_of_line, at = True, 0
+    with files.opened(path) as stream:
+        for piece in iter(lambda: stream.readline(LONGEST_LINE), b""):
+            begins, end_of_line = end_of_line, piece.endswith(b"\n")
+            at += len(piece)
+            if not begins:
+                continue
+            excerpt.total += 1
+            if excerpt.total in wanted:
+                excerpt.lines[excerpt.total] = _shown(piece, mask)
+            last.append((excerpt.total, piece[: 4 * SHOWN]))
+            if offsets is not None and _WORD in piece and (found := _STEP.search(piece)):
+                offsets[int(found["step"])] = at
+    for number, piece in last:
+        excerpt.lines[number] = _shown(piece, mask)
+    excerpt.lines = dict(sorted(excerpt.lines.items()))
+
+
+def _shown(line: bytes, mask: Masking) -> str:
+    text = redact.data(mask.data(line[: 4 * SHOWN])).decode(errors="backslashreplace").rstrip("\r\n")
+    text = re.sub(r"\x1b\[[0-9;:]*m", "", text).rpartition("\r")[2]
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+
+
+def _times(path: Path, offsets: dict[int, int]) -> dict[int, float]:
+    """Return the Unix time at which the log had reached each offset; empty where no times were recorded."""
+    waiting = collections.deque(sorted((offset, step) for step, offset in offsets.items()))
+    times: dict[int, float] = {}
+    try:
+        for moment, size in _noted(path):
+            while waiting and waiting[0][0] <= size:
+                times[waiting.popleft()[1]] = moment
+    except OSError:
+        pass
+    return dict(sorted(times.items()))
+
+
+def _noted(path: Path) -> Iterator[tuple[float, int]]:
+    with files.opened(path) as lines:
+        for line in iter(lambda: lines.readline(100), b""):
+            fields = line.split()
+            if len(fields) == 2 and all(map(bytes.isdigit, fields)):
+                yield int(fields[0]) / 1000, int(fields[1])

@@ -1,0 +1,1 @@
+"""NeMo-RL, a trainer of several modules: ``trainer`` has its ``TRAINER``."""

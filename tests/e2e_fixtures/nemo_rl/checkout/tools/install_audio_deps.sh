@@ -1,0 +1,2 @@
+#!/bin/bash
+echo "[audio-deps] Already installed and functional, skipping."
