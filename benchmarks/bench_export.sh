@@ -4,7 +4,7 @@
 #
 # usage: [ROUNDS=3] [HIDDEN=1536] [LAYERS=24] ./benchmarks/bench_export.sh
 #
-# Prints medians of wall and of CPU time, which counts on a busy machine. The limit is 1.1 times the merger.
+# Prints medians of wall and of CPU time. The limit is 1.1 times the merger's wall time: run it on an idle machine.
 ROUNDS=${ROUNDS:-3}
 source "$(dirname "${BASH_SOURCE[0]}")/lib/measure.sh"
 parse_options '' "$@"

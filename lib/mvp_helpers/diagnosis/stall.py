@@ -29,7 +29,8 @@ RAY_WAITS = ("get", "wait", "get_objects", "_get_object", "get_if_exists")
 QUEUE_FILES = re.compile(r"(threading|queue|selectors|multiprocessing/\w+|concurrent/futures/\w+|subprocess)\.py$")
 IDLE = re.compile(r"^ray::IDLE|^ray::DashboardAgent|^ray::RuntimeEnvAgent")
 NOT_TRAINER = re.compile(
-    r"run-job|^/bin/sh -c while kill|ray::JobSupervisor|ray::_ray_internal|ray::report\b|resource_tracker|default_worker\.py"
+    r"run-job|mvp_helpers\.usage\.sampler|^/bin/sh -c while kill|ray::JobSupervisor|ray::_ray_internal|ray::report\b"
+    r"|resource_tracker|default_worker\.py"
 )
 
 

@@ -26,7 +26,8 @@ ADAPTER = "lora_adapter"
 ADAPTER_FACTS = "lora_train_meta.json"
 """Written by verl's checkpoint manager beside the shards of a model with LoRA."""
 PROMPT = "Question: What is 2 + 3? Answer:"
-NEW_TOKENS = 24
+NEW_TOKENS = 8
+"""Each takes a CPU as long as reading all weights."""
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +64,7 @@ def backend(model: Path) -> str:
 def environment(code: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the exporting process: this snapshot's code, no accelerator, no network."""
     own = {"PYTHONPATH": f"{code}:{PROJECT / 'lib'}", "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    own["OMP_WAIT_POLICY"] = "PASSIVE"  # torch's threads must not spin on a machine that does other work
     kept = {name: text for name, text in inherited.items() if not name.startswith("VERL_")}
     return kept | own | {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
@@ -109,11 +111,13 @@ def prove(target: Path, merger: str, *, merged_adapter: bool = False) -> Proof:
         raise ValueError(f"the weights do not fit their config: {'; '.join(wrong)}")
     tokenizer = AutoTokenizer.from_pretrained(target)
     prompt = tokenizer(PROMPT, return_tensors="pt")
+    # The raw logits show NaN, which the choice of a token hides, and lack the -infinity that min_new_tokens sets.
+    limits = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": 1, "do_sample": False}
     with torch.no_grad():
-        if not torch.isfinite(model(**prompt).logits).all():
-            raise ValueError("the model computes NaN or infinity")
-        answer = model.generate(**prompt, max_new_tokens=NEW_TOKENS, min_new_tokens=1, do_sample=False)
-    text = tokenizer.decode(answer[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
+        made = model.generate(**prompt, **limits, return_dict_in_generate=True, output_logits=True)
+    if not all(torch.isfinite(logits).all() for logits in made.logits):
+        raise ValueError("the model computes NaN or infinity")
+    text = tokenizer.decode(made.sequences[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
     return Proof(
         merger=merger,
         architecture=type(model).__name__,

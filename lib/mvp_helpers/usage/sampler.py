@@ -43,6 +43,7 @@ def start(folder: JobFolder, node_id: str | None) -> subprocess.Popen[bytes] | N
     # The id of no job: Ray lists drivers without one as jobs of their own, and those of a job as that job's.
     config = {"metadata": {"job_submission_id": f"{folder.submission_id}:sampler"}, "runtime_env": {"env_vars": own}}
     try:
+        folder.resources.touch()  # also of a job that ends before its first sample
         return subprocess.Popen(
             [sys.executable, "-m", __name__, str(folder.path), node_id or ""],
             env={**os.environ, **own, JOB_CONFIG: json.dumps(config)},

@@ -156,3 +156,12 @@ def test_55_gives_the_finding_of_a_stall_that_goes_on_and_none_of_one_that_is_ov
     assert "not complete yet" in job_evidence.of_job(folder, msgspec.structs.replace(result, stalls=[stalled])).evidence
     over = msgspec.structs.replace(stalled, resumed_at="2026-01-31T10:01:00.000Z")
     assert job_evidence.of_job(folder, msgspec.structs.replace(result, stalls=[over])).rule != "stalled"
+
+
+def test_the_toolkits_own_processes_are_not_the_trainers() -> None:
+    own = ("python3 -I -S /mvp/lib/mvp_helpers/isolated.py run-job /jobs/a", "python3 -m mvp_helpers.usage.sampler /jobs/a 4f9d")
+    rows = [
+        {"pid": pid, "parent": 1, "state": "S", "command": text, "rank": None} for pid, text in enumerate((*own, "python3 -m x"))
+    ]
+    found = stall.processes([{"host": "w", "node_id": "n", "processes": rows, "stacks": {}}], [])
+    assert [process.pid for process in found] == [2]
