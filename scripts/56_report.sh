@@ -1,24 +1,38 @@
 #!/usr/bin/env bash
 # Write one HTML page about a job, or about several: curves, checks with their evidence, diagnosis, lineage, provenance, the log.
+# Two jobs are compared; an attempt of a chain is shown with its whole chain.
 #
 # usage: ./scripts/56_report.sh ID [ID...] [--open] [--cluster NAME|FILE] [--dry-run]
+#        ./scripts/56_report.sh ID ID [--json]
+#        ./scripts/56_report.sh ID... --against NAME
+#        ./scripts/56_report.sh --baseline NAME ID ID ID...
 #
 # The page is one file in the folder of the first job, reports/report-<UTC time>-<word>.html: it refers to no other file and to no
 # network, and its path is printed. None is ever written again, and a sealed job's seal states it (docs/evidence.md). All checks of
 # 54_verify.sh are made for it. Curves of long runs keep the lowest and the highest value of every interval of steps. The cluster may be down.
 #
+# Of two jobs of one workload the page says first what differs: JobSpec, Hydra's whole config (defaults included), plan, code files with
+# a diff, packages, data, model, hosts, image, versions. Then whether they are bit-equal, or from which step and metric on not, and for
+# each metric the median of its last 5 values, the difference, and whether that is outside what repeated runs of the first job vary:
+# jobs with the same JobSpec, code, data and model among the newest 100.
+#
+#   --json   print the comparison of two jobs as one JSON object, with the path of the page
+#   --baseline NAME   instead of a page, record the median and the spread of each gate's value (templates/gates/) over at least three equal
+#            runs, with hardware and versions, in common/baselines/NAME.json of the shared root; 54_verify.sh --gates compares with it
+#   --against NAME    also judge the gates of the jobs' workloads against that baseline, and draw their limits into the curves
 #   --open   also show it in this machine's browser (xdg-open), where this machine sees the shared root
 #
-# exit codes: 0 written, 2 unknown ID, 3 the folder cannot be written, or --open finds no browser
+# exit codes: 0 written, 2 unknown ID, or two jobs that cannot be compared, 3 the folder cannot be written, or --open finds no browser
 #
 # examples:
 #   ./scripts/56_report.sh ppo-20260131-101500-1a2b --open
 #   ./scripts/56_report.sh "$first" "$second"
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-parse_options '--open ID...' "$@"
+parse_options '--json --baseline= --against= --open ID...' "$@"
+! given --open || ((${#OPTS[@]} == 1)) || bad_usage '--open goes with no other option'
 load_cluster
 if [[ -n $DRY_RUN ]] || ! given --open; then
-  run helper_on "$HEAD" report "${ARGS[@]}"
+  run helper_on "$HEAD" report "${OPTS[@]}" "${ARGS[@]}"
   exit
 fi
 page=$(helper_on "$HEAD" report "${ARGS[@]}") || exit

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Run the regression of a workload, from a fresh clone to a verdict: packages (12), checks (00), cluster (01), data and model (30), code
-# snapshot (31), JobSpecs from templates/ submitted (43), all jobs verified (54). Prints the table of verdicts.
+# snapshot (31), JobSpecs from templates/ submitted (43), all jobs verified (54 --learning --gates). Prints the table of verdicts; on CPUs a job that
+# learned nothing fails.
 #
 # usage: ./scripts/regress.sh WORKLOAD [--json] [--cluster NAME|FILE] [--dry-run]
 #
@@ -18,7 +19,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$SCRIPTS/lib/regression.sh"
 began=$EPOCHREALTIME
 parse_options '--json WORKLOAD' "$@"
-verdict=("${OPTS[@]}")
+verdict=(--learning --gates "${OPTS[@]}")
 case ${ARGS[0]} in
   all) specs=(ppo ppo grpo sft) verdict+=(--definition-of-done) ;;
   ppo) specs=(ppo ppo) ;;

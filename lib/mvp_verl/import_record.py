@@ -16,6 +16,8 @@ from typing import Any
 
 from mvp_helpers.base.processes import RUNNER_PID, versions
 
+from . import packages
+
 
 class WrongCode(ImportError):
     """This process imports another copy of the code than the job's snapshot."""
@@ -31,6 +33,7 @@ def check(job_folder: str, module: str = "verl") -> None:
     wrong = problem(seen, module, planned["code_path"], planned["code_id"])
     _write(Path(job_folder), seen | {"role": _role(), "problem": wrong})
     if _role() == "driver":
+        packages.record(Path(job_folder))
         print(f"MVP_PRECHECK_{module.upper()}_FILE={seen['modules'][module]}", flush=True)
         print(f"MVP_PRECHECK_MARKER={seen['marker']}", flush=True)
     if wrong:

@@ -120,6 +120,11 @@ as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
     run as_nobody ls "$place/"
     [[ $output == *'Permission denied' ]] || fail "$place is open"
   done
+  for place in $links; do
+    run --separate-stderr python "$PROJECT/tests/lab/as_nobody.py" "$place/"
+    assert_status 0
+    assert_output '* sockets and 3 folders are closed'
+  done
   run as_nobody find "$FOLDER/state" ! -name seals -type d -perm -o+w
   [[ $output == "find: "*'Permission denied'* && $output != *session* ]] || fail 'open folders'
 }

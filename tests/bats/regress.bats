@@ -42,7 +42,7 @@ calls() { # the numbers of the scripts, in order
 @test "all steps in order, two jobs, one verdict, and the cluster it started is stopped" {
   regress
   assert_status 0
-  assert_output 'verdict of job-1 job-2'
+  assert_output 'verdict of --learning --gates job-1 job-2'
   [[ $(calls) == '12 00 01 01 30 31 43 43 54 02' ]] || fail "called: $(calls)"
   assert_stderr_has "see $FOLDER/private/jobs/job-2/"
   assert_stderr_has "regression of 'ppo' on cluster 'regress': passed"
@@ -51,13 +51,13 @@ calls() { # the numbers of the scripts, in order
 @test "all: PPO twice, GRPO and SFT, and the Definition of Done, as JSON when asked" {
   regress all --json
   assert_status 0
-  assert_output 'verdict of --json --definition-of-done job-1 job-2 job-3 job-4'
+  assert_output 'verdict of --learning --gates --json --definition-of-done job-1 job-2 job-3 job-4'
   [[ $(grep ^43 calls | grep -o '[a-z]*.json' | xargs) == 'ppo.json ppo.json grpo.json sft.json' ]] || fail "$(<calls)"
 }
 
 @test "another workload than ppo is submitted once" {
   regress sft
-  assert_output 'verdict of job-1'
+  assert_output 'verdict of --learning --gates job-1'
 }
 
 @test "a workload that failed is not run again, the others are" {
@@ -83,7 +83,7 @@ calls() { # the numbers of the scripts, in order
 @test "a job that fails is still verified, and gives the exit code" {
   FAIL=43=1 regress
   assert_status 1
-  assert_output 'verdict of job-1'
+  assert_output 'verdict of --learning --gates job-1'
   assert_stderr_has 'not passed (exit code 1)'
 }
 

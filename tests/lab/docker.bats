@@ -221,6 +221,10 @@ conforms mvp-ray-head mvp-ray-worker-0
   [[ $(cd "$PROJECT" && docker compose ps --services | sort | xargs) == 'mvp-ray-head mvp-ray-worker-0 mvp-ray-worker-1' ]] || fail 'another project'
 }
 
+@test "another user in a container reaches neither Ray's logs nor its sockets" {
+  for host in head worker-0 worker-1; do closed_to_others docker exec -i -u 0 "mvp11-ray-$host"; done
+}
+
 @test "any command of Ray runs on the head" {
   run --separate-stderr ray.sh status
   assert_status 0

@@ -44,6 +44,12 @@ end_lab() { # for teardown_file
   rm -rf --one-file-system "$LAB_DIR"
 }
 
+closed_to_others() { # <command>...: that runs its arguments as root on a host of ours
+  run --separate-stderr "$@" python3 - <"$PROJECT/tests/lab/as_nobody.py"
+  assert_status 0
+  assert_output '* sockets and 3 folders are closed'
+}
+
 on_host() { # <host> <argv>...: as its root, past all host drivers
   "$NETLAB" exec "$@"
 }

@@ -121,6 +121,10 @@ PY
   [[ $(tail -n 3 "$STATE/allocation") == $'head n1 10.78.2.2\nworker-0 n2 10.78.2.3\nworker-1 n3 10.78.2.4' ]] || fail "$(<"$STATE/allocation")"
 }
 
+@test "another user of a node reaches neither Ray's logs nor its sockets" {
+  for host in n1 n2 n3; do closed_to_others on_host "$host"; done
+}
+
 # shellcheck disable=SC2034 # for conforms
 WITHIN=("$NETLAB" lab)
 host_goes_down() { "$NETLAB" cut n2; }

@@ -57,6 +57,10 @@ interfaces_of_jobs() { # <host>: Gloo's and NCCL's, as every process that its Ra
   done
 }
 
+@test "another user of a host reaches neither Ray's logs nor its sockets" {
+  for host in head worker-0 worker-1; do closed_to_others on_host "$host"; done
+}
+
 @test "a trivial job runs on a worker" {
   run --separate-stderr ray_here head job submit --entrypoint-resources='{"worker_node": 1}' -- hostname
   assert_status 0

@@ -22,6 +22,7 @@ ROOMS = (
     "tracking",
     "plan",
     "diagnosis",
+    "gates",
     "job",
     "retry",
     "keep",

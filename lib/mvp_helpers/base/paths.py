@@ -50,6 +50,11 @@ class SharedRoot:
         return self.root / "common" / "code" / "verl"
 
     @property
+    def baselines(self) -> Path:
+        """Folder of baselines, ``<name>.json``: what some equal runs reached (see ``gates/baseline.py``)."""
+        return self.root / "common" / "baselines"
+
+    @property
     def override_cache(self) -> Path:
         """Cache of composed Hydra configs, by content of snapshot and overrides."""
         return self.root / "common" / "cache" / "overrides"
@@ -192,6 +197,11 @@ class JobFolder:
     def precheck(self) -> Path:
         """What the driver and one Ray process on each worker imported, written before training."""
         return self.path / "precheck.json"
+
+    @property
+    def packages(self) -> Path:
+        """Every package of the interpreter that trained, with its version, and the GPUs; written by the driver."""
+        return self.path / "packages.json"
 
     @property
     def imports(self) -> Path:

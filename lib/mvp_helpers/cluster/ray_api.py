@@ -75,6 +75,7 @@ class RayApi:
             raise Blocked(f"Ray at {self.address} answers {path} with HTTP {error.code}", hint="./scripts/50_status.sh") from None
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or str(error) or type(error).__name__
+            reason = " ".join(str(reason).split())[:200]  # of a program that is not Ray: whatever it sent
             raise Blocked(f"the Ray cluster does not answer at {self.address}: {reason}", hint="./scripts/01_up.sh") from None
 
     def get(self, path: str, method: str = "GET") -> Any:

@@ -30,6 +30,10 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     frames: str
     says: str = ""
     """Regular expression of the error's source and text."""
+    layer: bool = False
+    """Many operations run through this code, so one of them, in any frame outside of it, says more."""
+    operation: str = ""
+    """An error within a function that matches this is in ``boundary``, when a layer (or unknown code) raised it."""
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -219,12 +223,16 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def boundary(self, frames: Iterable[Frame], says: str = "") -> str:
         """Return the boundary of the innermost frame that has one, else that of the text ``says``, else "unknown"."""
-        for frame in reversed(list(frames)):
-            # Match below the package's own folder: where it is installed says nothing about it.
-            _, installed, file = frame.file.rpartition("-packages/")
-            for boundary in self.boundaries:
-                if _pattern(boundary.frames).search(f"{installed}{file}:{frame.name}"):
-                    return boundary.boundary
+        # Match below the package's own folder: where it is installed says nothing about it.
+        calls = [f"{''.join(frame.file.rpartition('-packages/')[1:])}:{frame.name}" for frame in frames]
+        by_call = (each for call in reversed(calls) for each in self.boundaries if _pattern(each.frames).search(call))
+        inner = next(by_call, None)
+        if inner is None or inner.layer:
+            for each in self.boundaries:
+                if each.operation and any(_pattern(each.operation).search(call) for call in calls):
+                    return each.boundary
+        if inner:
+            return inner.boundary
         by_text = (each.boundary for each in self.boundaries if each.says and _pattern(each.says).search(says))
         return next(by_text, "unknown")
 
@@ -287,7 +295,7 @@ def load(file: Path = FILE) -> Signatures:
 def _expressions(signatures: Signatures) -> Iterator[str]:
     yield signatures.libraries
     for boundary in signatures.boundaries:
-        yield from (boundary.frames, boundary.says)
+        yield from (boundary.frames, boundary.says, boundary.operation)
     yield from (stage.frames for stage in signatures.stages)
     yield from (mark.regex for mark in signatures.marks)
     for rule in signatures.rules:

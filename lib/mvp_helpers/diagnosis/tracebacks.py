@@ -27,23 +27,25 @@ _NAMED = re.compile(r"(?P<name>[A-Z]\w+) {2,}Traceback")
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(
     r'\s*(?:File ["“]|(?=[^\s"]+\.py", line \d+, in ))(?P<file>[^"“”]+)'  # perhaps cut off at its beginning or end
-    r'(?:["”], line (?P<line>\d+)(?:, in (?P<name>.+))?)?'
+    r'(?:["”], line (?P<line>\d+)(?:(?:,|(?P<dump>)) in (?P<name>.+))?)?'
     r"|(?:File )?\[?(?P<file_>[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
 )
-"""A frame as Python, IPython, pytest and rich print it; perhaps cut off."""
+"""A frame as Python, IPython, pytest and rich print it; perhaps cut off. ``dump``: by faulthandler, the innermost first."""
 _CODE = re.compile(r"\s|[\^~ ]*$|-+> *\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
 """The beginning of a line that shows the code of a frame, or marks a place in it."""
 _IMPORTS = re.compile(r"\s*(?:from \S+ )?import \S")
 _CALLS = re.compile(r"(?P<name>[A-Za-z_]\w+)\(")
 _RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
 _PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d+): \w+$")
+_PLUMBING = re.compile(r"/ray/_private/|/torch/nn/modules/module\.py|/runpy\.py|/contextlib\.py|/concurrent/futures/|^<")
+"""Files that only pass calls on: a frame in them says little."""
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
 _EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
 _LOUD_NAME = re.compile(r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty)(?:\(\w+\))?$")
 _DOTTED = re.compile(r"\w+(?:\.\w+)+: ?\S")
 _WRAPPER = re.compile(
-    r"^(?P<caught>\w+): Caught \w+ in DataLoader worker"
-    r"|^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup)|^[\w.]+: .*error raised in its creation task"
+    r"^(?P<caught>\w+): Caught \w+ in DataLoader worker|^[\w.]+: .*error raised in its creation task"
+    r"|^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup|WorkerGroupError|TrainingFailedError)"
 )
 _FRESH = re.compile(
     r"[\w./-]+: (?:fatal )?(?:error|warning)\b|\++ \S|(?:error|fatal)(?:\[\w+\])?: |" + VERL.metrics, re.IGNORECASE
@@ -137,7 +139,7 @@ class Tracebacks:
             self._ignored.add(line.source)
         opened = self._open.get(line.source)
         if _HEADER.search(line.text) or (opened and opened.continues and _REMOTE.match(line.text)):
-            if opened and not (opened.continues or line.text.startswith("Original Traceback")):
+            if opened and not (opened.continues or opened.carries or line.text.startswith("Original Traceback")):
                 done += self._close(line.source)
                 opened = None
             if opened is None:
@@ -199,6 +201,11 @@ class _Open:
     named: str = ""
     """The exception's class, if the header contains it."""
 
+    @property
+    def carries(self) -> bool:
+        """Return whether its last exception only carries the one that follows."""
+        return self.frames is None and bool(self.chain.links) and self.chain.links[-1].wrapper
+
     def begin(self, number: int, named: str = "") -> None:
         self.last, self.frames, self.continues, self.named = number, [], False, named
 
@@ -207,7 +214,8 @@ class _Open:
         inside = self.frames is not None
         frame = _FRAME.match(line.text) if inside or (self.chain.links and self.chain.links[-1].wrapper) else None
         if frame:
-            self.frames = [*(self.frames or []), _frame(frame)]
+            before = self.frames or []
+            self.frames = [_frame(frame), *before] if frame["dump"] is not None else [*before, _frame(frame)]
             self.code, self.code_due = "" if frame["line"] or frame["name_"] else self.code, True
         elif self.frames is not None:
             # A web page may have indented every line, or none.
@@ -259,7 +267,8 @@ class _Open:
             elif _IMPORTS.match(self.code) and inner.name in ("<module>", ""):
                 name = "ImportError"
             # When the excerpt cuts off a path, the frame before it is more useful.
-            known = next((frame for frame in reversed(frames) if frame.name), inner)
+            named = [frame for frame in frames if frame.name]
+            known = next((frame for frame in reversed(named) if not _PLUMBING.search(frame.file)), named[-1] if named else inner)
             place = f"{known.file}:{known.line}, in {known.name}" if known.name else known.file
             if calls := _CALLS.search(self.code):
                 frames = (*frames, Frame(inner.file, inner.line, calls["name"]))  # the call that raised

@@ -13,10 +13,11 @@ import msgspec
 from ..base.errors import Blocked
 from ..base.paths import E2eRun
 from ..base.project import PROJECT
+from ..gates import assertions
 from ..trainers import launch_preview
 from ..trainers.launch_preview import Launch
 from ..trainers.trainer import ABSENT, Outputs, at_key
-from . import assertions, environment, revision, variables
+from . import environment, revision, variables
 from .requests import checkouts, description, levels
 from .requests.checkouts import State
 from .requests.description import config_problems

@@ -128,7 +128,7 @@ def locate(the_plan: Plan) -> dict[str, Any]:
             messages.append(f"driver: {name} comes from {origin}, not from code_path {root}")
     versions = processes.versions()
     with contextlib.suppress(OSError):
-        versions["verl"] = (root / "verl" / "version" / "version").read_text().strip()
+        versions["verl"] = files.read(root / "verl" / "version" / "version", 100).decode(errors="replace").strip()
     return {"problems": messages, "driver": None, "ray_workers": [], "versions": versions}
 
 

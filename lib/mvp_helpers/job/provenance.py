@@ -19,6 +19,7 @@ from ..cluster.cluster_file import Cluster
 from ..cluster.ray_api import Node
 from ..plan.plan import Plan
 from ..prepare import manifest, snapshot
+from ..trainers import verl_checkpoints
 
 
 def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -> dict[str, Any]:
@@ -30,6 +31,8 @@ def collect(plan: Plan, cluster: Cluster, nodes: list[Node], ray_version: str) -
         "toolkit": {"version": __version__, **_toolkit()},
         "code": _code(plan),
         "resumed_from": _resumed_from(plan),
+        # A checkpoint or a rollout that is not in the folder was not kept, rather than lost.
+        "retention": {"checkpoints": verl_checkpoints.kept(plan.given), "rollouts": plan.keep_rollouts},
         "inputs": {
             name: _input(Path(path), SharedRoot(Path(plan.shared_root)))
             for name, path in (("model", plan.model), ("dataset", plan.dataset))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import IO, Any
 
@@ -109,7 +111,7 @@ class Runner:
         self._locate()
         self._begin_account()
         self._save()
-        samples = sampler.start(self.folder)
+        samples = sampler.start(self.folder, self.result.driver_node_id)
         start = threading.Thread(target=self._bundle, args=("started",))
         start.start()
         with self.folder.driver_log.open("ab", buffering=0) as log:
@@ -152,8 +154,12 @@ class Runner:
                 return 3
         if not self.stopping.requested:
             self._set_deadline()
+            if self.plan.tracking:
+                with contextlib.suppress(OSError):  # W&B would write to /tmp if it did not exist
+                    self.folder.tracking.mkdir(exist_ok=True)
             if self._account:
                 self._account.trainer_started = time.time()
+                self._note_time()
             self.result.steps_total = self._steps_total()
             self.stall_watch = stall_watch.StallWatch(self.folder, self.plan, self.result, self.stopping, self._note)
             code = self._spawn(self.plan.argv)
@@ -196,14 +202,14 @@ class Runner:
         # A daemon: what a grandchild still holds open must not keep the runner alive.
         pump = threading.Thread(target=self._pump, args=(self.child.stdout,), daemon=True)
         pump.start()
+        ended = _waiting_for(self.child)
         while self.child.poll() is None:
             self._note_metrics()
             self._check_imports()
             if self.stall_watch:
                 self._watch_for_stalls(self.stall_watch.look)
             self._enforce_stop()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.child.wait(POLL_S)
+            ended(POLL_S)
         # Grandchildren may hold the pipe open forever: read the written part, and do not wait for the rest.
         pump.join(timeout=5)
         code = self.child.returncode
@@ -364,6 +370,28 @@ def _of_trainer(the_plan: Plan) -> dict[str, str]:
     if given := os.environ.get(environment.JOB_CONFIG):
         variables[environment.JOB_CONFIG] = the_plan.job_config(given)
     return variables
+
+
+def _waiting_for(child: subprocess.Popen[bytes]) -> Callable[[float], None]:
+    """Return a function that waits for the child's end, at most so many seconds."""
+
+    def wait(seconds: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(seconds)
+
+    try:
+        # Popen.wait looks 20 times a second, which is most of what the runner does while a trainer trains.
+        descriptor = os.pidfd_open(child.pid)
+    except OSError:  # an old kernel, or a container that forbids it
+        return wait
+    end = select.poll()
+    end.register(descriptor, select.POLLIN)
+    weakref.finalize(child, os.close, descriptor)
+
+    def look(seconds: float) -> None:
+        end.poll(seconds * 1000)
+
+    return look
 
 
 def _before_trainer() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from ..base import files, redact
-from ..base.documents import Damaged, read_rows
+from ..base.documents import MOST_BYTES, Damaged, read_rows
 from ..base.paths import JobFolder
 from ..cluster import ray_api
 from ..cluster.ray_node import INSTANCE
@@ -98,6 +98,10 @@ def _ask_nodes(
 
     began = time.monotonic()
     try:
+        # Ray takes the latest driver of a submission for the job's own: this one must not be among them.
+        config = json.loads(os.environ.get(environment.JOB_CONFIG, "{}"))
+        metadata = {**config.get("metadata", {}), "job_submission_id": f"{Path(marks[environment.JOB_FOLDER]).name}:stall"}
+        os.environ[environment.JOB_CONFIG] = json.dumps({**config, "metadata": metadata})
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
         task = ray.remote(num_cpus=0, max_retries=0)(host_processes.report)
@@ -138,7 +142,7 @@ def _finding(folder: JobFolder, bundle: Path | None, reports: list[dict[str, Any
 def _demands(bundle: Path) -> list[str]:
     """Return what Ray cannot place, as its status text words it."""
     try:
-        _, _, demands = (bundle / "ray_status.txt").read_text().partition("Demands:")
+        _, _, demands = files.read(bundle / "ray_status.txt", MOST_BYTES).decode(errors="replace").partition("Demands:")
     except OSError:
         return []
     return re.findall(r"^ *(\{.*\}.*)$", demands, re.MULTILINE)

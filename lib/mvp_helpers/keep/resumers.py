@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..base.documents import Damaged, read_as
 from ..base.errors import BadInput
 from ..base.paths import JobFolder, SharedRoot
 from ..plan import plan
@@ -68,6 +69,6 @@ def _planned(folder: JobFolder) -> _From | None:
 
 def _recorded(folder: JobFolder) -> _From | None:
     try:
-        return msgspec.json.decode(folder.provenance.read_bytes(), type=_Provenance).resumed_from
-    except (OSError, ValueError):  # no job folder, one that was just claimed, or a damaged one
+        return read_as(folder.provenance, _Provenance).resumed_from
+    except (OSError, Damaged):  # no job folder, one that was just claimed, or a damaged one
         return None

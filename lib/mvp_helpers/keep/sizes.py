@@ -11,19 +11,33 @@ from ..base.times import clock, seconds_of
 
 def measured(folder: str | Path) -> tuple[int, float]:
     """Return the bytes of all files in a folder, and the Unix time at which the newest of them was written."""
-    total, newest, left = 0, 0.0, [os.fspath(folder)]
-    while left:
-        try:
-            with os.scandir(left.pop()) as entries:
-                for entry in entries:
+    try:
+        return _measured(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+    except OSError:  # removed meanwhile
+        return 0, 0.0
+
+
+def _measured(folder: int) -> tuple[int, float]:
+    """Measure an open folder and close it. Entries are found by their names alone: whole paths would take twice as long."""
+    total, newest = 0, 0.0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                try:
                     if entry.is_dir(follow_symlinks=False):
-                        left.append(entry.path)
-                        continue
-                    facts = entry.stat(follow_symlinks=False)
-                    total += facts.st_size
-                    newest = max(newest, facts.st_mtime)
-        except OSError:  # removed meanwhile
-            continue
+                        size, written = _measured(
+                            os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+                        )
+                    else:
+                        facts = entry.stat(follow_symlinks=False)
+                        size, written = facts.st_size, facts.st_mtime
+                except OSError:  # removed meanwhile
+                    continue
+                total += size
+                if written > newest:
+                    newest = written
+    finally:
+        os.close(folder)
     return total, newest
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from ..base.errors import BadInput
-from ..base.paths import JobFolder, SharedRoot
+from ..base import documents, files
+from ..base.paths import SharedRoot
 from ..base.terminal import columns
 from ..base.times import moment_of
-from ..record import job_folder
 from ..trainers import verl_checkpoints
 from .sizes import age, measured, shown_size
 
@@ -31,11 +30,12 @@ class Total(msgspec.Struct, frozen=True, kw_only=True):
 def totals(shared: SharedRoot) -> list[Total]:
     """Return the totals of all jobs that have checkpoints, the largest first. Reads no checkpoint, only names and sizes."""
     found = []
-    for entry in _entries(shared.jobs):
+    jobs = f"{shared.jobs}/"
+    for entry in _entries(jobs):
         if entry.name.startswith("."):
             continue
-        folder = JobFolder(Path(entry.path))
-        named = [(verl_checkpoints.step_of(each.name), each.path) for each in _entries(folder.checkpoints)]
+        # Strings: a thousand Path objects take as long as a tenth of the files' sizes.
+        named = [(verl_checkpoints.step_of(each.name), each.path) for each in _entries(f"{entry.path}/checkpoints")]
         steps = [step for step, _ in named if step is not None]
         if not steps:
             continue
@@ -43,7 +43,7 @@ def totals(shared: SharedRoot) -> list[Total]:
         found.append(
             Total(
                 id=entry.name,
-                state=_state(folder),
+                state=_state(f"{entry.path}/result.json"),
                 checkpoints=len(steps),
                 newest_step=max(steps),
                 bytes=sum(size for size, _ in sizes),
@@ -53,10 +53,16 @@ def totals(shared: SharedRoot) -> list[Total]:
     return sorted(found, key=lambda total: (-total.bytes, total.id))
 
 
-def _state(folder: JobFolder) -> str:
+class _State(msgspec.Struct):
+    """What is read of a ``result.json``."""
+
+    state: str
+
+
+def _state(result: str) -> str:
     try:
-        return job_folder.read(folder).state
-    except BadInput:
+        return msgspec.json.decode(files.read(Path(result), documents.MOST_BYTES), type=_State).state
+    except (OSError, msgspec.MsgspecError):
         return "DAMAGED"
 
 

@@ -96,7 +96,11 @@ class _Report:
         raw = data.encode(errors="surrogateescape") if isinstance(data, str) else data
         path = self.place / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(redact.data(self._mask.data(raw)))
+        try:
+            path.write_bytes(redact.data(self._mask.data(raw)))
+        except OSError:
+            path.unlink(missing_ok=True)  # half a file would count as evidence
+            raise
 
     def host(self, cluster: Cluster) -> None:
         places = {"shared root": Path(cluster.shared_root), "Ray's files": self.node.temp_dir, "/dev/shm": Path("/dev/shm")}

@@ -53,19 +53,26 @@ class Report:
         return {"id": self.folder.submission_id, "folder": str(self.folder.path), "passed": self.passed, "checks": checks}
 
 
-def verify(jobs: Sequence[Job]) -> list[Report]:
-    """Return a report for each job, in the order given; ``data and model reused`` compares them in the order of their claims."""
+def verify(jobs: Sequence[Job], learning: bool = False) -> list[Report]:
+    """Return a report for each job, in the order given; ``data and model reused`` compares them in the order of their claims.
+
+    ``learning``: with the check that the job learned its task.
+    """
     in_time = sorted(jobs, key=lambda job: job.result.claimed_at)
-    return [Report(job.folder, job.result.workload, _checks(job, in_time[: in_time.index(job)])) for job in jobs]
+    return [Report(job.folder, job.result.workload, _checks(job, in_time[: in_time.index(job)], learning)) for job in jobs]
 
 
-def _checks(job: Job, before: Sequence[Job]) -> list[Check]:
+def _checks(job: Job, before: Sequence[Job], learning: bool) -> list[Check]:
     if not job.result.ended:
         job.cite(job.folder.result, '"state"')
         reason = f"the job has not ended: result.json says {job.result.state}"
         unjudged = [Check(name, "Skipped", "the job has not ended") for name in CHECKS]
         return [Check("succeeded", "Fail", reason, job.cited) if check.name == "succeeded" else check for check in unjudged]
     checks = CHECKS
+    if learning:
+        from . import learned
+
+        checks = checks | {"learned": learned.learned}
     if _is_attempt(job):
         from . import lineage  # needs the diagnosis, which no other check does
 

@@ -99,9 +99,16 @@ class Metrics:
 
     def rewards(self) -> list[float | None]:
         """Return the mean reward of each step, None where it is missing or not a number; empty when no step has one."""
+        return self._headlines("reward")
+
+    def losses(self) -> list[float | None]:
+        """Return SFT's loss of each step, as ``rewards`` does."""
+        return self._headlines("loss")
+
+    def _headlines(self, wanted: str) -> list[float | None]:
         headlines = [headline(self.steps[step]) or ("", 0.0) for step in sorted(self.trained)]
-        rewards = [value if name == "reward" else None for name, value in headlines]
-        return rewards if any(value is not None for value in rewards) else []
+        values = [value if name == wanted else None for name, value in headlines]
+        return values if any(value is not None for value in values) else []
 
     def usual_step_s(self) -> float | None:
         """Return the median seconds of the last 20 steps by the trainer; None before the second step, as the first is slow."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..trainers.metric_names import CURVES
@@ -27,6 +27,10 @@ class Drawn:
     name: str
     curves: Curves
     seconds: Mapping[int, float]
+
+    def with_more(self, series: Mapping[str, Series]) -> Drawn:
+        """Return it with more curves."""
+        return replace(self, curves=replace(self.curves, series={**self.curves.series, **series}))
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,12 @@ def charts(runs: Sequence[Drawn], limits: Limits) -> Html:
             *(_about(run, len(runs) > 1) for run in runs),
         ]
     )
+
+
+def figures(runs: Sequence[Drawn]) -> Html:
+    """Return a figure for every curve."""
+    names = list(dict.fromkeys(name for run in runs for name in run.curves.series))
+    return tag("div", *(_figure(f"use-{at}", name, "", runs, {}) for at, name in enumerate(names)), class_="charts")
 
 
 def _swatch(at: int) -> str:

@@ -22,6 +22,7 @@ POINTS = 48_000
 FEWEST_POINTS = 60
 """Points that a curve may have, however many there are."""
 MOST_METRICS = 1000
+WINDOW = 5
 NAMED = 20
 """Steps that are named when their value is not a number."""
 
@@ -46,6 +47,8 @@ class Series:
     gaps: list[int] = field(default_factory=list)
     """The first steps whose value is NaN or infinite; verl writes both as null."""
     gap_count: int = 0
+    tail: list[float] = field(default_factory=list)
+    """The last ``WINDOW`` finite values."""
 
     def take(self, pairs: Sequence[Pair]) -> None:
         """Add the values of one interval, in the order of the file."""
@@ -60,6 +63,7 @@ class Series:
             self.points += [(step, value) for value, step in ((low, high) if low != high else (low,))]
             self.count += len(finite)
             self.first, self.last = self.first or finite[0], finite[-1]
+            self.tail = [*self.tail, *(value for value, _ in finite[-WINDOW:])][-WINDOW:]
             self.lowest = low if self.lowest is None else min(self.lowest, low)
             self.highest = high if self.highest is None else max(self.highest, high, key=lambda pair: pair[0])
 

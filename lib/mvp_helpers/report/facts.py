@@ -25,7 +25,7 @@ from ..record.chain import Chain
 from ..record.job_folder import Result
 from ..record.metrics import STEP_SECONDS
 from . import curves, excerpts
-from .curves import Curves
+from .curves import Curves, Series
 from .excerpts import Excerpts
 
 MOST_JUDGED = 256 << 20
@@ -47,6 +47,8 @@ class Run:
     curves: Curves = field(default_factory=Curves)
     excerpts: Excerpts = field(default_factory=Excerpts)
     chain: Chain | None = None
+    usage: dict[str, Series] = field(default_factory=dict)
+    """What the hosts used, by measure and host."""
 
     @property
     def id(self) -> str:
@@ -81,6 +83,20 @@ class Run:
         except (OSError, Damaged):
             return {}
         return value if isinstance(value, dict) else {}
+
+    def packages(self) -> dict[str, Any] | str:
+        """Return the trainer's packages and their versions; why there are none as text."""
+        try:
+            value = read_json(self.folder.packages)
+        except FileNotFoundError:
+            return "no packages.json"
+        except (OSError, Damaged) as error:
+            return f"packages.json: {error}"
+        packages = value.get("packages") if isinstance(value, dict) else None
+        if not isinstance(packages, dict):
+            return "packages.json has no packages"
+        hardware = {f"({name})": value[name] for name in ("cuda", "driver", "gpus") if value.get(name)}
+        return {**hardware, **packages}
 
     def step_seconds(self) -> dict[int, float]:
         """Return for some steps the seconds from the job's start to their end, by the log; by the trainer's own times without."""

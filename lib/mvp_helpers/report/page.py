@@ -10,8 +10,9 @@ from pathlib import Path
 from .. import __version__
 from ..base.times import now
 from ..base.verdict import SIGNS, Check
-from . import charts, sections
+from . import charts, extras, sections
 from .charts import Drawn, Limits
+from .curves import Curves
 from .facts import Run
 from .markup import Html, data, join, table, tag
 
@@ -21,10 +22,18 @@ Section = tuple[str, str, Html | None]
 
 
 def of_jobs(
-    runs: Sequence[Run], *, limits: Limits | None = None, done: Sequence[Check] = (), more: Sequence[Section] = ()
+    runs: Sequence[Run],
+    *,
+    limits: Limits | None = None,
+    done: Sequence[Check] = (),
+    more: Sequence[Section] = (),
+    title: str = "",
 ) -> str:
     """Return the page of one job, or of several."""
+    for run in runs:
+        run.usage = extras.usage(run.folder)
     drawn = [Drawn(run.id, run.curves, run.step_seconds()) for run in runs]
+    used = [Drawn(run.id, Curves(series=run.usage), each.seconds) for run, each in zip(runs, drawn, strict=True)]
     several = len(runs) > 1
     parts: list[Section] = [
         ("jobs", "Jobs", sections.overview(runs) if several else None),
@@ -34,13 +43,26 @@ def of_jobs(
         ("curves", "Curves", charts.charts(drawn, limits or {})),
         ("checks", "Checks", _each(runs, lambda run, prefix: sections.verdicts(run, prefix) if run.checks else None)),
         ("metrics", "All metrics", charts.metrics_table(drawn) if any(each.curves.series for each in drawn) else None),
+        ("resources", "Resources", _resources(runs, used)),
+        ("time", "Where the time went", _each(runs, lambda run, _: extras.wall_time(run))),
+        ("samples", "Samples", _each(runs, lambda run, _: extras.samples(run))),
         ("lineage", "Lineage", _each(runs, lambda run, _: sections.lineage(run))),
         ("provenance", "Provenance", _each(runs, lambda run, _: sections.provenance(run))),
         ("files", "Log and evidence", _each(runs, lambda run, prefix: sections.files(run, prefix))),
     ]
-    title = f"{' and '.join(run.id for run in runs)}" if len(runs) <= 2 else f"{runs[0].id} and {len(runs) - 1} more"
+    named = " and ".join(run.id for run in runs) if len(runs) <= 2 else f"{runs[0].id} and {len(runs) - 1} more"
     head = None if several else sections.facts(runs[0])
-    return whole(title, head, parts, charts.data(drawn, limits or {}))
+    return whole(
+        title or named,
+        head,
+        parts,
+        charts.data([each.with_more(run.usage) for each, run in zip(drawn, runs, strict=True)], limits or {}),
+    )
+
+
+def _resources(runs: Sequence[Run], used: Sequence[Drawn]) -> Html | None:
+    tables = [made for run in runs if (made := extras.usage_table(run))]
+    return join([charts.figures(used), *tables]) if tables else None
 
 
 def _each(runs: Sequence[Run], section: Callable[[Run, str], Html | None]) -> Html | None:

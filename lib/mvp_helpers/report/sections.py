@@ -122,7 +122,7 @@ def provenance(run: Run) -> Html:
     """Return where the job came from, and the exact command."""
     known = run.provenance()
     code, inputs = known.get("code") or {}, known.get("inputs") or {}
-    toolkit, packages = known.get("toolkit") or {}, known.get("packages") or {}
+    toolkit, packages = known.get("toolkit") or {}, run.packages()
     rows: list[tuple[str, object]] = [
         ("code", f"{code.get('code_id')}, content {code.get('content')}, from {_line(code.get('source'))}" if code else ""),
         *((name, _input(facts)) for name, facts in inputs.items() if isinstance(facts, dict)),

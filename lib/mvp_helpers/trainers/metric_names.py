@@ -74,3 +74,6 @@ CURVES: tuple[tuple[str, str], ...] = (
     ),
 )
 """The metrics that a person looks at first, by kind, of every known trainer; patterns for ``re.search`` on a metric's name."""
+
+MEASURED = r"(?i)timing|(^|[/_])(perf|time|mfu|tps|memory|mem)([/_(]|$)|throughput|tflops|tokens_per_sec|max_memory|cpu_memory"
+"""Metrics of the machine, which differ between two runs that do the same."""

@@ -34,14 +34,17 @@ LOOK_AGAIN = 6
 JOB_FOLDER, INSTANCE, JOB_CONFIG = "MVP_JOB_FOLDER", "MVP_RAY_INSTANCE", "RAY_JOB_CONFIG_JSON_ENV_VAR"
 
 
-def start(folder: JobFolder) -> subprocess.Popen[bytes] | None:
-    """Start the sampler of a job beside this process, with which it ends; None when it cannot be started."""
+def start(folder: JobFolder, node_id: str | None) -> subprocess.Popen[bytes] | None:
+    """Start the sampler of a job beside this process, with which it ends; None when it cannot be started.
+
+    ``node_id`` is this host's Ray node: Ray itself may take a driver for one of another node of the same machine.
+    """
     own = {"PYTHONPATH": str(PROJECT / "lib"), "PYTHONSAFEPATH": "1"}
     # The id of no job: Ray lists drivers without one as jobs of their own, and those of a job as that job's.
     config = {"metadata": {"job_submission_id": f"{folder.submission_id}:sampler"}, "runtime_env": {"env_vars": own}}
     try:
         return subprocess.Popen(
-            [sys.executable, "-m", __name__, str(folder.path)],
+            [sys.executable, "-m", __name__, str(folder.path), node_id or ""],
             env={**os.environ, **own, JOB_CONFIG: json.dumps(config)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -67,8 +70,8 @@ def stop(process: subprocess.Popen[bytes] | None) -> None:
 class Workers:
     """An actor on every worker but this host, once Ray is connected; ``problem`` says why there are none."""
 
-    def __init__(self, folder: JobFolder) -> None:
-        self._folder = str(folder.path)
+    def __init__(self, folder: JobFolder, own_node: str) -> None:
+        self._folder, self._own_node = str(folder.path), own_node
         self._actors: dict[str, Any] = {}
         self._looks = 0
         self.connected, self.problem = False, ""
@@ -106,9 +109,10 @@ class Workers:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+        own = self._own_node or ray.get_runtime_context().get_node_id()
         for node in ray.nodes():
             name = node["NodeID"]
-            elsewhere = "node:__internal_head__" not in node["Resources"] and name != ray.get_runtime_context().get_node_id()
+            elsewhere = "node:__internal_head__" not in node["Resources"] and name != own
             if node["Alive"] and elsewhere and name not in self._actors:
                 there = NodeAffinitySchedulingStrategy(name, soft=False)
                 actor = ray.remote(num_cpus=0, max_restarts=0)(Host).options(scheduling_strategy=there)
@@ -116,7 +120,7 @@ class Workers:
                 self._actors[name].calm.remote()
 
 
-def main(folder: JobFolder) -> None:
+def main(folder: JobFolder, own_node: str) -> None:
     """Write samples until this process is ended."""
     here = Host(str(folder.path), JOB_FOLDER, INSTANCE)
     here.calm()
@@ -126,7 +130,7 @@ def main(folder: JobFolder) -> None:
     while True:
         # From the beginning, so that the moments do not drift by what a sample takes.
         time.sleep(log.every_s - (time.monotonic() - began) % log.every_s)
-        workers = workers or Workers(folder)
+        workers = workers or Workers(folder, own_node)
         at = time.time()
         try:
             hosts = workers.samples() if workers.connected else []
@@ -139,6 +143,6 @@ def main(folder: JobFolder) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
-        main(JobFolder(Path(sys.argv[1])))
+        main(JobFolder(Path(sys.argv[1])), sys.argv[2])
     finally:
         os._exit(0)  # Ray's own end can wait for nodes that do not answer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..base import shared_storage
 from ..base.errors import Blocked, MvpError
 from . import job, say
 
@@ -24,7 +25,8 @@ def debug_bundle(submission_id: str, event: str) -> None:
     from ..record import debug_bundle
 
     loaded, folder = job(submission_id)
-    bundle = debug_bundle.take(folder, ray_api.of(loaded), event)
+    with shared_storage.writing(folder.debug):
+        bundle = debug_bundle.take(folder, ray_api.of(loaded), event)
     _seal_added(loaded, folder, bundle)
     print(bundle)
     failed, collected = debug_bundle.outcome(bundle)
@@ -44,8 +46,9 @@ def host_report(host: str, submission_id: str, bundle: str, py_spy: bool) -> Non
     from ..proof import host_report
 
     loaded, folder = job(submission_id)
-    for line in host_report.take(loaded, host, folder, Path(bundle), py_spy=py_spy):
-        say(f"{host}: {line}")
+    with shared_storage.writing(Path(bundle)):
+        for line in host_report.take(loaded, host, folder, Path(bundle), py_spy=py_spy):
+            say(f"{host}: {line}")
 
 
 @click.command("pack-bundle")
@@ -56,7 +59,8 @@ def pack_bundle(submission_id: str, bundle: str) -> None:
     from ..proof import archive
 
     loaded, folder = job(submission_id)
-    packed, missing = archive.pack(loaded, folder, Path(bundle))
+    with shared_storage.writing(Path(bundle)):
+        packed, missing = archive.pack(loaded, folder, Path(bundle))
     _seal_added(loaded, folder, Path(bundle), packed)
     print(packed)
     size = packed.stat().st_size

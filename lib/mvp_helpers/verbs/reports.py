@@ -2,32 +2,142 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from ..base.errors import Failed
+from ..base.errors import BadInput, Failed
 from . import job, say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..report.charts import Limit
+    from ..report.facts import Run
 
 
 @click.command("report")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-def report(ids: tuple[str, ...]) -> None:
-    """Write one HTML page about jobs into the folder of the first; print its path."""
-    from ..cluster import ray_api
-    from ..proof.evidence import Job
-    from ..record import job_folder, reconcile
-    from ..report import facts, page, reports
+@click.option("--baseline", metavar="NAME", help="Record a baseline of this name from at least three equal runs; no page.")
+@click.option(
+    "--against", metavar="NAME", help="Judge the gates of the jobs' workloads against this baseline, and draw their limits."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison of two jobs as one JSON object.")
+def report(ids: tuple[str, ...], baseline: str | None, against: str | None, as_json: bool) -> None:
+    """Write one HTML page about jobs into the folder of the first; print its path. Two jobs are compared."""
+    import json
+
+    from ..report import comparison, page, reports
+    from ..report.page import Section
     from ..seal.seals import Seals
 
+    names = list(dict.fromkeys(ids))
+    if baseline is not None:
+        if as_json or against is not None:
+            raise BadInput("--baseline goes with no other option", hint="./scripts/56_report.sh --help")
+        print(_record(baseline, names))
+        return
+    if as_json and len(names) != 2:
+        raise BadInput(
+            f"--json prints a comparison; expected exactly 2 job ids, got {len(names)}", hint="./scripts/56_report.sh --help"
+        )
+    loaded, folder = job(names[0])
+    runs, chain = _runs(names)
+    more: list[Section] = []
+    compared = None
+    if len(names) == 2:
+        compared = comparison.compare(*runs)
+        more.append(("comparison", "Comparison", comparison.section(compared)))
+    title = f"chain {chain}" if chain else ""
+    limits = _judge_gates(runs, against) if against is not None else None
+    text = page.of_jobs(runs, more=more, title=title, limits=limits)
+    path = None
+    try:
+        path = reports.write(folder, text, Seals.of(loaded))
+    except Failed as error:
+        raise Failed(
+            f"the page was written, but not added to the job's seal: {error.what}", hint="./scripts/54_verify.sh"
+        ) from None
+    if compared:
+        for line in (compared.sentence(), compared.equality.in_words()):
+            say(line)
+    print(json.dumps({"page": str(path), **compared.to_builtins()}) if compared and as_json else path)
+
+
+def _judge_gates(runs: list[Run], name: str) -> dict[str, list[Limit]]:
+    """Add the verdicts of the gates to each job's checks; return the limits that a chart can show, by metric."""
+    from ..gates import baseline, gates, of_job
+    from ..plan import plan
+    from ..report.charts import Limit
+
+    limits: dict[str, list[Limit]] = {}
+    for run in runs:
+        found, recorded = gates.load(run.result.workload), baseline.find(run.folder.shared, name)
+        hardware = of_job.hardware(run.folder, plan.read(run.folder))
+        run.checks += gates.judge(found, of_job.data(run.folder, run.result), recorded, hardware)
+        for metric, sign, number, text in gates.limits(found, recorded):
+            limit = Limit(None, number, text) if sign.startswith("<") else Limit(number, None, text)
+            if limit not in limits.setdefault(metric, []):
+                limits[metric].append(limit)
+    return limits
+
+
+def _record(name: str, names: list[str]) -> Path:
+    """Record a baseline from jobs of one workload and hardware, all of which succeeded; return its file."""
+    from ..base.shared_storage import writing
+    from ..gates import baseline, gates, of_job
+    from ..plan import plan
+    from ..record import job_folder
+
+    folders = [job(each)[1] for each in names]
+    results = [job_folder.read(folder) for folder in folders]
+    if unfit := next((result for result in results if result.state != "SUCCEEDED"), None):
+        raise BadInput(
+            f"job '{unfit.submission_id}' is {unfit.state}: a baseline is made of jobs that succeeded", hint="leave it out"
+        )
+    known = [
+        (result.workload, of_job.hardware(folder, plan.read(folder)), of_job.versions(folder))
+        for folder, result in zip(folders, results, strict=True)
+    ]
+    for at, what in enumerate(("workload", "hardware", "versions")):
+        if other := next((each for each, facts in zip(names, known, strict=True) if facts[at] != known[0][at]), None):
+            raise BadInput(
+                f"jobs '{names[0]}' and '{other}' differ in {what}: a baseline is made of equal runs",
+                hint=f"56_report.sh {names[0]} {other}",
+            )
+    workload, hardware, versions = known[0]
+    found = gates.load(workload)
+    values = [gates.values(found, of_job.data(folder, result)) for folder, result in zip(folders, results, strict=True)]
+    made = baseline.make(name, workload, names, hardware, versions, {gate: [each[gate] for each in values] for gate in values[0]})
+    with writing(folders[0].shared.root):
+        return baseline.write(folders[0].shared, made)
+
+
+def _runs(names: list[str]) -> tuple[list[Run], str]:
+    """Return the jobs, in order; for one attempt of a chain all its attempts, and the chain's id."""
+    from ..base.errors import MvpError
+    from ..cluster import ray_api
+    from ..proof.evidence import Job
+    from ..record import chain as chains
+    from ..record import job_folder, reconcile
+    from ..report import facts
+    from ..seal.seals import Seals
+
+    chain = ""
+    if len(names) == 1:
+        _, folder = job(names[0])
+        try:
+            found = chains.find(folder.shared, names[0])
+        except MvpError:
+            found = None
+        if found and len(found.attempts) > 1:
+            chain = found.id
+            names = [attempt.id for attempt in found.attempts if folder.shared.job(attempt.id).path.is_dir()]
     runs = []
-    for submission_id in dict.fromkeys(ids):
-        loaded, folder = job(submission_id)
+    for name in names:
+        loaded, folder = job(name)
         result = job_folder.read(folder)
         if not result.ended:
             result = reconcile.settle(folder, result, ray_api.of(loaded, timeout_s=3))
         runs.append(facts.load(Job(folder, result, Seals.of(loaded))))
-    loaded, folder = job(ids[0])
-    text = page.of_jobs(runs)
-    try:
-        print(reports.write(folder, text, Seals.of(loaded)))
-    except Failed as error:
-        say(f"not added to the job's seal: {error.what}")
+    return runs, chain

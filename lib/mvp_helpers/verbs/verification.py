@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..base.errors import Failed, MvpError
+from ..base.errors import BadInput, Failed, MvpError
 from . import columns, job, say
 
 if TYPE_CHECKING:
     from ..base.paths import JobFolder
+    from ..base.verdict import Check
+    from ..proof.evidence import Job
     from ..seal.seals import Seals
 
 
@@ -18,9 +20,23 @@ if TYPE_CHECKING:
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--definition-of-done", "done", is_flag=True, help="Also judge each line of the plan's Definition of Done.")
+@click.option("--learning", is_flag=True, help="Also check that reward or loss got better.")
 @click.option("--seal", "seal_now", is_flag=True, help="First seal the files of ended jobs that are not sealed yet.")
-def verify(ids: tuple[str, ...], as_json: bool, done: bool, seal_now: bool) -> int:
+@click.option("--gates", "with_gates", is_flag=True, help="Also judge the metrics by the gates of each job's workload.")
+@click.option("--baseline", metavar="NAME", help="With --gates: the recorded runs that relative gates compare with.")
+@click.option("--any-hardware", is_flag=True, help="With --baseline: also compare with runs of other hardware.")
+def verify(
+    ids: tuple[str, ...],
+    as_json: bool,
+    done: bool,
+    learning: bool,
+    seal_now: bool,
+    with_gates: bool,
+    baseline: str | None,
+    any_hardware: bool,
+) -> int:
     """Prove from the evidence in job folders that the jobs ran as they should; exit code 1 when a check fails."""
+    import dataclasses
     import json
 
     import msgspec
@@ -32,6 +48,8 @@ def verify(ids: tuple[str, ...], as_json: bool, done: bool, seal_now: bool) -> i
     from ..record import job_folder, reconcile
     from ..seal.seals import Seals
 
+    if (baseline is not None and not with_gates) or (any_hardware and baseline is None):
+        raise BadInput("--baseline needs --gates, and --any-hardware needs --baseline", hint="./scripts/54_verify.sh --help")
     jobs = []
     for submission_id in dict.fromkeys(ids):
         loaded, folder = job(submission_id)
@@ -42,7 +60,11 @@ def verify(ids: tuple[str, ...], as_json: bool, done: bool, seal_now: bool) -> i
         if result.ended:
             _seal(seals, folder, seal_now)
         jobs.append(Job(folder, result, seals))
-    reports = verify.verify(jobs)
+    gate_checks = [_gates(each, baseline, any_hardware) for each in jobs] if with_gates else [[] for _ in jobs]
+    reports = [
+        dataclasses.replace(report, checks=[*report.checks, *more])
+        for report, more in zip(verify.verify(jobs, learning), gate_checks, strict=True)
+    ]
     lines = definition_of_done.judge(reports) if done else []
     passed = all(report.passed for report in reports)
     if as_json:
@@ -56,6 +78,18 @@ def verify(ids: tuple[str, ...], as_json: bool, done: bool, seal_now: bool) -> i
         if lines:
             print(verdict.table(lines, columns(), "Definition of Done"))
     return 0 if passed else 1
+
+
+def _gates(each: Job, name: str | None, any_hardware: bool) -> list[Check]:
+    """Return the verdicts of a job's gates. Raises BadInput when it has none, or the baseline does not fit."""
+    from ..gates import baseline, gates, of_job
+    from ..plan import plan
+
+    folder = each.folder
+    found = gates.load(each.result.workload)
+    recorded = baseline.find(folder.shared, name) if name is not None else None
+    hardware = of_job.hardware(folder, plan.read(folder)) if recorded else {}
+    return gates.judge(found, of_job.data(folder, each.result), recorded, hardware, any_hardware=any_hardware)
 
 
 @click.command("verify-versions")

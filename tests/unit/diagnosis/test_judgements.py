@@ -574,6 +574,61 @@ def test_an_exception_that_a_run_outlived_is_named_and_no_pass(text: str, tmp_pa
     assert answer.verdict == "Unknown" and "after an error that it survived" in answer.advice and answer.line
 
 
+def called(error: str, *calls: str) -> str:
+    frames = "".join(
+        f'  File "{file}", line 11, in {name}\n    x()\n' for file, _, name in (call.rpartition(":") for call in calls)
+    )
+    return f"Traceback (most recent call last):\n{frames}{error}\n"
+
+
+VLLM, FSDP = PACKAGES + "vllm/v1/worker/gpu_worker.py", PACKAGES + "torch/distributed/fsdp/fully_sharded_data_parallel.py"
+OPERATIONS = {
+    "an engine that fails to take weights": (
+        called("RuntimeError: odd", "/v/verl/workers/sharding_manager.py:update_weights_via_ipc", f"{VLLM}:collective_rpc"),
+        "refit",
+    ),
+    "an engine that fails to generate": (
+        called("RuntimeError: odd", "/n/nemo_rl/models/generation/worker.py:generate", f"{VLLM}:x"),
+        "rollout engine",
+    ),
+    "sharding that fails in a save": (
+        called("AssertionError: odd", "/o/olmo/train.py:save_sharded_checkpoint", f"{FSDP}:_impl"),
+        "checkpoint",
+    ),
+    "sharding that fails in a step": (called("AssertionError: odd", "/o/olmo/train.py:fit", f"{FSDP}:_impl"), "parallel state"),
+    "the reward's own server in a save": (
+        called("ValueError: odd", "/o/train.py:save_checkpoint", "/o/rewards/remote_rm.py:get_reward"),
+        "reward model",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_was_being_done_says_more_than_the_library_that_raised(name: str, tmp_path: Path) -> None:
+    text, boundary = OPERATIONS[name]
+    assert triaged(tmp_path, BUILT + text).boundary == boundary
+
+
+def test_an_exception_that_only_carries_another_is_not_the_cause(tmp_path: Path) -> None:
+    carried = raised("KeyError: 'prompts'", PACKAGES + "datasets/load.py")
+    text = f"ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 0 Error Snippet]:\n{carried}"
+    answer = triaged(tmp_path, text)
+    assert (answer.evidence, answer.boundary) == ("KeyError: 'prompts'", "data")
+
+
+def test_a_faulthandlers_frames_begin_with_the_innermost(tmp_path: Path) -> None:
+    text = 'File "/n/nemo_rl/models/megatron/train.py", line 126 in model_forward\n  File "/n/examples/run.py", line 9 in main\n'
+    answer = triaged(tmp_path, text)
+    assert (answer.verdict, answer.phase) == ("Fail", "train")
+    assert "train.py:126, in model_forward" in answer.evidence
+
+
+def test_a_place_is_named_by_who_called_not_by_who_only_passed_the_call_on(tmp_path: Path) -> None:
+    frames = (("/n/nemo_rl/algorithms/dpo.py", "dpo_train"), (PACKAGES + "ray/_private/worker.py", "get"))
+    text = "".join(f'  File "{file}", line 11, in {name}\n    x\n' for file, name in frames)
+    assert "dpo.py:11, in dpo_train" in triaged(tmp_path, "Traceback (most recent call last):\n" + text).evidence
+
+
 def test_an_exception_that_python_ignored_does_not_count_against_a_run(tmp_path: Path) -> None:
     text = "Exception ignored in: <function Tracker.__del__ at 0x1>\n" + raised("ValueError: x", "/q/w.py")
     assert triaged(tmp_path, text + BUILT + STEP.format(1) + DONE).verdict == "Pass"

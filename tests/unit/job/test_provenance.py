@@ -47,3 +47,11 @@ def test_the_commit_that_a_branch_was_resolved_to_is_recorded(cluster: Cluster, 
     manifest.write(folder, manifest.describe(folder, recipe, {}, (), COMMIT))
     recorded = inputs(shared, cluster, shared.models / "tiny", folder)["dataset"]
     assert recorded["commit"] == COMMIT and recorded["made_from"] == recipe
+
+
+def test_what_the_job_keeps_is_recorded(cluster: Cluster, shared: SharedRoot) -> None:
+    plan = msgspec.structs.replace(
+        plan_of("a", shared.root, ["python3", "-m", "x", "trainer.max_actor_ckpt_to_keep=3"]), keep_rollouts=20
+    )
+    assert provenance.collect(plan, cluster, [], "2.60")["retention"] == {"checkpoints": 3, "rollouts": 20}
+    assert provenance.collect(plan_of("a", shared.root), cluster, [], "2.60")["retention"] == {"checkpoints": None, "rollouts": 0}

@@ -28,6 +28,8 @@ from mvp_helpers.record import chain as chains
 from mvp_helpers.record import job_folder, removals
 from mvp_helpers.record.chain import Attempt, Chain, Retry
 from mvp_helpers.record.job_folder import Result
+from mvp_helpers.record.wall_time import Account
+from mvp_helpers.usage.resources import Log
 
 _opened: list[str] | None = None
 
@@ -149,6 +151,24 @@ def test_a_running_job_shows_its_step_reward_and_last_error(small: Cluster, ray:
     assert (job["steps_done"], job["metric"], job["value"]) == (4, "reward", 0.25)
     assert job["last_error"] == "ray.exceptions.ActorDiedError: gone"
     assert "a    ppo       RUNNING  worker-0  4/20" in status.screen(found, 200, colour=False)
+
+
+def test_a_running_job_shows_what_it_uses_and_every_job_where_its_time_went(small: Cluster, ray: FakeRay, tmp_path: Path) -> None:
+    account = Account(0.0, 5.0).so_far(20.0, [], None)
+    add_job(tmp_path, "ended", 1, state="SUCCEEDED", wall_time=account)
+    found = status.collect(small, ray.api(), limit=5)
+    assert found["jobs"][0]["wall_time"]["seconds"]["queue"] == 5 and found["jobs"][0]["use"] is None
+    assert "USE" not in status.screen(found, 200, colour=False)
+    folder = add_job(tmp_path, "a", 2, state="RUNNING", ended_at=None, steps_done=3)
+    ray.has_job("a", "RUNNING")
+    gpu = {"index": 0, "utilisation": 0.93, "memory_used": 3, "memory_total": 4}
+    memory = {"total": 100, "used": 42}
+    Log(folder.resources, 10).add(1.0, 3, [{"host": "w", "memory": memory, "job": {"processes": 1, "cpu": 1.5}, "gpus": [gpu]}])
+    found = status.collect(small, ray.api(), limit=5)
+    assert found["jobs"][0]["use"] == {"gpu": 0.93, "gpu_memory": 0.75, "cpu": 1.5, "memory": 0.42}
+    assert "GPU 93% mem 42%" in status.screen(found, 200, colour=False)
+    folder.resources.write_text(folder.resources.read_text().replace('"gpus":[', '"none":['))
+    assert "CPU 1.5 mem 42%" in status.screen(status.collect(small, ray.api(), limit=5), 200, colour=False)
 
 
 def test_a_dead_runners_job_gets_its_last_word_from_the_screen(small: Cluster, ray: FakeRay, tmp_path: Path) -> None:

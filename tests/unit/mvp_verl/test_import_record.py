@@ -52,6 +52,18 @@ def test_the_driver_prints_the_two_lines_and_leaves_a_record(folder: JobFolder, 
     assert (row["role"], row["problem"], row["modules"], row["marker"]) == ("driver", "", {"verl": str(file)}, "codeA")
 
 
+def test_the_driver_records_every_package_of_its_interpreter_once(folder: JobFolder) -> None:
+    import_record.check(str(folder.path))
+    seen = json.loads(folder.packages.read_bytes())
+    assert seen["packages"]["ray"] == importlib.metadata.version("ray")
+    installed = {str(each.metadata["Name"]) for each in importlib.metadata.distributions()}
+    assert set(seen["packages"]) == installed
+    assert {"cuda", "driver", "gpus", "executable", "python"} <= seen.keys()
+    folder.packages.write_text("{}")
+    import_record.check(str(folder.path))
+    assert folder.packages.read_text() == "{}"
+
+
 def test_the_record_has_the_versions_that_this_process_runs(folder: JobFolder) -> None:
     import_record.check(str(folder.path))
     (row,) = import_proof.records(folder)

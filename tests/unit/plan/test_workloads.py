@@ -9,7 +9,7 @@ import pytest
 from mvp_helpers.base import documents
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.project import PROJECT
-from mvp_helpers.plan import resolve
+from mvp_helpers.plan import compose, resolve
 from mvp_helpers.plan.workloads import adapted, load
 
 
@@ -19,6 +19,8 @@ def test_every_workload_in_the_tree_is_valid_and_keeps_to_its_folder(file: Path)
     if loaded.hydra:
         assert "trainer.default_local_dir={checkpoints}" in loaded.forced
         assert "trainer.resume_mode=disable" in loaded.forced
+        with pytest.raises(BadInput, match=r"'trainer\.default_hdfs_dir' keeps the job in its own folder"):
+            compose._check_forced(loaded, ["+trainer.default_hdfs_dir=/elsewhere"], "x.json")
 
 
 @pytest.mark.parametrize("name", ["ppo", "grpo", "sft"])

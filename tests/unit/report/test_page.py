@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from truthful_job import change_result, good_job, seals_of, write_metrics
 
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
+from mvp_helpers.record.wall_time import WallTime
 from mvp_helpers.report import page
 from mvp_helpers.report.facts import Run
 
@@ -142,3 +144,22 @@ def test_two_jobs_share_one_page(shared: SharedRoot, folder: JobFolder, load: Lo
     other = good_job(shared, "ppo-b")
     text = page.of_jobs([load(folder), load(other)])
     assert "The jobs of this page" in text and len(data_of(text)["runs"]) == 2
+
+
+def test_hardware_time_and_samples_are_on_the_page_when_they_were_kept(folder: JobFolder, load: Load) -> None:
+    host = {"host": "worker-0", "memory": {"total": 8 << 30, "used": 4 << 30}, "gpus": []}
+    lines = [
+        {"at": 10.0 * step, "step": step, **host, "job": {"processes": 2, "memory": step << 30, "cpu": 1.5}} for step in (1, 2)
+    ]
+    folder.resources.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    account = {"until": "2026-01-31T10:15:00Z", "total_s": 90.0, "seconds": {"queue": 9.0}, "percent": {"queue": 10.0}}
+    change_result(folder, wall_time=msgspec.convert(account, WallTime))
+    folder.rollouts.mkdir()
+    answers = [{"input": "2+2?", "output": f"{EVIL} {score}", "gts": "4", "score": score, "step": 9} for score in (0.0, 0.5, 1.0)]
+    (folder.rollouts / "9.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+    folder.packages.write_text(json.dumps({"packages": {"torch": "2.13.0"}, "gpus": ["NVIDIA H200"]}))
+    text = page.of_jobs([load(folder)])
+    assert data_of(text)["runs"][0]["metrics"]["job memory (GiB), worker-0"] == {"s": [1, 1], "v": [1, 2]}
+    assert "Where 1m30s of ppo-a went" in text and "Best: score 1" in text and "Worst: score 0" in text
+    assert "NVIDIA H200" in text and ">torch</th>" in text
+    assert text.count("<script") == 2 and "<img" not in text

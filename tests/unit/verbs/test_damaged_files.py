@@ -1,14 +1,12 @@
 """Whatever is in the files that are read back: one line and an exit code, and the other jobs are shown as before.
 
-Every file of a finished job is damaged in seeded ways, and the verbs that read it are run as a person runs them.
+Every file of a finished job is damaged in ways that Hypothesis draws, and the verbs that read it are run as a person runs them.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import random
 import shutil
 import traceback
 from collections.abc import Callable, Iterator
@@ -18,6 +16,21 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import (
+    DrawFn,
+    binary,
+    booleans,
+    composite,
+    dictionaries,
+    floats,
+    integers,
+    lists,
+    none,
+    recursive,
+    sampled_from,
+    text,
+)
 from truthful_job import change_result, good_job, seals_of
 
 from mvp_helpers import cli
@@ -27,6 +40,7 @@ from mvp_helpers.cluster import cluster_file
 from mvp_helpers.record import chain as chains
 from mvp_helpers.record import control
 from mvp_helpers.record.chain import Attempt, Chain, Retry
+from mvp_helpers.record.job_folder import State
 
 VICTIM, OTHER = "victim", "other"
 VERBS = (("status", "--json"), ("status",), ("list",), ("verify", VICTIM, OTHER), ("explain", VICTIM))
@@ -34,11 +48,19 @@ VERBS_OF_FILE = {
     "driver.log": (("logs", VICTIM),),
     "driver.times": (("logs", VICTIM, "--since", "1h"),),
     "metrics.jsonl": (("trend", VICTIM),),
+    "provenance.json": (("checkpoints", OTHER), ("checkpoints", "--all")),
+    "checkpoint": (("checkpoints", VICTIM),),
     "result.json": (("logs", VICTIM), ("trend", VICTIM)),
 }
 EXIT_CODES = {0, 1, 2, 3, 4}
-CASES = 2
-"""Seeded damages of each file, beside those of its whole content."""
+STATES: tuple[State, ...] = ("SUCCEEDED", "RUNNING", "STOPPED", "BLOCKED", "FAILED")
+BOUNDED = settings(
+    max_examples=4,  # of each file, beside those of its whole content
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),  # they judge speed, and fixtures that are made once
+)
 VALUES = (
     *(
         None,
@@ -59,6 +81,13 @@ VALUES = (
     ),
     *([], {}, [[]], [None], {"": None}, {"a": {"b": []}}, [{"submission_id": VICTIM}]),
 )
+PLAIN = recursive(
+    none() | booleans() | integers() | floats() | text(), lambda inner: lists(inner) | dictionaries(text(), inner), max_leaves=5
+)
+PIECES = (b"", b"\0", b"\xff", b"\xed\xa0\x80", b"\n", b"[" * 2_000, b"9" * 30, b'"')
+NAMES = (binary(min_size=1, max_size=200) | text(min_size=1, max_size=60).map(str.encode)).filter(
+    lambda name: not {*name} & {*b"\0/"} and name not in (b".", b"..")
+) | sampled_from([b"2026-01-31T101500.000Z_", b"9999-99-99T999999.999Z_victim", b"_", VICTIM.encode() + b"\n", b".hidden"])
 CONTENTS = {
     "brackets": b"[" * 100_000,
     "a mapping": b"{}",
@@ -111,35 +140,34 @@ def read_back(root: SharedRoot) -> Iterator[Path]:
     yield root.jobs / ".chains" / "ended" / f"{VICTIM}.json"
 
 
-def damaged(data: bytes, path: Path, seed: random.Random) -> bytes:
-    """Return the content of a file with one thing in it changed."""
-    if path.suffix in (".json", ".yaml", ".jsonl") and seed.random() < 0.7:
-        lines = data.splitlines(keepends=True) if path.suffix == ".jsonl" else [data]
-        at = seed.randrange(len(lines))
+@composite
+def contents(draw: DrawFn, path: Path, good: bytes) -> bytes:
+    """The content of a file with one thing in it changed: a value of a document, or a piece of the text."""
+    if path.suffix in (".json", ".yaml", ".jsonl") and draw(integers(0, 3)):
+        lines = good.splitlines(keepends=True) if path.suffix == ".jsonl" else [good]
+        at = draw(integers(0, len(lines) - 1))
         document = [yaml.safe_load(lines[at])] if path.suffix == ".yaml" else [json.loads(lines[at])]
-        _replace(document, seed)
+        _replace(document, draw)
         text = yaml.safe_dump(document[0]) if path.suffix == ".yaml" else json.dumps(document[0])
-        lines[at] = text.replace("Infinity", seed.choice(["1e400", "Infinity"])).encode(errors="surrogatepass") + b"\n"
+        lines[at] = text.replace("Infinity", draw(sampled_from(["1e400", "Infinity"]))).encode(errors="surrogatepass") + b"\n"
         return b"".join(lines)
-    at = seed.randrange(len(data) + 1)
-    end = min(len(data), at + seed.choice([0, 1, 10, 1_000]))
-    pieces = (b"", b"\0", b"\xff", b"\xed\xa0\x80", b"\n", b"[" * 2_000, b"9" * 30, b'"', data[:100], os.urandom(0))
-    return data[:at] + seed.choice(pieces) + (data[end:] if seed.random() < 0.7 else b"")
+    begin = draw(integers(0, len(good)))
+    end = draw(sampled_from([begin, begin + 1, begin + 10, begin + 1_000, len(good)]))
+    return good[:begin] + draw(sampled_from([*PIECES, good[:100]]) | binary(max_size=100)) + good[end:]
 
 
-def _replace(holder: Any, seed: random.Random) -> None:
+def _replace(holder: Any, draw: DrawFn) -> None:
     """Replace one value somewhere inside ``holder``."""
-    keys = list(holder) if isinstance(holder, dict) else range(len(holder))
-    key = seed.choice(list(keys))
-    if isinstance(holder[key], (dict, list)) and holder[key] and seed.random() < 0.8:
-        _replace(holder[key], seed)
+    key = draw(sampled_from(list(holder) if isinstance(holder, dict) else range(len(holder))))
+    if isinstance(holder[key], (dict, list)) and holder[key] and draw(integers(0, 4)):
+        _replace(holder[key], draw)
     else:
-        holder[key] = seed.choice(VALUES)
+        holder[key] = draw(sampled_from(VALUES) | PLAIN)
 
 
 def look(capfd: pytest.CaptureFixture[str], path: Path, what: str) -> Iterator[str]:
     """Run every verb; yield what is wrong: none may raise, and the other job is as good as before."""
-    for verb in (*VERBS, *VERBS_OF_FILE.get(path.name, ())):
+    for verb in (*VERBS, *VERBS_OF_FILE.get("checkpoint" if "checkpoints" in path.parts else path.name, ())):
         run = f"{' '.join(verb)} with {path.name}: {what}"
         try:
             code = cli.main(list(verb))
@@ -160,14 +188,40 @@ def look(capfd: pytest.CaptureFixture[str], path: Path, what: str) -> Iterator[s
 
 
 def test_no_content_of_a_file_harms_more_than_its_job(root: SharedRoot, capfd: pytest.CaptureFixture[str]) -> None:
-    problems = [*look(capfd, root.job(VICTIM).path, "nothing damaged")]
+    folder = root.job(VICTIM)
+    assert not [*look(capfd, folder.path, "nothing damaged")]
     for path in list(read_back(root)):
-        good = path.read_bytes()
-        for number in range(CASES):
-            path.write_bytes(damaged(good, path, random.Random(f"{path.name} {number}")))
-            problems += look(capfd, path, f"damage {number}")
+        good, result = path.read_bytes(), folder.result.read_bytes()
+        _try_contents(folder, path, good, capfd)
         path.write_bytes(good)
-    assert not problems, "\n".join(problems)
+        folder.result.write_bytes(result)
+
+
+def _try_contents(folder: JobFolder, path: Path, good: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    @BOUNDED
+    @given(state=sampled_from(STATES), content=contents(path, good))
+    def harms_only_its_job(state: State, content: bytes) -> None:
+        if path != folder.result:
+            change_result(folder, state=state, ended_at=None if state == "RUNNING" else now(), reason="the end\x1b[2J\r\0")
+        path.write_bytes(content)
+        assert not [*look(capfd, path, f"{content[:2_000]!r} of a job that is {state}")]
+
+    harms_only_its_job()
+
+
+@pytest.mark.parametrize("place", ["job_index", "active_jobs"])
+def test_no_name_among_the_jobs_harms_the_jobs(root: SharedRoot, capfd: pytest.CaptureFixture[str], place: str) -> None:
+    @BOUNDED
+    @given(name=NAMES, kind=sampled_from([Path.touch, *PLACES.values()]))
+    def harms_no_job(name: bytes, kind: Callable[[Path], object]) -> None:
+        path = getattr(root, place) / os.fsdecode(name)
+        kind(path)
+        try:
+            assert not [*look(capfd, path, f"among {place}: {name!r}")]
+        finally:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+    harms_no_job()
 
 
 @pytest.mark.parametrize("what", [*CONTENTS, *PLACES])
@@ -179,20 +233,5 @@ def test_no_whole_file_harms_more_than_its_job(root: SharedRoot, capfd: pytest.C
         path.write_bytes(CONTENTS[what]) if what in CONTENTS else PLACES[what](path)
         problems += look(capfd, path, what)
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        path.write_bytes(good)
-    assert not problems, "\n".join(problems)
-
-
-def test_no_content_harms_more_than_a_job_in_any_state(root: SharedRoot, capfd: pytest.CaptureFixture[str]) -> None:
-    problems = []
-    folder: JobFolder = root.job(VICTIM)
-    states = itertools.cycle(["RUNNING", "STOPPED", "BLOCKED", "FAILED"])
-    for path, state in zip(list(read_back(root)), states, strict=False):
-        if path == folder.result:
-            continue
-        good = path.read_bytes()
-        change_result(folder, state=state, ended_at=None if state == "RUNNING" else now(), reason="the end\x1b[2J\r\0")
-        path.write_bytes(damaged(good, path, random.Random(f"{path.name} {state}")))
-        problems += look(capfd, path, f"damaged, of a job that is {state}")
         path.write_bytes(good)
     assert not problems, "\n".join(problems)

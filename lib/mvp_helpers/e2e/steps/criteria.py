@@ -12,9 +12,9 @@ from ...base.verdict import Check, Evidence, Verdict
 from ...diagnosis.learning import not_finite
 from ...diagnosis.metric_lines import LogMetrics
 from ...diagnosis.views import Triage
+from ...gates import assertions
 from ...trainers.metric_names import MetricNames
 from ...trainers.trainer import Metrics, Trainer, at_key
-from .. import assertions
 from ..execute import Outcome
 from ..requests.description import config_problems
 from ..requests.levels import Planned

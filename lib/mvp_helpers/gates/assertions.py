@@ -4,8 +4,10 @@
 
     assertion := value ("<" | "<=" | ">" | ">=" | "==") value | "all_finite" "(" series ")"
     value     := term (("+" | "-") term)*         term := factor (("*" | "/") factor)*
-    factor    := number | "-" factor | "(" value ")" | series "[" step "]" | name "(" series ("," [word "="] number)* ")"
-    series    := 'data["name"]'                   name := min max mean median ratio_above len
+    factor    := number | "-" factor | "(" value ")" | series "[" step "]" | call | constant
+    call      := name "(" series ("," [word "="] number)* ")"
+    series    := 'data["name"]'                   name := min max mean median ratio_above len slope first_above
+    constant  := a word that the caller gives a value, such as baseline
 
 The functions mean what those of NeMo-RL's ``tests/check_metrics.py`` mean, except that NaN and infinity never pass.
 """
@@ -65,14 +67,45 @@ def judge(text: str, metrics: Metrics) -> tuple[bool, str]:
         return False, f"{text}: {type(error).__name__}: {error}"
 
 
-def parse(text: str) -> Callable[[Data], tuple[bool, str]]:
+def parse(text: str, constants: Mapping[str, float] | None = None) -> Callable[[Data], tuple[bool, str]]:
     """Return the assertion as a function of the metrics. Raises BadInput for a text outside of the grammar."""
-    return _Parser(text).assertion()
+    return _Parser(text, constants).assertion()
+
+
+def left(text: str, constants: Mapping[str, float]) -> Value | None:
+    """Return what an assertion compares, its left side; None for ``all_finite``. Raises BadInput for another text."""
+    parse(text, constants)
+    parser = _Parser(text, constants)
+    return None if parser.peek() == "all_finite" else parser.value()
+
+
+def words(text: str) -> tuple[set[str], set[str]]:
+    """Return the names of the metrics, and the other words, in an assertion."""
+    tokens = _Parser(text).tokens
+    metrics = {word[1:-1] for at, (kind, word) in enumerate(tokens) if kind == "string" and tokens[at - 2][1] == "data"}
+    return metrics, {word for kind, word in tokens if kind == "word"}
+
+
+def limit(text: str, constants: Mapping[str, float]) -> tuple[str, str, float] | None:
+    """Return metric, comparison and number of ``function(data["metric"]) < number``, for a line in a chart; None for others."""
+    metrics, _ = words(text)
+    parser = _Parser(text, constants)
+    if parser.peek() not in ("min", "max", "mean", "median") or len(metrics) != 1:
+        return None
+    parser.call()
+    if parser.peek() not in _COMPARISONS:
+        return None
+    sign = parser.take()
+    try:
+        return metrics.pop(), sign, parser.value()({})
+    except Undecided:
+        return None
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, constants: Mapping[str, float] | None = None) -> None:
         self.text, self.at, self.depth = text, 0, 0
+        self.constants = constants or {}
         self.tokens: list[tuple[str, str]] = []
         while self.at < len(text.rstrip(" \t")):
             if not (match := _TOKEN.match(text, self.at)):
@@ -165,6 +198,9 @@ class _Parser:
             step = self.step()
             self.take(text="]")
             return lambda data: _at(data, name, step)
+        if kind == "word" and text in self.constants:
+            constant = self.constants[self.take()]
+            return lambda data: constant
         return self.call()
 
     def call(self) -> Value:
@@ -263,6 +299,22 @@ def _ratio_above(series: Series, threshold: float) -> float:
     return sum(value >= threshold for value in series.values()) / len(series)
 
 
+def _slope(series: Series) -> float:
+    """Return the rise per step of the straight line with the least squares; 0 for a single step."""
+    if len(series) < 2:
+        return 0.0
+    steps = sorted(series)
+    return statistics.linear_regression(steps, [series[step] for step in steps]).slope
+
+
+def _first_above(series: Series, threshold: float) -> float:
+    """Return the first step whose value is above the threshold."""
+    for step in sorted(series):
+        if series[step] > threshold:
+            return step
+    raise Undecided(f"no value is above {threshold:g}")
+
+
 _FUNCTIONS: dict[str, tuple[Callable[..., float], dict[str, float | None]]] = {
     "min": (lambda series: min(series.values()), {}),
     "max": (lambda series: max(series.values()), {}),
@@ -270,5 +322,7 @@ _FUNCTIONS: dict[str, tuple[Callable[..., float], dict[str, float | None]]] = {
     "median": (_median, {"range_start": 1.0, "range_end": 0.0}),
     "ratio_above": (_ratio_above, {"threshold": None}),
     "len": (len, {}),
+    "slope": (_slope, {}),
+    "first_above": (_first_above, {"threshold": None}),
 }
 """Each function with its arguments after the series; None: it has no default."""

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from mvp_helpers.base.errors import BadInput
-from mvp_helpers.e2e import assertions
+from mvp_helpers.gates import assertions
 
 METRICS = {step: {"train/loss": 1 / step, "train/reward": step / 10} for step in range(1, 11)}
 FORMS = (
@@ -134,3 +134,26 @@ def test_texts_made_at_random_are_refused_or_agree_with_python() -> None:
                 expected = False
             assert holds == expected, text
     assert accepted > 50, "else nothing was compared"
+
+
+def test_slope_and_first_above_are_those_of_the_series() -> None:
+    metrics = {step: {"a": 2.0 * step} for step in range(1, 6)}
+    assert assertions.judge('slope(data["a"]) == 2', metrics)[0]
+    assert assertions.judge('first_above(data["a"], threshold=4) == 3', metrics)[0]
+    assert assertions.judge('first_above(data["a"], 100) == 3', metrics) == (
+        False,
+        'first_above(data["a"], 100) == 3: no value is above 100',
+    )
+
+
+def test_a_word_is_a_constant_only_when_the_caller_gives_it_a_value() -> None:
+    assert assertions.parse('max(data["a"]) < 2 * baseline', {"baseline": 3.0})({"a": {1: 5.0}})[0]
+    with pytest.raises(BadInput, match="unknown function baseline"):
+        assertions.parse('max(data["a"]) < 2 * baseline')
+
+
+def test_a_limit_for_a_chart_is_found_only_where_one_number_limits_one_metric() -> None:
+    assert assertions.limit('max(data["a"]) < 2 * baseline', {"baseline": 3.0}) == ("a", "<", 6.0)
+    assert assertions.limit('slope(data["a"]) < 2', {}) is None
+    assert assertions.limit('max(data["a"]) < min(data["b"])', {}) is None
+    assert assertions.limit('all_finite(data["a"])', {}) is None

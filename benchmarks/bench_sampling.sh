@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# What watching a running job costs: CPU time of the job runner (which copies and masks the log), its sampler, the sampler's actors on the
+# workers, and the mask of a Ray worker that has a secret, together, as a part of one core. The trainer logs 20 lines a second.
+#
+# usage: [SECONDS_MEASURED=120] [WARM_S=60] ./benchmarks/bench_sampling.sh      (on a running cluster: ./scripts/01_up.sh)
+#
+# The start of these processes is printed apart: it happens once for each job. The limit is 1 % of a core.
+source "$(dirname "${BASH_SOURCE[0]}")/lib/measure.sh"
+parse_options '' "$@"
+export MVP_CLUSTER # --cluster is for the scripts that are started, too
+load_cluster
+BENCH_TMP=$(mktemp -d)
+trap 'rm -rf "$BENCH_TMP"' EXIT
+say "$(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg)"
+"$PYTHON" "$PROJECT/benchmarks/lib/sampling.py" "$BENCH_TMP" "${WARM_S:-60}" "${SECONDS_MEASURED:-120}" || exit

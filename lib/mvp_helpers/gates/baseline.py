@@ -1,0 +1,93 @@
+"""A baseline: what some equal runs reached, as the median and the spread of each gate's value; with hardware and versions."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..base import files
+from ..base.documents import Damaged, read_as
+from ..base.errors import BadInput, did_you_mean
+from ..base.paths import SharedRoot
+from ..base.project import PROJECT
+from ..base.times import now
+
+SHIPPED = PROJECT / "templates" / "gates" / "baselines"
+FEWEST = 3
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """One gate's value: ``spread`` is the largest distance of a run from the median."""
+
+    median: float
+    spread: float
+    values: list[float]
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """One baseline; ``hardware`` and ``versions`` are those of all its runs."""
+
+    name: str
+    workload: str
+    recorded_at: str
+    jobs: list[str]
+    hardware: dict[str, str]
+    versions: dict[str, str]
+    gates: dict[str, Recorded]
+
+
+def make(
+    name: str,
+    workload: str,
+    jobs: Sequence[str],
+    hardware: Mapping[str, str],
+    versions: Mapping[str, str],
+    values: Mapping[str, Sequence[float]],
+) -> Baseline:
+    """Return the baseline of at least three runs. Raises BadInput for fewer, or a name that is no file's."""
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"'{name}' is not a name for a baseline", hint="letters, digits, '.', '_' and '-'")
+    if len(jobs) < FEWEST:
+        raise BadInput(f"a baseline needs at least {FEWEST} runs, got {len(jobs)}", hint="submit the same JobSpec again")
+    recorded = {}
+    for gate, given in values.items():
+        middle = statistics.median(given)
+        recorded[gate] = Recorded(median=middle, spread=max(abs(value - middle) for value in given), values=list(given))
+    return Baseline(
+        name=name,
+        workload=workload,
+        recorded_at=now(),
+        jobs=list(jobs),
+        hardware=dict(hardware),
+        versions=dict(versions),
+        gates=recorded,
+    )
+
+
+def write(shared: SharedRoot, made: Baseline) -> Path:
+    """Write the baseline under the shared root and return its path. Raises OSError."""
+    path = shared.baselines / f"{made.name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_bytes(path, msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n")
+    return path
+
+
+def find(shared: SharedRoot, name: str) -> Baseline:
+    """Return a baseline of the shared root, or one that the project ships. Raises BadInput."""
+    for folder in (shared.baselines, SHIPPED):
+        try:
+            return read_as(folder / f"{name}.json", Baseline)
+        except FileNotFoundError:
+            continue
+        except (OSError, Damaged) as error:
+            raise BadInput(f"cannot read {folder / name}.json: {error}") from None
+    known = sorted({path.stem for folder in (shared.baselines, SHIPPED) for path in folder.glob("*.json")})
+    raise BadInput(
+        f"there is no baseline '{name}'{did_you_mean(name, known)}",
+        hint="./scripts/56_report.sh --baseline NAME ID ID ID records one",
+    )

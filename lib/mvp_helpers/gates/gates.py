@@ -1,0 +1,150 @@
+"""The gates of a workload, ``templates/gates/<workload>.yaml``, and their verdicts on one job. Nothing in them is executed.
+
+A gate is an assertion (see ``assertions``). The words ``baseline`` and ``spread`` in it are the median and the spread of its left
+side over the runs of a baseline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ..base import documents, files
+from ..base.errors import BadInput, did_you_mean
+from ..base.project import PROJECT
+from ..base.verdict import Check, Evidence
+from . import assertions
+from .baseline import Baseline
+
+SHIPPED = PROJECT / "templates" / "gates"
+MOST_BYTES = 64 << 10
+RELATIVE = ("baseline", "spread")
+PLACEHOLDERS = dict.fromkeys(RELATIVE, 1.0)
+Subject = Literal["learning", "numerics", "throughput", "memory", "start"]
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One gate. ``hardware``: the baseline must be of the same hardware."""
+
+    subject: Subject
+    expect: str
+    why: str
+    hardware: bool = False
+
+    @property
+    def relative(self) -> bool:
+        return bool(set(RELATIVE) & assertions.words(self.expect)[1])
+
+
+class Gates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All gates of a workload, by name."""
+
+    workload: str
+    gates: dict[str, Gate]
+
+
+def load(workload: str, file: Path | None = None) -> Gates:
+    """Return the gates of a workload. Raises BadInput when there are none, or one is not in the grammar."""
+    path = file or SHIPPED / f"{workload}.yaml"
+    try:
+        found = documents.convert(documents.parse(files.read(path, MOST_BYTES), str(path)), Gates, str(path))
+    except FileNotFoundError:
+        known = sorted(each.stem for each in SHIPPED.glob("*.yaml"))
+        raise BadInput(
+            f"workload '{workload}' has no gates: {path}{did_you_mean(workload, known)}", hint=f"gates of: {', '.join(known)}"
+        ) from None
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    for name, gate in found.gates.items():
+        try:
+            assertions.parse(gate.expect, PLACEHOLDERS)
+        except BadInput as error:
+            raise BadInput(f"{path}: gate '{name}': {error.what}", hint=error.hint) from None
+    return found
+
+
+def judge(
+    gates: Gates, data: assertions.Data, baseline: Baseline | None, hardware: Mapping[str, str], *, any_hardware: bool = False
+) -> list[Check]:
+    """Return a check for each gate, in their order.
+
+    Raises BadInput for a gate whose metric the job does not have, and for a baseline of another workload or hardware.
+    """
+    _check_metrics(gates, data)
+    if baseline:
+        _check_baseline(gates, baseline, hardware, any_hardware)
+    return [_judge(name, gate, data, baseline) for name, gate in gates.gates.items()]
+
+
+def _judge(name: str, gate: Gate, data: assertions.Data, baseline: Baseline | None) -> Check:
+    title = f"gate: {name}"
+    constants: dict[str, float] = {}
+    if gate.relative:
+        if baseline is None:
+            return Check(title, "Skipped", f"{gate.expect}: no baseline was named")
+        recorded = baseline.gates.get(name)
+        if recorded is None:
+            return Check(title, "Skipped", f"{gate.expect}: baseline '{baseline.name}' did not record it")
+        constants = {"baseline": recorded.median, "spread": recorded.spread}
+    try:
+        holds, text = assertions.parse(gate.expect, constants)(data)
+    except assertions.Undecided as error:
+        holds, text = False, f"{gate.expect}: {error}"
+    except (ArithmeticError, ValueError) as error:
+        holds, text = False, f"{gate.expect}: {type(error).__name__}: {error}"
+    known = ", ".join(f"{word} {value:.6g}" for word, value in constants.items())
+    reason = f"{text}{f' ({known})' if known else ''}: {gate.why}"
+    return Check(title, "Pass" if holds else "Fail", reason, [Evidence("metrics.jsonl", None, text)])
+
+
+def values(gates: Gates, data: assertions.Data) -> dict[str, float]:
+    """Return the left side of each relative gate, for a baseline. Raises BadInput when one has no finite value."""
+    _check_metrics(gates, data)
+    found = {}
+    for name, gate in gates.gates.items():
+        if gate.relative and (value := assertions.left(gate.expect, PLACEHOLDERS)):
+            try:
+                number = value(data)
+            except (assertions.Undecided, ArithmeticError, ValueError) as error:
+                raise BadInput(f"gate '{name}' has no value: {error}") from None
+            if not math.isfinite(number):
+                raise BadInput(f"gate '{name}' has no finite value")
+            found[name] = number
+    return found
+
+
+def _check_metrics(gates: Gates, data: assertions.Data) -> None:
+    for name, gate in gates.gates.items():
+        for metric in assertions.words(gate.expect)[0]:
+            if metric not in data:
+                raise BadInput(
+                    f"gate '{name}' of workload '{gates.workload}': the job has no metric '{metric}'{did_you_mean(metric, data)}",
+                    hint=f"templates/gates/{gates.workload}.yaml",
+                )
+
+
+def _check_baseline(gates: Gates, baseline: Baseline, hardware: Mapping[str, str], any_hardware: bool) -> None:
+    if baseline.workload != gates.workload:
+        raise BadInput(f"baseline '{baseline.name}' is of workload '{baseline.workload}', the job of '{gates.workload}'")
+    differing = [key for key in baseline.hardware if hardware.get(key) != baseline.hardware[key]]
+    needed = any(gate.hardware and gate.relative for gate in gates.gates.values())
+    if needed and differing and not any_hardware:
+        told = "; ".join(f"{key} {baseline.hardware[key]}, here {hardware.get(key, 'unknown')}" for key in differing)
+        raise BadInput(f"baseline '{baseline.name}' is of other hardware: {told}", hint="--any-hardware compares all the same")
+
+
+def limits(gates: Gates, baseline: Baseline | None) -> Iterable[tuple[str, str, float, str]]:
+    """Yield metric, comparison, number and text of each gate that a chart can show as a line."""
+    for name, gate in gates.gates.items():
+        constants: dict[str, float] = {}
+        if gate.relative:
+            recorded = baseline.gates.get(name) if baseline else None
+            if not recorded:
+                continue
+            constants = {"baseline": recorded.median, "spread": recorded.spread}
+        if shown := assertions.limit(gate.expect, constants):
+            yield (*shown, f"gate {name}: {gate.expect}")

@@ -1,0 +1,83 @@
+"""Gates of a job: recorded by 56, judged by 54, and drawn into its page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from truthful_job import change_result, good_job, write_metrics
+
+from mvp_helpers.base.paths import JobFolder, SharedRoot
+from mvp_helpers.record.wall_time import WallTime
+
+Verb = Callable[..., tuple[int, str, str]]
+
+
+def run_of(shared: SharedRoot, name: str, reward: float = 0.02, state: str = "SUCCEEDED") -> JobFolder:
+    """A job with every metric that the gates of PPO read."""
+    folder = good_job(shared, name)
+    fixed = {"actor/grad_norm": 1.0, "actor/pg_loss": 0.1, "critic/vf_loss": 0.2, "perf/throughput": 900.0}
+    measured = {"perf/time_per_step": 0.8, "actor/perf/max_memory_allocated_gb": 0.5}
+    write_metrics(folder, [{"critic/score/mean": reward * step, **fixed, **measured} for step in range(1, 26)])
+    account = {"until": "2026-01-31T10:15:00Z", "total_s": 90.0, "seconds": {"precheck": 9.0, "start_up": 11.0}, "percent": {}}
+    change_result(folder, wall_time=msgspec.convert(account, WallTime), state=state)
+    return folder
+
+
+@pytest.fixture
+def three(shared: SharedRoot) -> list[str]:
+    return [run_of(shared, f"ppo-{at}").submission_id for at in range(3)]
+
+
+def test_a_baseline_is_recorded_and_a_job_that_learns_less_fails_against_it(
+    shared: SharedRoot, three: list[str], verb: Verb
+) -> None:
+    code, out, _ = verb("report", "--baseline", "cpu", *three)
+    assert code == 0 and Path(out.strip()) == shared.baselines / "cpu.json"
+    recorded = json.loads(Path(out.strip()).read_bytes())
+    assert recorded["jobs"] == three and recorded["gates"]["learning"]["median"] == pytest.approx(0.46)
+    run_of(shared, "ppo-worse", reward=0.0)
+    _, out, _ = verb("verify", "ppo-worse", three[0], "--gates", "--baseline", "cpu", "--json")
+    worse, same = (
+        {check["name"]: check["verdict"] for check in job["checks"] if check["name"].startswith("gate: ")}
+        for job in json.loads(out)["jobs"]
+    )
+    assert [name for name, verdict in worse.items() if verdict != "Pass"] == ["gate: learning", "gate: rise"]
+    assert set(same.values()) == {"Pass"}
+
+
+def test_the_page_shows_the_verdicts_and_the_limits(three: list[str], verb: Verb) -> None:
+    verb("report", "--baseline", "cpu", *three)
+    _, out, _ = verb("report", three[0], "--against", "cpu")
+    text = Path(out.strip()).read_text()
+    assert "gate: learning" in text and "Limit: gate learning: " in text
+    limits = json.loads(text.partition('id="data">')[2].partition("</script>")[0])["limits"]
+    assert limits["perf/time_per_step"][0]["high"] == pytest.approx(1.2)
+    assert limits["critic/score/mean"][0]["low"] == pytest.approx(0.45)
+
+
+def test_unequal_or_failed_runs_are_no_baseline(shared: SharedRoot, three: list[str], verb: Verb) -> None:
+    run_of(shared, "ppo-failed", state="FAILED")
+    code, out, err = verb("report", "--baseline", "cpu", *three, "ppo-failed")
+    assert (code, out) == (2, "") and "job 'ppo-failed' is FAILED" in err
+    shared.job(three[1]).packages.write_text(json.dumps({"gpus": ["NVIDIA H200"], "packages": {}}))
+    code, out, err = verb("report", "--baseline", "cpu", *three)
+    assert (code, out) == (2, "") and "differ in hardware" in err
+    assert not shared.baselines.exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["verify", "ppo-0", "--baseline", "cpu"], "--baseline needs --gates"),
+        (["verify", "ppo-0", "--gates", "--baseline", "gone"], "there is no baseline 'gone'"),
+        (["report", "--baseline", "cpu", "ppo-0"], "at least 3 runs, got 1"),
+        (["report", "--baseline", "../cpu", "ppo-0", "ppo-1", "ppo-2"], "is not a name for a baseline"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(three: list[str], verb: Verb, argv: list[str], message: str) -> None:
+    code, out, err = verb(*argv)
+    assert (code, out) == (2, "") and message in err and len(err.splitlines()) <= 2
