@@ -164,7 +164,9 @@ def _write_functional_tests(folder: Path) -> None:
     dump = "uv run tests/json_dump_tb_logs.py $EXP_DIR/$1/logs --output_path $EXP_DIR/$1/metrics.json"
     check = f"""uv run tests/check_metrics.py $EXP_DIR/$1/metrics.json 'data["train/gen_kl_error"]["1"] < 0.003' '{ERROR}'"""
     case = "\n".join(["run_case() {", run, dump, check, "assert_grep Quant $RUN_LOG", "}"])
-    (folder / "modelopt_quant_rollout.sh").write_text(f'{head}{ASSERT}{case}\nrun_case real "$@"\nrun_case fake "$@"\n')
+    (folder / "modelopt_quant_rollout.sh").write_text(
+        f'{head}export CACHE=${{NRL_MEGATRON_CHECKPOINT_DIR:-.cache}}\n{ASSERT}{case}\nrun_case real "$@"\nrun_case fake "$@"\n'
+    )
 
 
 def make_nemo_rl(folder: Path) -> Path:

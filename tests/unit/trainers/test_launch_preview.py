@@ -77,6 +77,13 @@ def test_a_script_is_told_the_device_that_it_asks_python_for(tmp_path: Path) -> 
     assert (recording.exit_code, recording.last_line) == (1, "Unknown device")
 
 
+def test_what_a_training_would_have_left_is_not_judged_and_any_other_exit_ends_the_script(tmp_path: Path) -> None:
+    judge = 'assert_grep() { grep -q "$1" "$2" || { echo FAIL; exit 1; }; }\nset -e\n'
+    script = write(tmp_path, f"{judge}python3 -m one\nassert_grep done /no/such/log\npython3 -m two\nexit 3\npython3 -m three\n")
+    recording = launch_preview.record(script, tmp_path, BASH, [], "cuda")
+    assert [command.argv[-1] for command in recording.commands] == ["one", "two"] and recording.exit_code == 3
+
+
 def test_why_a_script_ends_early_is_its_own_last_line(tmp_path: Path) -> None:
     recording = launch_preview.record(write(tmp_path, "set -eu\necho $MISSING\npython3 -m t\n"), tmp_path, BASH, [], "cuda")
     assert recording.commands == [] and "MISSING: unbound variable" in recording.last_line
