@@ -4,7 +4,7 @@
 #
 # usage: ./scripts/56_report.sh ID [ID...] [--open] [--cluster NAME|FILE] [--dry-run]
 #        ./scripts/56_report.sh ID ID [--json]
-#        ./scripts/56_report.sh ID... --against NAME
+#        ./scripts/56_report.sh ID... [--against NAME] [--definition-of-done]
 #        ./scripts/56_report.sh --baseline NAME ID ID ID...
 #
 # The page is one file in the folder of the first job, reports/report-<UTC time>-<word>.html: it refers to no other file and to no
@@ -20,6 +20,7 @@
 #   --baseline NAME   instead of a page, record the median and the spread of each gate's value (templates/gates/) over at least three equal
 #            runs, with hardware and versions, in common/baselines/NAME.json of the shared root; 54_verify.sh --gates compares with it
 #   --against NAME    also judge the gates of the jobs' workloads against that baseline, and draw their limits into the curves
+#   --definition-of-done   also judge each line of the Definition of Done (templates/definition_of_done.yaml)
 #   --open   also show it in this machine's browser (xdg-open), where this machine sees the shared root
 #
 # exit codes: 0 written, 2 unknown ID, or two jobs that cannot be compared, 3 the folder cannot be written, or --open finds no browser
@@ -28,7 +29,7 @@
 #   ./scripts/56_report.sh ppo-20260131-101500-1a2b --open
 #   ./scripts/56_report.sh "$first" "$second"
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-parse_options '--json --baseline= --against= --open ID...' "$@"
+parse_options '--json --baseline= --against= --definition-of-done --open ID...' "$@"
 ! given --open || ((${#OPTS[@]} == 1)) || bad_usage '--open goes with no other option'
 load_cluster
 if [[ -n $DRY_RUN ]] || ! given --open; then

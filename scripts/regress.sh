@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run the regression of a workload, from a fresh clone to a verdict: packages (12), checks (00), cluster (01), data and model (30), code
 # snapshot (31), JobSpecs from templates/ submitted (43), all jobs verified (54 --learning --gates). Prints the table of verdicts; on CPUs a job that
-# learned nothing fails.
+# learned nothing fails. Ends with one page about all jobs (56).
 #
 # usage: ./scripts/regress.sh WORKLOAD [--json] [--cluster NAME|FILE] [--dry-run]
 #
@@ -19,9 +19,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$SCRIPTS/lib/regression.sh"
 began=$EPOCHREALTIME
 parse_options '--json WORKLOAD' "$@"
-verdict=(--learning --gates "${OPTS[@]}")
+verdict=(--learning --gates "${OPTS[@]}") report=()
 case ${ARGS[0]} in
-  all) specs=(ppo ppo grpo sft) verdict+=(--definition-of-done) ;;
+  all) specs=(ppo ppo grpo sft) verdict+=(--definition-of-done) report+=(--definition-of-done) ;;
   ppo) specs=(ppo ppo) ;;
   *) specs=("${ARGS[0]}") ;;
 esac
@@ -47,9 +47,11 @@ done
 code=0
 (step 54_verify.sh "${verdict[@]}" "${ids[@]}") || code=$?
 worst=$((worst ? worst : code))
+page=$(step 56_report.sh "${report[@]}" "${ids[@]}") || worst=$((worst ? worst : $?))
 [[ -z $DRY_RUN ]] || exit 0
 
 say "regression of '${ARGS[0]}' on cluster '$CLUSTER_NAME': $( ((worst)) && echo "not passed (exit code $worst)" || echo passed)" \
   "after $(seconds_since "$began") s"
 for id in "${ids[@]}"; do say "  see $SHARED_ROOT/jobs/$id/ (result.json, metrics.jsonl, logs/driver.log, debug/)"; done
+[[ -z $page ]] || say "  all on one page: $page"
 exit "$worst"

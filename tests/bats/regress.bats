@@ -43,7 +43,7 @@ calls() { # the numbers of the scripts, in order
   regress
   assert_status 0
   assert_output 'verdict of --learning --gates job-1 job-2'
-  [[ $(calls) == '12 00 01 01 30 31 43 43 54 02' ]] || fail "called: $(calls)"
+  [[ $(calls) == '12 00 01 01 30 31 43 43 54 56 02' ]] || fail "called: $(calls)"
   assert_stderr_has "see $FOLDER/private/jobs/job-2/"
   assert_stderr_has "regression of 'ppo' on cluster 'regress': passed"
 }
@@ -90,7 +90,7 @@ calls() { # the numbers of the scripts, in order
 @test "a verdict that fails gives the exit code" {
   FAIL=54=1 regress
   assert_status 1
-  [[ $(calls) == *'54 02' ]] || fail "called: $(calls)"
+  [[ $(calls) == *'54 56 02' ]] || fail "called: $(calls)"
 }
 
 @test "a cluster that cannot be stopped is a failure" {

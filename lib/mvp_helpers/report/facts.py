@@ -20,6 +20,7 @@ from ..diagnosis.diagnose import Diagnosis
 from ..masking import known
 from ..proof import verify
 from ..proof.evidence import Job
+from ..proof.verify import Report
 from ..record import chain as chains
 from ..record.chain import Chain
 from ..record.job_folder import Result
@@ -114,11 +115,10 @@ class Run:
         return seconds
 
 
-def load(job: Job, *, judge: bool = True) -> Run:
-    """Return one job as its page shows it. Raises BadInput when the job has no folder."""
+def load(job: Job, checks: list[Check]) -> Run:
+    """Return one job as its page shows it, with its part of what ``judge`` returned. Raises BadInput when it has no folder."""
     folder, result = job.folder, job.result
-    run = Run(folder, result, known.mask(folder.shared))
-    run.checks = _checks(job) if judge else []
+    run = Run(folder, result, known.mask(folder.shared), checks)
     if result.state != "SUCCEEDED":
         try:
             run.diagnosis = job_evidence.of_job(folder, result)
@@ -137,16 +137,24 @@ def load(job: Job, *, judge: bool = True) -> Run:
     return run
 
 
-def _checks(job: Job) -> list[Check]:
+def judge(jobs: Sequence[Job]) -> list[Report]:
+    """Return the checks of ``54`` over all jobs, in the order given; of a job with a very large metrics file they are Skipped."""
+    sizes = {job.folder.submission_id: _metrics_bytes(job) for job in jobs}
+    judged = verify.verify([job for job in jobs if sizes[job.folder.submission_id] <= MOST_JUDGED])
+    reports = {report.folder.submission_id: report for report in judged}
+    for job in jobs:
+        if (name := job.folder.submission_id) not in reports:
+            reason = f"metrics.jsonl has {sizes[name] >> 20} MiB; run ./scripts/54_verify.sh {name}"
+            checks = [Check(check, "Skipped", reason) for check in verify.CHECKS]
+            reports[name] = Report(job.folder, job.result.workload, checks)
+    return [reports[job.folder.submission_id] for job in jobs]
+
+
+def _metrics_bytes(job: Job) -> int:
     try:
-        size = job.folder.metrics.stat().st_size
+        return job.folder.metrics.stat().st_size
     except OSError:
-        size = 0
-    if size > MOST_JUDGED:
-        reason = f"metrics.jsonl has {size >> 20} MiB; run ./scripts/54_verify.sh {job.folder.submission_id}"
-        return [Check(name, "Skipped", reason) for name in verify.CHECKS]
-    [report] = verify.verify([job])
-    return report.checks
+        return 0
 
 
 def jobs_of_chain(chain: Chain, gone: Sequence[str] = ()) -> list[str]:

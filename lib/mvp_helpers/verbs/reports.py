@@ -12,6 +12,7 @@ from . import job, say
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ..proof.verify import Report
     from ..report.charts import Limit
     from ..report.facts import Run
 
@@ -22,18 +23,21 @@ if TYPE_CHECKING:
 @click.option(
     "--against", metavar="NAME", help="Judge the gates of the jobs' workloads against this baseline, and draw their limits."
 )
+@click.option("--definition-of-done", "done", is_flag=True, help="Also judge each line of the plan's Definition of Done.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison of two jobs as one JSON object.")
-def report(ids: tuple[str, ...], baseline: str | None, against: str | None, as_json: bool) -> None:
+def report(ids: tuple[str, ...], baseline: str | None, against: str | None, done: bool, as_json: bool) -> None:
     """Write one HTML page about jobs into the folder of the first; print its path. Two jobs are compared."""
     import json
 
-    from ..report import comparison, page, reports
+    from ..proof import definition_of_done
+    from ..report import comparison, page
     from ..report.page import Section
+    from ..report.reports import write
     from ..seal.seals import Seals
 
     names = list(dict.fromkeys(ids))
     if baseline is not None:
-        if as_json or against is not None:
+        if as_json or done or against is not None:
             raise BadInput("--baseline goes with no other option", hint="./scripts/56_report.sh --help")
         print(_record(baseline, names))
         return
@@ -42,7 +46,7 @@ def report(ids: tuple[str, ...], baseline: str | None, against: str | None, as_j
             f"--json prints a comparison; expected exactly 2 job ids, got {len(names)}", hint="./scripts/56_report.sh --help"
         )
     loaded, folder = job(names[0])
-    runs, chain = _runs(names)
+    runs, reports, chain = _runs(names)
     more: list[Section] = []
     compared = None
     if len(names) == 2:
@@ -50,10 +54,10 @@ def report(ids: tuple[str, ...], baseline: str | None, against: str | None, as_j
         more.append(("comparison", "Comparison", comparison.section(compared)))
     title = f"chain {chain}" if chain else ""
     limits = _judge_gates(runs, against) if against is not None else None
-    text = page.of_jobs(runs, more=more, title=title, limits=limits)
+    text = page.of_jobs(runs, more=more, title=title, limits=limits, done=definition_of_done.judge(reports) if done else [])
     path = None
     try:
-        path = reports.write(folder, text, Seals.of(loaded))
+        path = write(folder, text, Seals.of(loaded))
     except Failed as error:
         raise Failed(
             f"the page was written, but not added to the job's seal: {error.what}", hint="./scripts/54_verify.sh"
@@ -113,8 +117,8 @@ def _record(name: str, names: list[str]) -> Path:
         return baseline.write(folders[0].shared, made)
 
 
-def _runs(names: list[str]) -> tuple[list[Run], str]:
-    """Return the jobs, in order; for one attempt of a chain all its attempts, and the chain's id."""
+def _runs(names: list[str]) -> tuple[list[Run], list[Report], str]:
+    """Return the jobs and their checks, in order; for one attempt of a chain those of all its attempts, and the chain's id."""
     from ..base.errors import MvpError
     from ..cluster import ray_api
     from ..proof.evidence import Job
@@ -133,11 +137,12 @@ def _runs(names: list[str]) -> tuple[list[Run], str]:
         if found and len(found.attempts) > 1:
             chain = found.id
             names = [attempt.id for attempt in found.attempts if folder.shared.job(attempt.id).path.is_dir()]
-    runs = []
+    jobs = []
     for name in names:
         loaded, folder = job(name)
         result = job_folder.read(folder)
         if not result.ended:
             result = reconcile.settle(folder, result, ray_api.of(loaded, timeout_s=3))
-        runs.append(facts.load(Job(folder, result, Seals.of(loaded))))
-    return runs, chain
+        jobs.append(Job(folder, result, Seals.of(loaded)))
+    reports = facts.judge(jobs)
+    return [facts.load(each, judged.checks) for each, judged in zip(jobs, reports, strict=True)], reports, chain

@@ -40,7 +40,11 @@ def folder(shared: SharedRoot) -> JobFolder:
 
 @pytest.fixture
 def load() -> Callable[[JobFolder], Run]:
-    return lambda folder: facts.load(Job(folder, job_folder.read(folder), seals_of(folder)))
+    def load(folder: JobFolder) -> Run:
+        job = Job(folder, job_folder.read(folder), seals_of(folder))
+        return facts.load(job, facts.judge([job])[0].checks)
+
+    return load
 
 
 @pytest.fixture

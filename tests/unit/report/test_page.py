@@ -140,6 +140,17 @@ def test_an_unknown_id_is_one_line_and_exit_code_2(folder: JobFolder, verb: Verb
     assert not folder.reports.exists()
 
 
+def test_several_jobs_are_judged_together_and_by_the_definition_of_done(
+    shared: SharedRoot, folder: JobFolder, verb: Verb
+) -> None:
+    others = [good_job(shared, name).submission_id for name in ("ppo-b", "ppo-c")]
+    code, out, _ = verb("report", folder.submission_id, *others, "--definition-of-done")
+    assert code == 0
+    text = Path(out.strip()).read_text()
+    assert "Definition of Done" in text
+    assert "the same as in ppo-a, made before it was claimed" in text  # what only a second job can prove
+
+
 def test_two_jobs_share_one_page(shared: SharedRoot, folder: JobFolder, load: Load) -> None:
     other = good_job(shared, "ppo-b")
     text = page.of_jobs([load(folder), load(other)])
