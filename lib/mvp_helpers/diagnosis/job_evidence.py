@@ -76,8 +76,9 @@ def _scan(known: Signatures, rank: int, name: str, known_only: bool, content: Pa
     scan = Scan(known, name, rank, known_only)
     if isinstance(content, bytes):
         return scan.read([content])
-    with contextlib.suppress(BadInput):
-        return scan.read_file(content)
+    if content.is_file():  # a pipe in its place would block for ever
+        with contextlib.suppress(BadInput):
+            return scan.read_file(content)
     return scan
 
 
