@@ -26,6 +26,8 @@ def learned(job: Job, _: Sequence[Job]) -> str:
     change = f"{name} {sign * tested.first:.3f} → {sign * tested.last:.3f} over {tested.count} steps, p={tested.p:.2g}"
     if not made_for_it:
         raise Skip(f"{change}; only the task of a CPU cluster is made to be learned in so few steps")
+    if tested.count < trend.FEWEST:
+        raise Skip(f"{change}; too few steps for a verdict, which needs {trend.FEWEST}")
     outside = [value for value in rewards if value is not None and not 0 <= value <= 1]
     need(not outside, f"reward {outside[0] if outside else ''} is outside of 0 to 1, which this task's reward cannot be")
     need(tested.rises, f"{change}: {'no proven rise' if rewards else 'no proven fall'} (needed: p < {trend.ALPHA})")

@@ -64,6 +64,13 @@ def test_the_loss_of_sft_has_to_fall(folder: JobFolder) -> None:
     assert "no proven fall" in judged(folder, lambda step: 6.2 + step / 20, "train/loss").reason
 
 
+def test_a_few_steps_are_not_judged(folder: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(judged.__globals__, "STEPS", 4)
+    check = judged(folder, lambda step: 0.1 + step / 50, "critic/score/mean", REWARD)
+    assert check.verdict == "Skipped"
+    assert "over 4 steps" in check.reason and "too few steps for a verdict, which needs 10" in check.reason
+
+
 def test_another_reward_is_told_and_not_judged(folder: JobFolder) -> None:
     check = judged(folder, lambda step: 0.0)
     assert check.verdict == "Skipped"
