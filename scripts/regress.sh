@@ -47,7 +47,9 @@ done
 code=0
 (step 54_verify.sh "${verdict[@]}" "${ids[@]}") || code=$?
 worst=$((worst ? worst : code))
-page=$(step 56_report.sh "${report[@]}" "${ids[@]}") || worst=$((worst ? worst : $?))
+shown=("${ids[@]}") # a page of two jobs compares them, which needs metrics of both
+[[ -z $failed_spec || ${#ids[@]} != 2 ]] || shown=("${ids[-1]}")
+page=$(step 56_report.sh "${report[@]}" "${shown[@]}") || worst=$((worst ? worst : $?))
 [[ -z $DRY_RUN ]] || exit 0
 
 say "regression of '${ARGS[0]}' on cluster '$CLUSTER_NAME': $( ((worst)) && echo "not passed (exit code $worst)" || echo passed)" \

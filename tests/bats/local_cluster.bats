@@ -217,9 +217,17 @@ print(node_record.NodePaths(cluster_file.load(sys.argv[1]), "head").temp_dir)' "
 @test "Ctrl-C while the head starts leaves nothing running" {
   # A terminal's Ctrl-C reaches the whole foreground process group.
   run --separate-stderr python - <<'PY'
-import os, signal, subprocess, time
+import glob, os, signal, subprocess, time
+def begun():
+    for path in glob.glob("/proc/[0-9]*/environ"):
+        try:
+            if b"MVP_RAY_INSTANCE=test." in open(path, "rb").read():
+                return True
+        except OSError:
+            pass
 process = subprocess.Popen(["01_up.sh"], start_new_session=True)
-time.sleep(1.5)
+while not begun() and process.poll() is None:
+    time.sleep(0.02)
 os.killpg(process.pid, signal.SIGINT)
 raise SystemExit(process.wait(30))
 PY

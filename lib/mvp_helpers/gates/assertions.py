@@ -97,8 +97,8 @@ def limit(text: str, constants: Mapping[str, float]) -> tuple[str, str, float] |
         return None
     sign = parser.take()
     try:
-        return metrics.pop(), sign, parser.value()({})
-    except Undecided:
+        return metrics.pop(), sign, _finite(parser.value()({}))
+    except (Undecided, ArithmeticError, ValueError):
         return None
 
 

@@ -24,6 +24,8 @@ SHIPPED = PROJECT / "templates" / "gates"
 MOST_BYTES = 64 << 10
 RELATIVE = ("baseline", "spread")
 PLACEHOLDERS = dict.fromkeys(RELATIVE, 1.0)
+OF_JOB = "job/"
+"""Begins the names of what is measured of a job as a whole, which a job may lack: its runner was killed."""
 Subject = Literal["learning", "numerics", "throughput", "memory", "start"]
 
 
@@ -101,6 +103,11 @@ def _judge(name: str, gate: Gate, data: assertions.Data, baseline: Baseline | No
     return Check(title, "Pass" if holds else "Fail", reason, [Evidence("metrics.jsonl", None, text)])
 
 
+def unjudged(gates: Gates, why: str) -> list[Check]:
+    """Return a Skipped check for each gate, of a job that has no run to judge."""
+    return [Check(f"gate: {name}", "Skipped", why) for name in gates.gates]
+
+
 def values(gates: Gates, data: assertions.Data) -> dict[str, float]:
     """Return the left side of each relative gate, for a baseline. Raises BadInput when one has no finite value."""
     _check_metrics(gates, data)
@@ -120,7 +127,7 @@ def values(gates: Gates, data: assertions.Data) -> dict[str, float]:
 def _check_metrics(gates: Gates, data: assertions.Data) -> None:
     for name, gate in gates.gates.items():
         for metric in assertions.words(gate.expect)[0]:
-            if metric not in data:
+            if metric not in data and not metric.startswith(OF_JOB):
                 raise BadInput(
                     f"gate '{name}' of workload '{gates.workload}': the job has no metric '{metric}'{did_you_mean(metric, data)}",
                     hint=f"templates/gates/{gates.workload}.yaml",

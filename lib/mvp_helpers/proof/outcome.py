@@ -20,6 +20,10 @@ SNAPSHOT_KINDS = ("ray_status.txt", "jobs.json", "nodes.json", "actors.json", "p
 MOMENTS = {"submission": {"submitted"}, "start": {"started"}, "end": {state.lower() for state in job_folder.TERMINAL}}
 
 
+MOST_STEPS = 10_000_000
+"""What a job says of its steps decides how much is compared here."""
+
+
 def ended_well(job: Job, _: Sequence[Job]) -> str:
     """The job succeeded with exit code 0."""
     result = job.result
@@ -37,6 +41,7 @@ def checkpoints(job: Job, _: Sequence[Job]) -> str:
     save_freq = job.plan.save_freq
     folder, last = job.folder.checkpoints, job.metrics.last
     job.cite(job.folder.resolved, "save_freq:")
+    need(last <= MOST_STEPS, f"metrics.jsonl: {last} steps, which no training reaches")
     need(inside(folder, job.folder.path), f"checkpoints/ leads out of the job folder, to {folder.resolve()}")
     saved = {checkpoint.step: checkpoint for checkpoint in verl_checkpoints.every(folder, _layout(job))}
     # verl saves the last step too; SFT even when save_freq is off. Without a number the steps that it chose are taken as given.
@@ -88,6 +93,7 @@ def metrics_whole(job: Job, _: Sequence[Job]) -> str:
         need(False, f"metrics.jsonl: line {line} repeats values of a step that an earlier line has")
     expected = _steps_total(job)
     total, first = expected or metrics.last, job.plan.first_step
+    need(total <= MOST_STEPS, f"metrics.jsonl: {total} steps, which no training reaches")
     for step in dict.fromkeys((min(metrics.trained), metrics.last)) if metrics.trained else ():
         job.cite_line(file, metrics.lines[step])
     need(

@@ -99,7 +99,7 @@ def compare(a: Run, b: Run) -> Comparison:
 def repeats(a: Run, b: Run) -> list[tuple[str, Curves]]:
     """Return the newest jobs that succeeded with A's JobSpec, code, data and model, and their curves; neither A nor B."""
     found: list[tuple[str, Curves]] = []
-    own = _identity(a)
+    own = identity(a)
     for submission_id in job_folder.newest_ids(a.folder.shared, MOST_SEEN):
         folder = a.folder.shared.job(submission_id)
         if submission_id in (a.id, b.id) or len(found) == MOST_REPEATS:
@@ -109,17 +109,18 @@ def repeats(a: Run, b: Run) -> list[tuple[str, Curves]]:
             if (
                 result.state == "SUCCEEDED"
                 and result.workload == a.result.workload
-                and _identity(Run(folder, result, a.mask)) == own
+                and identity(Run(folder, result, a.mask)) == own
             ):
                 found.append((submission_id, curves.read(folder.metrics)))
     return found
 
 
-def _identity(run: Run) -> tuple[Any, ...]:
+def identity(run: Run) -> tuple[Any, ...]:
+    """Return what repeated runs have in common: JobSpec, code, data, model, reward function and the number of hosts."""
     known = run.provenance()
     inputs = {name: facts.get("identity") for name, facts in (known.get("inputs") or {}).items()}
     hosts = len(known.get("hosts") or [])
-    return differences.flat(run.text("config/job_spec.json")), (known.get("code") or {}).get("content"), inputs, hosts
+    return differences.job_spec(run), (known.get("code") or {}).get("content"), inputs, known.get("reward_fn"), hosts
 
 
 def _rows(a: Run, b: Run, repeated: Sequence[Curves]) -> list[Row]:

@@ -74,7 +74,7 @@ class Found:
 def find(a: Run, b: Run) -> Found:
     """Return all differences; a value that only names its own job's folder or id is equal to the other's."""
     found = Found()
-    found.add("JobSpec", _job_spec(a), _job_spec(b))
+    found.add("JobSpec", job_spec(a), job_spec(b))
     found.add("resolved config", _composed(a), _composed(b))
     found.add("plan", _plan(a), _plan(b))
     known = [run.provenance() for run in (a, b)]
@@ -127,7 +127,8 @@ def _without_times(side: dict[str, Any] | str) -> dict[str, Any] | str:
     )
 
 
-def _job_spec(run: Run) -> dict[str, Any] | str:
+def job_spec(run: Run) -> dict[str, Any] | str:
+    """Return the JobSpec, in which the job's own id and folder have names that every job shares; why there is none as text."""
     for suffix in (".json", ".yaml"):
         path = run.folder.job_spec(suffix)
         if path.is_file():

@@ -77,6 +77,9 @@ def _judge_gates(runs: list[Run], name: str) -> dict[str, list[Limit]]:
     limits: dict[str, list[Limit]] = {}
     for run in runs:
         found, recorded = gates.load(run.result.workload), baseline.find(run.folder.shared, name)
+        if run.result.state != "SUCCEEDED":
+            run.checks += gates.unjudged(found, f"the job is {run.result.state}")
+            continue
         hardware = of_job.hardware(run.folder, plan.read(run.folder))
         run.checks += gates.judge(found, of_job.data(run.folder, run.result), recorded, hardware)
         for metric, sign, number, text in gates.limits(found, recorded):
@@ -90,8 +93,11 @@ def _record(name: str, names: list[str]) -> Path:
     """Record a baseline from jobs of one workload and hardware, all of which succeeded; return its file."""
     from ..base.shared_storage import writing
     from ..gates import baseline, gates, of_job
+    from ..masking import known as known_values
     from ..plan import plan
     from ..record import job_folder
+    from ..report import comparison
+    from ..report.facts import Run
 
     folders = [job(each)[1] for each in names]
     results = [job_folder.read(folder) for folder in folders]
@@ -99,17 +105,23 @@ def _record(name: str, names: list[str]) -> Path:
         raise BadInput(
             f"job '{unfit.submission_id}' is {unfit.state}: a baseline is made of jobs that succeeded", hint="leave it out"
         )
+    mask = known_values.mask(folders[0].shared)
     known = [
-        (result.workload, of_job.hardware(folder, plan.read(folder)), of_job.versions(folder))
+        (
+            result.workload,
+            of_job.hardware(folder, plan.read(folder)),
+            of_job.versions(folder),
+            comparison.identity(Run(folder, result, mask)),
+        )
         for folder, result in zip(folders, results, strict=True)
     ]
-    for at, what in enumerate(("workload", "hardware", "versions")):
+    for at, what in enumerate(("workload", "hardware", "versions", "JobSpec, code, data, model or reward function")):
         if other := next((each for each, facts in zip(names, known, strict=True) if facts[at] != known[0][at]), None):
             raise BadInput(
                 f"jobs '{names[0]}' and '{other}' differ in {what}: a baseline is made of equal runs",
                 hint=f"56_report.sh {names[0]} {other}",
             )
-    workload, hardware, versions = known[0]
+    workload, hardware, versions, _ = known[0]
     found = gates.load(workload)
     values = [gates.values(found, of_job.data(folder, result)) for folder, result in zip(folders, results, strict=True)]
     made = baseline.make(name, workload, names, hardware, versions, {gate: [each[gate] for each in values] for gate in values[0]})

@@ -87,6 +87,8 @@ def _gates(each: Job, name: str | None, any_hardware: bool) -> list[Check]:
 
     folder = each.folder
     found = gates.load(each.result.workload)
+    if each.result.state != "SUCCEEDED":
+        return gates.unjudged(found, f"the job is {each.result.state}")
     recorded = baseline.find(folder.shared, name) if name is not None else None
     hardware = of_job.hardware(folder, plan.read(folder)) if recorded else {}
     return gates.judge(found, of_job.data(folder, each.result), recorded, hardware, any_hardware=any_hardware)

@@ -531,6 +531,14 @@ def test_on_one_machine_the_drivers_address_is_shown_but_decides_nothing(pair: t
     assert verdict == "Pass" and "127.0.0.10 (decides nothing where nodes share a machine)" in evidence
 
 
+def test_a_step_that_no_training_reaches_is_told_at_once(pair: tuple[JobFolder, JobFolder]) -> None:
+    with pair[0].metrics.open("a") as metrics:
+        metrics.write('{"step":99999999999999999999999,"data":{"critic/score/mean":0.5}}\n')
+    first = verdicts(pair[0])[0]
+    assert first["checkpoints"] == ("Fail", "metrics.jsonl: 99999999999999999999999 steps, which no training reaches")
+    assert first["metrics"][0] == "Fail"
+
+
 def test_validation_before_training_is_no_step(pair: tuple[JobFolder, JobFolder]) -> None:
     pair[0].metrics.write_text('{"step":0,"data":{"val-core/acc":0.5}}\n' + pair[0].metrics.read_text())
     first = verdicts(pair[0])[0]

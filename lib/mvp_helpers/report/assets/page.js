@@ -72,7 +72,8 @@
     const rough = (high - low) / 5, unit = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((times) => times * unit).find((size) => size >= rough);
     const found = [];
-    for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at++) found.push(at ? Number((at * step).toPrecision(12)) : 0);
+    const begin = Math.ceil(low / step - 1e-9); // beyond 2 ** 53, adding 1 changes nothing: count apart from it
+    for (let more = 0; more <= 10 && (begin + more) * step <= high + step * 1e-9; more++) found.push(begin + more ? Number(((begin + more) * step).toPrecision(12)) : 0);
     return found;
   }
 
@@ -116,7 +117,9 @@
       const limits = (page.limits[this.metric] || []).flatMap((limit) => [limit.low, limit.high]).filter((value) => value !== null && (!choice.log || value > 0)).map(scale);
       let low = Infinity, high = -Infinity;
       for (const value of [...values, ...limits]) { low = Math.min(low, value); high = Math.max(high, value); }
-      if (low === high) { const pad = Math.abs(low) / 10 || 1; low -= pad; high += pad; } else { const pad = (high - low) / 20; low -= pad; high += pad; }
+      const size = Math.max(Math.abs(low), Math.abs(high));
+      const pad = high - low <= size * 1e-12 ? size / 10 || 1 : high / 20 - low / 20; // what is only rounding is a flat line
+      low -= pad; high += pad;
       const first = this.xs[0], last = this.xs[this.xs.length - 1];
       this.toX = (x) => margin.left + (last === first ? 0.5 : (x - first) / (last - first)) * (width - margin.left - margin.right);
       this.toY = (value) => height - margin.bottom - ((scale(value) - low) / (high - low)) * (height - margin.top - margin.bottom);
