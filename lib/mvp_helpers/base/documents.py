@@ -9,6 +9,7 @@ import itertools
 import json
 import math
 import re
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from . import files
 from .errors import BadInput, did_you_mean
 
 T = TypeVar("T")
+_LEARNING = threading.Lock()
+_LEARNED: set[type] = set()
 
 MOST_BYTES = 256 << 20
 """Size of a file that is read back as a whole; the largest that we write, Ray's table of 10,000 actors, has a tenth."""
@@ -90,12 +93,21 @@ def from_json(data: bytes) -> Any:
     return value
 
 
+def learned(kind: type[T]) -> type[T]:
+    """Return ``kind``, which msgspec knows then: two threads that use a type for the first time at once crash it (0.22.0)."""
+    with _LEARNING:
+        if kind not in _LEARNED:
+            msgspec.json.Decoder(kind)
+            _LEARNED.add(kind)
+    return kind
+
+
 def read_as(path: Path, kind: type[T]) -> T:
     """Return a JSON file as a ``kind`` (a msgspec.Struct), whose numbers are finite. Raises OSError and Damaged."""
     data = files.read(path, MOST_BYTES)
     from_json(data)  # it can be written again, too
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=learned(kind))
     except (ValueError, RecursionError) as error:
         raise Damaged(str(error)) from None
 
@@ -319,7 +331,7 @@ def convert(document: Any, kind: type[T], source: str) -> T:
         BadInput: names the field, the expected type, and the nearest known field for an unknown one.
     """
     try:
-        return msgspec.convert(document, kind)
+        return msgspec.convert(document, learned(kind))
     except msgspec.ValidationError as error:
         raise BadInput(f"{source}: {_explain(str(error), kind)}") from None
 

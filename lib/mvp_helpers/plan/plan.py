@@ -144,7 +144,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def read(folder: JobFolder) -> Plan:
     """Read the plan of a job folder. Raises BadInput when it is missing or damaged."""
     try:
-        return msgspec.convert(documents.read_yaml(folder.resolved), Plan)
+        return msgspec.convert(documents.read_yaml(folder.resolved), documents.learned(Plan))
     except (OSError, Damaged, msgspec.MsgspecError, RecursionError) as error:
         raise BadInput(f"cannot read {folder.resolved}: {error}") from None
 

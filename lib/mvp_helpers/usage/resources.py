@@ -102,16 +102,19 @@ class Log:
         self.every_s *= 2
 
 
+_DECODER = msgspec.json.Decoder(Sample)
+
+
 def read(path: Path, last_bytes: int | None = None) -> list[Sample]:
     """Return the samples, oldest first, of the whole file or of its last bytes; none of a file that is missing, or not ours."""
     try:
         data = files.read(path, 2 * MOST_BYTES) if last_bytes is None else files.tail(path, last_bytes)
     except OSError:
         return []
-    samples, decode = [], msgspec.json.Decoder(Sample).decode
+    samples = []
     for line in data.splitlines():
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            samples.append(decode(line))
+            samples.append(_DECODER.decode(line))
     return samples
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from mvp_helpers.base import documents
 from mvp_helpers.base.documents import convert, parse
 from mvp_helpers.base.errors import BadInput
 
@@ -69,3 +74,28 @@ def test_a_wrong_field_is_named_with_the_nearest_right_one(document: object, mes
 
 def test_the_key_on_is_a_name_although_yaml_takes_the_word_for_true() -> None:
     assert parse(b"retry: {on: [host], off: yes}\n", "job.yaml") == {"retry": {"on": ["host"], "off": True}}
+
+
+def test_threads_may_read_a_type_for_the_first_time_at_once() -> None:
+    code = (
+        "import sys, threading, msgspec\n"
+        "from mvp_helpers.base import documents\n"
+        "sys.setswitchinterval(1e-6)\n"
+        "for _ in range(300):\n"
+        "    inner = msgspec.defstruct('Inner', [('x', int, 0), ('y', dict[str, float], {})], module=__name__)\n"
+        "    middle = msgspec.defstruct('Middle', [('a', inner | None, None), ('b', list[inner], [])])\n"
+        "    outer = msgspec.defstruct('Outer', [('c', middle | None, None), ('d', list[middle], [])])\n"
+        "    begin = threading.Barrier(8)\n"
+        "    def read():\n"
+        "        begin.wait()\n"
+        "        documents.convert({'c': {'a': {'x': 1}}, 'd': [{'b': [{'y': {'z': 1.0}}]}]}, outer, 'a test')\n"
+        "    threads = [threading.Thread(target=read) for _ in range(8)]\n"
+        "    [thread.start() for thread in threads]\n"
+        "    [thread.join() for thread in threads]\n"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONPATH": str(Path(documents.__file__).parents[2])}, check=False
+        ).returncode
+        == 0
+    )
