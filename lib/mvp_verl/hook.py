@@ -9,7 +9,7 @@ import os
 
 from mvp_helpers.base import processes
 
-from . import import_record, own_queue, tracking, trainers
+from . import import_record, own_queue, rollouts, tracking, trainers
 
 if job_folder := os.environ.get("MVP_JOB_FOLDER"):
     processes.mark(job_folder)
@@ -17,3 +17,4 @@ if job_folder := os.environ.get("MVP_JOB_FOLDER"):
     trainers.arm(job_folder)
     tracking.arm(job_folder)
     own_queue.arm()
+    rollouts.arm()

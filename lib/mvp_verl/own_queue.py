@@ -38,6 +38,8 @@ class _InJob:
         self._wrapped = wrapped
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_wrapped":  # of a copy that is not filled yet, as pickle makes it
+            raise AttributeError(name)
         return getattr(self._wrapped, name)
 
     def get_actor(self, name: str, namespace: str | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
@@ -14,7 +15,7 @@ from typing import Any
 
 
 def record(job_folder: Path) -> None:
-    """Write the record, once; a disk that is full loses it, nothing else."""
+    """Write the record, once; a disk that is full, or a package whose metadata is no text, loses it, and nothing else."""
     place = job_folder / "packages.json"
     if place.exists():
         return
@@ -22,8 +23,9 @@ def record(job_folder: Path) -> None:
     try:
         draft.write_text(json.dumps(look(), indent=1, sort_keys=True) + "\n")
         draft.replace(place)
-    except OSError:
-        draft.unlink(missing_ok=True)
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def look() -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Lets a resumed attempt go on with the MLflow run of the attempt before it, and records which run this one has.
+"""Lets a resumed attempt go on with the MLflow run of the attempt before it, records which run this one has, and masks secrets.
+
+verl hands every tracker its whole config, in which ``${oc.env:NAME}`` is replaced by the value of a secret.
 
 MLflow gives a run its id, which nobody knows before; and it refuses to log a parameter again with another value, which a resumed
 attempt has for its folders: verl would then train without MLflow.
@@ -17,8 +19,28 @@ from .imports import after_import
 
 
 def arm(job_folder: str) -> None:
-    """Hook MLflow when it is imported in a process of the job in ``job_folder``."""
+    """Hook MLflow, and verl's trackers, when they are imported in a process of the job in ``job_folder``."""
     after_import("mlflow", functools.partial(_hook, job_folder))
+    after_import("verl.utils.tracking", _mask_config)
+
+
+def _mask_config(module: ModuleType) -> None:
+    begin = module.Tracking.__init__
+
+    @functools.wraps(begin)
+    def masked(self: Any, project_name: str, experiment_name: str, default_backend: Any = "console", config: Any = None) -> None:
+        begin(self, project_name, experiment_name, default_backend, _masked(config))
+
+    module.Tracking.__init__ = masked
+
+
+def _masked(config: Any) -> Any:
+    from mvp_helpers.base.mask import Mask
+    from mvp_helpers.job import job_secrets
+    from mvp_helpers.plan.environment import SECRETS_FILE
+
+    values = job_secrets.read(Path(os.environ[SECRETS_FILE])) if SECRETS_FILE in os.environ else {}
+    return Mask(values.values()).value(config) if values else config
 
 
 def _hook(job_folder: str, mlflow: ModuleType) -> None:

@@ -117,6 +117,7 @@ def _attach_sft(trainer: Any, watch: Watch) -> None:
     save = handler.save_checkpoint
     module_globals = inspect.unwrap(fit.__func__).__globals__
     tracking_class = module_globals["Tracking"]
+    made: list[Any] = []
 
     def obey() -> None:
         if watch.ending:
@@ -135,6 +136,7 @@ def _attach_sft(trainer: Any, watch: Watch) -> None:
             return result
 
         tracking.log = hooked_log
+        made.append(tracking)
         return tracking
 
     def folder(step: int) -> Path:
@@ -143,7 +145,11 @@ def _attach_sft(trainer: Any, watch: Watch) -> None:
     def hooked_fit() -> Any:
         module_globals["Tracking"] = hooked_tracking
         trainer.train_dataloader = _Batches(trainer.train_dataloader, watch)
-        return fit()
+        try:
+            return fit()
+        finally:  # the last reference: verl's trackers finish while what they need still runs, not at the interpreter's end
+            while made:
+                del made.pop().log
 
     handler.save_checkpoint = _reporting(save, folder, watch, due, obey)
     trainer.fit = _begins(hooked_fit, watch)

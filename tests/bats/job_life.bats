@@ -126,8 +126,8 @@ print(d.datetime.fromtimestamp(last / 1000, d.timezone.utc).isoformat())' "$JOBS
   orphan=$(sed -n 's/^of worker //p' "$JOBS/saver/logs/driver.log")
   assert_stderr_has ": pid $orphan (sleep 600) may be of job 'saver' or of another: 02_down.sh ends it"
   kill -0 "$orphan"
-  assert_stderr_has "head: no process of job 'saver' is left"
-  [[ $(grep -cE "worker-[01]: no (other )?process of job 'saver' is left" <<<"$stderr") == 2 ]] || fail 'not on both workers'
+  # Ray may have put the Ray worker on any of the nodes.
+  [[ $(grep -cE "(head|worker-[01]): no (other )?process of job 'saver' is left" <<<"$stderr") == 3 ]] || fail 'not on every host'
   [[ -n $(marked bystander) && $(state_of bystander) == RUNNING ]] || fail 'the other job was touched'
   [[ $(ask_ray_status saver) == STOPPED ]] || fail "Ray says $(ask_ray_status saver)"
 }

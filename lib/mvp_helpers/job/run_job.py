@@ -88,6 +88,8 @@ class Runner:
         self._environment = _of_trainer(self.plan)
         self.secrets = job_secrets.read(folder.secrets)
         self._mask = Mask(self.secrets.values())
+        self._signalled = False
+        """Ray's stop, or the end of its node, has reached this process."""
 
     def _take_over(self) -> Result:
         """Wait until the submitter has had its word, then refuse a folder that was run before."""
@@ -139,6 +141,7 @@ class Runner:
         self._wait_for_room(self._save)
         with contextlib.suppress(OSError):  # The head seals the folder: neither the end nor Ray's job waits for that.
             seal_request.make(self.folder, self.plan.cluster)
+        self._wait_for_ray()
         return code
 
     def _precheck_and_train(self) -> int:
@@ -230,12 +233,25 @@ class Runner:
                 self.last_error_line = error_lines.last(lines) or self.last_error_line
 
     def _on_stop(self, number: int, _frame: Any) -> None:
+        self._signalled = True
         self.stopping.request()
 
     def _enforce_stop(self) -> None:
         """Signal a trainer that must stop; it is killed before Ray kills us, so that the last word can still be written."""
+        if not self.stopping.requested and self._stopped_by_user():
+            self.stopping.request()
         if number := self.stopping.next_signal():
             self._signal_child(number)
+
+    def _stopped_by_user(self) -> bool:
+        request = control.stop_request(self.folder)
+        return request is not None and request.by_user
+
+    def _wait_for_ray(self) -> None:
+        """Let Ray record the stop that ``52`` asked the trainer for: it asks Ray when it sees the job's end, and Ray then us."""
+        end = time.monotonic() + HAND_OVER_S
+        while self.result.state == "STOPPED" and self._stopped_by_user() and not self._signalled and time.monotonic() < end:
+            time.sleep(POLL_S)
 
     def _signal_child(self, number: signal.Signals) -> None:
         if child := self.child:
@@ -382,7 +398,7 @@ def _waiting_for(child: subprocess.Popen[bytes]) -> Callable[[float], None]:
     try:
         # Popen.wait looks 20 times a second, which is most of what the runner does while a trainer trains.
         descriptor = os.pidfd_open(child.pid)
-    except OSError:  # an old kernel, or a container that forbids it
+    except (OSError, AttributeError):  # an old kernel, a container that forbids it, or conda's Python, which was built without it
         return wait
     end = select.poll()
     end.register(descriptor, select.POLLIN)

@@ -127,7 +127,8 @@ def _request(folder: JobFolder, api: RayApi, say: Say, at_once: bool) -> Result:
         say(f"{name}: has already ended, {result.state}" + (f" ({result.reason})" if result.reason else ""))
         return result
     _write_request(folder, at_once)
-    if api.stop_job(name) is None:
+    # Ray signals all descendants of the driver, also those that the trainer needs until its end, such as W&B: it is asked last.
+    if (at_once or not _can_save(folder)) and api.stop_job(name) is None:
         raise Blocked(f"Ray has no job '{name}' yet ({result.reason or result.state})", hint=f"./scripts/52_stop.sh {name}")
     say(f"{name}: {_announce(folder, at_once)}")
     return result
@@ -227,7 +228,8 @@ def _time_given(folder: JobFolder) -> int:
 
 
 def _until_ended(folder: JobFolder, api: RayApi, asked_at: float) -> Result:
-    patience = _time_given(folder) + MARGIN_S
+    given = _time_given(folder)
+    patience, asked_ray = given + MARGIN_S, False
     while (waited := time.monotonic() - asked_at) < patience:
         result = job_folder.read(folder)
         status: str | None = "unknown"
@@ -235,6 +237,10 @@ def _until_ended(folder: JobFolder, api: RayApi, asked_at: float) -> Result:
             status = (api.job(folder.submission_id) or {}).get("status")
         if result.ended and status != "RUNNING":
             return result
+        if not asked_ray and (result.ended or waited > given + environment.LAST_WORD_S):
+            asked_ray = True
+            with contextlib.suppress(MvpError):
+                api.stop_job(folder.submission_id)
         if status in ENDED or status is None:
             result = reconcile.settle(folder, result, api)
         elif status == "PENDING" and waited > NEVER_STARTED_S and result.state in ("CLAIMED", "SUBMITTED"):

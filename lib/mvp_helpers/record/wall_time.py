@@ -34,6 +34,8 @@ PARTS = (
     "other",
 )
 """See docs/jobs.md for what each contains."""
+MOST_S = 1e9
+"""A metric of more seconds is none: the sums must stay finite, or ``result.json`` could not be read again."""
 
 
 class WallTime(msgspec.Struct, kw_only=True):
@@ -54,7 +56,7 @@ class Account:
     def __init__(self, claimed: float, started: float, before: WallTime | None = None, waited_s: float = 0.0) -> None:
         """``before``: the account of the attempts before it; ``waited_s``: the time from their end to the claim of this one."""
         self._before, self._waited_s = before, max(0.0, waited_s)
-        self._claimed, self._started = claimed, max(started, claimed)
+        self._claimed, self._started = min(claimed, started), started  # the claim is by the clock of another host
         self.trainer_started: float | None = None
         self._first_began = self._last_at = 0.0
         self._step = 0
@@ -92,6 +94,7 @@ class Account:
             saved_s, last_save_s = (trainer.saves_s, trainer.save_s or 0.0) if trainer else (0.0, 0.0)
             after = min(last_save_s, at - self._last_at)
             late = parts["stalled"] - early
+            saved_s = min(max(0.0, saved_s), at - began)
             parts["saving"] = saved_s
             parts["training"] = max(0.0, self._last_at - began - parts["repeated"] - max(0.0, saved_s - after) - late)
         in_steps = ("generation", "training", "weight_sync", "saving", "validation", "repeated")
@@ -121,7 +124,7 @@ def _of(at: float, total: float, attempts: int, last_step: int, parts: Mapping[s
 
 def _seconds(data: Mapping[str, Any], name: str) -> float:
     number = as_number(data.get(name, 0.0))
-    return number if number is not None and 0 < number < float("inf") else 0.0
+    return number if number is not None and 0 < number < MOST_S else 0.0
 
 
 def _stalled_s(stall: Stall, at: float) -> float:

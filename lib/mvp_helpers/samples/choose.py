@@ -69,11 +69,11 @@ def _changed(answers: Answers, most: int) -> list[list[Rollout]]:
             f"no prompt was answered in two of the kept steps: {spans(answers)}",
             hint="keep_rollouts in the JobSpec keeps more steps; a prompt comes again in the next epoch",
         )
-    means = {
-        (step, prompt): _mean([row.score for row in rows if row.prompt == prompt])
-        for step, rows in answers.items()
-        for prompt in {row.prompt for row in rows}
-    }
+    scores: dict[tuple[int, str], list[float | None]] = {}
+    for step, rows in answers.items():
+        for row in rows:
+            scores.setdefault((step, row.prompt), []).append(row.score)
+    means = {key: _mean(own) for key, own in scores.items()}
 
     def change(rows: list[Rollout]) -> float:
         return abs(means[rows[-1].step, rows[-1].prompt] - means[rows[0].step, rows[0].prompt])

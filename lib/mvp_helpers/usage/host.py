@@ -18,10 +18,11 @@ from ..base import processes
 HZ, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 CGROUP = Path("/sys/fs/cgroup")
 CGROUP_FILES = (
-    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+    ("memory.max", "memory.current", "memory.stat", ""),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
 )
-"""Limit, usage, and the part of the usage that the kernel can take back, in version 2 and 1. Source: Ray's memory monitor."""
+"""Limit, usage, and the statistics with the prefix of their names, in version 2 and 1. Source: Ray's memory monitor, which takes
+cached files for free."""
 
 
 class Host:
@@ -99,12 +100,12 @@ def memory() -> tuple[int, int]:
     kib = dict(re.findall(r"^(\w+): +(\d+) kB", (processes.PROC / "meminfo").read_text(), re.MULTILINE))
     total = int(kib["MemTotal"]) * 1024
     used = total - int(kib["MemAvailable"]) * 1024
-    for most, current, facts, reclaimable in CGROUP_FILES:
+    for most, current, facts, prefix in CGROUP_FILES:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             limit = int((CGROUP / most).read_text())  # "max" without a limit
             if limit < total:
-                inactive = re.search(rf"^{reclaimable} (\d+)$", (CGROUP / facts).read_text(), re.MULTILINE)
-                return int((CGROUP / current).read_text()) - int(inactive[1]) if inactive else 0, limit
+                cached = re.findall(rf"^{prefix}(?:in)?active_file (\d+)$", (CGROUP / facts).read_text(), re.MULTILINE)
+                return max(0, int((CGROUP / current).read_text()) - sum(map(int, cached))), limit
     return used, total
 
 

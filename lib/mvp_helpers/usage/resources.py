@@ -8,7 +8,7 @@ import os
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -19,6 +19,8 @@ MOST_BYTES = 8 << 20
 RECENT = 6
 """Moments that count as now."""
 TAIL_BYTES = 256 << 10
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+"""The job can write anything into the file: an integer of 400 digits is no float."""
 
 
 class Cpu(msgspec.Struct, frozen=True):
@@ -31,8 +33,8 @@ class Cpu(msgspec.Struct, frozen=True):
 class Memory(msgspec.Struct, frozen=True):
     """Bytes: of the container where it has a limit, else of the machine."""
 
-    total: int = 0
-    used: int = 0
+    total: Count = 0
+    used: Count = 0
 
 
 class Network(msgspec.Struct, frozen=True):
@@ -57,8 +59,8 @@ class Gpu(msgspec.Struct, frozen=True):
 
     index: int
     utilisation: float
-    memory_used: int
-    memory_total: int
+    memory_used: Count
+    memory_total: Count
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +68,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     at: float
     host: str
-    step: int = 0
+    step: Count = 0
     cpu: Cpu = Cpu()
     memory: Memory = Memory()
     network: Network = Network()

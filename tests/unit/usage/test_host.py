@@ -73,8 +73,9 @@ def test_of_nodes_that_share_a_machine_each_sees_its_own_processes(tmp_path: Pat
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_memory_of_a_container_is_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
-    most, current, facts, reclaimable = host.CGROUP_FILES[2 - version]
-    for name, text in ((most, "1000000"), (current, "700000"), (facts, f"anon 1\n{reclaimable} 200000\n")):
+    most, current, facts, prefix = host.CGROUP_FILES[2 - version]
+    cached = f"anon 1\n{prefix}inactive_file 150000\n{prefix}active_file 50000\n"
+    for name, text in ((most, "1000000"), (current, "700000"), (facts, cached)):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"{text}\n")
     monkeypatch.setattr(host, "CGROUP", tmp_path)
