@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -325,3 +327,10 @@ def test_a_deadline_is_left_for_the_trainer_and_a_wrong_one_is_said_in_the_log(
     found = control.deadline(folder)
     assert (found is None) == warned and (warned or (found and found.at == 4102444800.0))
     assert ("MVP_WARNING: the deadline is ignored: MVP_DEADLINE: 'tomorrow'" in folder.driver_log.read_text()) == warned
+
+
+def test_a_python_without_pidfds_waits_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open")  # as a build against old kernel headers, such as conda's
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    run_job._waiting_for(child)(30)
+    assert child.poll() == 0

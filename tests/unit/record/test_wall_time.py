@@ -152,3 +152,10 @@ def test_an_attempt_follows_the_one_before_it_in_its_chain_else_the_job_that_it_
     assert wall_time.attempt_before(shared.job("c.3"), "c") == (shared.job("c.2"), True)
     assert wall_time.attempt_before(shared.job("c"), "b") == (shared.job("b"), False)
     assert wall_time.attempt_before(shared.job("d"), None) == (None, False)
+
+
+def test_a_time_that_cannot_be_and_a_clock_that_is_behind_spoil_no_sum() -> None:
+    account = Account(T, T - 30)  # the claim is by the clock of another host
+    account.trainer_started = T - 25
+    account.step(1, timing(step=1.7e308, gen=1.7e308), T - 5)
+    adds_up(account.so_far(T, [], None))

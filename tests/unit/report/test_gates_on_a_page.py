@@ -63,10 +63,25 @@ def test_unequal_or_failed_runs_are_no_baseline(shared: SharedRoot, three: list[
     run_of(shared, "ppo-failed", state="FAILED")
     code, out, err = verb("report", "--baseline", "cpu", *three, "ppo-failed")
     assert (code, out) == (2, "") and "job 'ppo-failed' is FAILED" in err
+    spec = shared.job(three[2]).job_spec()
+    before = spec.read_text()
+    spec.write_text(before.rstrip("}") + ', "model": "another"}')
+    code, out, err = verb("report", "--baseline", "cpu", *three)
+    assert (code, out) == (2, "") and "differ in JobSpec, code, data, model or reward function" in err
+    spec.write_text(before)
     shared.job(three[1]).packages.write_text(json.dumps({"gpus": ["NVIDIA H200"], "packages": {}}))
     code, out, err = verb("report", "--baseline", "cpu", *three)
     assert (code, out) == (2, "") and "differ in hardware" in err
     assert not shared.baselines.exists()
+
+
+def test_the_gates_of_a_failed_job_take_no_verdict_of_another_along(shared: SharedRoot, three: list[str], verb: Verb) -> None:
+    failed = run_of(shared, "ppo-failed", state="FAILED")
+    failed.metrics.unlink()
+    code, out, _ = verb("verify", three[0], "ppo-failed", "--gates", "--json")
+    good, bad = ({check["name"]: check for check in job["checks"]} for job in json.loads(out)["jobs"])
+    assert code == 1 and good["gate: loss"]["verdict"] == "Pass"
+    assert bad["gate: loss"]["verdict"] == "Skipped" and bad["gate: loss"]["reason"] == "the job is FAILED"
 
 
 @pytest.mark.parametrize(
