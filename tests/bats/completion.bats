@@ -136,9 +136,11 @@ make_jobs() { # <id>...: the oldest first, as job folders with their entries in 
   offered 60_e2e_verl.sh --variant ''
   assert_offered dense moe vlm moe mtp qat
   offered 61_e2e_nemo_rl.sh --level ''
-  assert_offered 0 1
-  offered 61_e2e_nemo_rl.sh --variant ''
+  assert_offered 0 1 2 3 4 5 6
+  offered 61_e2e_nemo_rl.sh --level 1 --variant ''
   assert_offered lora sft-resume
+  offered 61_e2e_nemo_rl.sh --variant ''
+  assert_offered lora sft-resume non-colocated delta vlm audio moe eagle3 quant
   offered 60_e2e_verl.sh --level 2 --variant ''
   assert_offered dense moe
   offered 60_e2e_verl.sh --via s
