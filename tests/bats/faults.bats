@@ -199,7 +199,9 @@ a_full_root_blocks_up() { # where it can be mounted: one line, and no head that 
   assert_status 1
   run --separate-stderr 52_stop.sh head-stopped # without Ray, on its own host
   assert_status 0
-  assert_output 'head-stopped STOPPED'
+  # Without a head verl ends by itself at its next call of Ray: on a busy machine before the stop.
+  [[ $output == 'head-stopped STOPPED' || "$output $(result head-stopped reason)" == 'head-stopped FAILED the trainer ended with exit code 1'* ]] ||
+    fail "$(result head-stopped reason)"
   assert_stderr_has 'no process of job '"'head-stopped'"' is left'
   ! has_state head-killed STOPPED || fail 'another job was stopped' # but verl ends by itself at its next call of Ray
   a_full_root_blocks_up
