@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dotted import nested
 
 from mvp_helpers.base.verdict import Check, Verdict
 from mvp_helpers.diagnosis import views
@@ -46,14 +47,7 @@ def resolved(one: Planned) -> dict[str, Any]:
         "actor_rollout_ref.model.path": "/models/Qwen2.5-0.5B",
         "trainer.default_local_dir": f"/runs/run-1/checkpoints/{one.group}",
     }
-    config: dict[str, Any] = {}
-    for key, value in settings.items():
-        *parents, last = key.split(".")
-        place = config
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = value
-    return config
+    return nested(settings)
 
 
 def metrics_of(step: int) -> dict[str, float]:

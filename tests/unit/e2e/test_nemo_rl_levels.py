@@ -60,17 +60,24 @@ def problems(context: Context) -> dict[str, list[str]]:
     ("levels", "variant", "name"),
     [
         ("2", "non-colocated", "level-2-non-colocated-refit"),
+        ("2", "non-colocated", "level-2-non-colocated-reshard"),
         ("2", "delta", "level-2-delta-refit"),
         ("4", "", "level-4-tp2"),
         ("4", "", "level-4-recipe"),
         ("5", "vlm", "level-5-vlm-grpo"),
         ("5", "eagle3", "level-5-eagle3-online"),
         ("5", "quant", "level-5-quant-rollout"),
+        ("5", "audio", "level-5-audio-grpo"),
         ("6", "", "level-6-train"),
     ],
 )
 def test_a_run_passes_with_its_evidence(world: World, levels: str, variant: str, name: str) -> None:
     step, why = trained(context(world, levels, *filter(None, [variant])), name)
+    assert step.verdict == "Pass", why
+
+
+def test_experts_of_a_recipe_pass_on_the_gpus_that_it_is_for(world: World) -> None:
+    step, why = trained(context(world, "5", "moe", env={"E2E_GPUS": "16"}), "level-5-moe-recipe")
     assert step.verdict == "Pass", why
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dotted import nested, put
 
 from mvp_helpers.base.verdict import Check, Verdict
 from mvp_helpers.diagnosis import views
@@ -36,17 +37,6 @@ RUNS = {
 ERROR, LOW, HIGH = "train/token_mult_prob_error", "train/probs_ratio_clamped_min", "train/probs_ratio_clamped_max"
 SCRIPTS = {"lora-save": ['max(data["train/reward"]) > 0.03'], "quant-rollout": ['data["train/gen_kl_error"]["1"] < 0.003']}
 """Assertions that only the scripts make."""
-
-
-def nested(settings: dict[str, Any]) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    for key, value in settings.items():
-        *parents, last = key.split(".")
-        place = config
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = value
-    return config
 
 
 def metrics_of(step: int) -> dict[str, float]:
@@ -152,11 +142,7 @@ def gone(name: str) -> Doctor:
 
 def setting(key: str, value: object, where: str = "printed", training: int = -1) -> Doctor:
     def doctor(case: Case) -> None:
-        *parents, last = key.split(".")
-        place = getattr(case, where)[training]
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = value
+        put(getattr(case, where)[training], key, value)
 
     return doctor
 
