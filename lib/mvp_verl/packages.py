@@ -15,7 +15,7 @@ from typing import Any
 
 
 def record(job_folder: Path) -> None:
-    """Write the record, once; a disk that is full, or a package whose metadata is no text, loses it, and nothing else."""
+    """Write the record, once; a disk that is full, or a package with unreadable metadata, loses the record only."""
     place = job_folder / "packages.json"
     if place.exists():
         return

@@ -29,7 +29,7 @@ def _hook(module: ModuleType) -> None:
     def tried(*args: Any, **kwargs: Any) -> None:
         try:
             write.__func__(*args, **kwargs)
-        except Exception as error:  # a ground truth that is no JSON, a full disk
+        except Exception as error:  # a ground truth that JSON cannot express, a full disk
             what = f"{type(error).__name__}: {error}"
             print(f"MVP_WARNING: the rollouts of a step are not kept: {what}", file=sys.stderr, flush=True)
 

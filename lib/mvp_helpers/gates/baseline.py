@@ -49,7 +49,7 @@ def make(
     versions: Mapping[str, str],
     values: Mapping[str, Sequence[float]],
 ) -> Baseline:
-    """Return the baseline of at least three runs. Raises BadInput for fewer, or a name that is no file's."""
+    """Return the baseline of at least three runs. Raises BadInput for fewer, or for a name that a file cannot have."""
     if not _NAME.fullmatch(name):
         raise BadInput(f"'{name}' is not a name for a baseline", hint="letters, digits, '.', '_' and '-'")
     if len(jobs) < FEWEST:

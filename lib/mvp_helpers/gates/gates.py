@@ -140,8 +140,8 @@ def _check_baseline(gates: Gates, baseline: Baseline, hardware: Mapping[str, str
     differing = [key for key in baseline.hardware if hardware.get(key) != baseline.hardware[key]]
     needed = any(gate.hardware and gate.relative for gate in gates.gates.values())
     if needed and differing and not any_hardware:
-        told = "; ".join(f"{key} {baseline.hardware[key]}, here {hardware.get(key, 'unknown')}" for key in differing)
-        raise BadInput(f"baseline '{baseline.name}' is of other hardware: {told}", hint="--any-hardware compares all the same")
+        others = "; ".join(f"{key} {baseline.hardware[key]}, here {hardware.get(key, 'unknown')}" for key in differing)
+        raise BadInput(f"baseline '{baseline.name}' is of other hardware: {others}", hint="--any-hardware compares all the same")
 
 
 def limits(gates: Gates, baseline: Baseline | None) -> Iterable[tuple[str, str, float, str]]:

@@ -100,7 +100,7 @@ def resolve(spec: JobSpec, cluster: Cluster, source: str, missing: list[Missing]
         data_files=data_files,
         reward=function,
         resume=resume,
-        tracked=_tracked(spec, workload, folder, resume, source) if spec.tracking else None,
+        tracked=_tracked(spec, cluster, workload, folder, resume, source) if spec.tracking else None,
         placeholders={
             **_placeholders(cluster, chosen, folder, model, dataset, function, resume),
             "rollouts": str(folder.rollouts) if spec.keep_rollouts else "null",
@@ -235,12 +235,14 @@ def _resume(
     return resume
 
 
-def _tracked(spec: JobSpec, workload: Workload, folder: JobFolder, resume: Resume | None, source: str) -> Tracked:
+def _tracked(
+    spec: JobSpec, cluster: Cluster, workload: Workload, folder: JobFolder, resume: Resume | None, source: str
+) -> Tracked:
     """Return the tracker of the job, with the run of the first attempt. Raises BadInput for one that cannot be used."""
     assert spec.tracking
     if not any("{metrics}" in text for text in workload.env_vars.values()):
         raise BadInput(f"{source}: tracking: workload '{workload.name}' has no loggers", hint="leave tracking out")
-    trackers.check(spec.tracking, spec.secrets, spec.env_vars, installed, source)
+    trackers.check(spec.tracking, spec.secrets, cluster.env_vars | spec.env_vars, installed, source)
     run = folder.submission_id
     if resume:
         earlier = plan.read(folder.shared.job(resume.submission_id)).tracking

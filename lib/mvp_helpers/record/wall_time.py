@@ -35,7 +35,7 @@ PARTS = (
 )
 """See docs/jobs.md for what each contains."""
 MOST_S = 1e9
-"""A metric of more seconds is none: the sums must stay finite, or ``result.json`` could not be read again."""
+"""Ignore a metric of more seconds: the sums must stay finite, or ``result.json`` could not be read again."""
 
 
 class WallTime(msgspec.Struct, kw_only=True):

@@ -48,7 +48,7 @@ class Found:
     code_diff: list[str] = field(default_factory=list)
 
     def add(self, subject: str, a: Mapping[str, Any] | str, b: Mapping[str, Any] | str) -> None:
-        """Compare two mappings of plain values; a text in place of one says why there is none."""
+        """Compare two mappings of plain values; a text in place of one explains why it is missing."""
         missing = [f"{name}: {side}" for name, side in (("A", a), ("B", b)) if isinstance(side, str)]
         if isinstance(a, str) or isinstance(b, str):
             self.not_compared[subject] = "; ".join(missing)
@@ -65,7 +65,7 @@ class Found:
                 )
 
     def in_words(self) -> str:
-        """Return what was compared, and what could not be, for a sentence that there is no difference."""
+        """Return what was compared, and what could not be, for a sentence that no difference was found."""
         compared = ", ".join(f"{subject} ({count})" for subject, count in self.compared.items())
         missing = "; ".join(f"{subject} ({why})" for subject, why in self.not_compared.items())
         return f"compared: {compared or 'nothing'}" + (f"; not compared: {missing}" if missing else "")
@@ -128,7 +128,7 @@ def _without_times(side: dict[str, Any] | str) -> dict[str, Any] | str:
 
 
 def job_spec(run: Run) -> dict[str, Any] | str:
-    """Return the JobSpec, in which the job's own id and folder have names that every job shares; why there is none as text."""
+    """Return the JobSpec, with placeholders for its own id and folder; the reason as a text if it cannot be read."""
     for suffix in (".json", ".yaml"):
         path = run.folder.job_spec(suffix)
         if path.is_file():

@@ -60,7 +60,7 @@ class Run:
         return redact.text(self.mask.text(text))
 
     def text(self, name: str) -> str:
-        """Return a small file of the job folder, or why there is none."""
+        """Return a small file of the job folder, or the reason why it is missing."""
         path = self.folder.path / name
         try:
             content = path.read_text(errors="replace") if path.is_file() else ""

@@ -10,7 +10,7 @@ from ..trainers.verl_rollouts import Rollout
 from .width import padded, shortened, wrap
 
 NARROWEST = 36
-"""Columns of an answer; as many stand side by side as fit."""
+"""Columns of an answer; as many as fit are side by side."""
 MOST_BESIDE = 4
 PROMPT_LINES, ANSWER_LINES = 8, 16
 BAR = " │ "

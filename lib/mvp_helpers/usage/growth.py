@@ -63,7 +63,7 @@ def _of_host(samples: Sequence[Sample]) -> Growth | None:
 
 
 def _by_step(samples: Sequence[Sample]) -> list[tuple[int, float, int]]:
-    """Return step, moment, and the least memory used after each step: what a step gives back is no growth."""
+    """Return step, moment, and the least memory used after each step: memory that a step gives back does not count."""
     steps = [(step, list(group)) for step, group in itertools.groupby(samples, key=lambda sample: sample.step)]
     least = [(step, min(group, key=lambda sample: sample.memory.used)) for step, group in steps if step]
     return [(step, sample.at, sample.memory.used) for step, sample in least]

@@ -20,7 +20,7 @@ RECENT = 6
 """Moments that count as now."""
 TAIL_BYTES = 256 << 10
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
-"""The job can write anything into the file: an integer of 400 digits is no float."""
+"""The job can write anything into the file: an integer of 400 digits does not fit into a float."""
 
 
 class Cpu(msgspec.Struct, frozen=True):

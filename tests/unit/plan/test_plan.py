@@ -335,6 +335,12 @@ def test_a_users_own_name_and_variables_of_a_tracker_win(cluster: Cluster) -> No
     assert "trainer.logger=[wandb,file]" in made.overrides
 
 
+def test_the_cluster_file_may_say_for_all_jobs_that_a_tracker_is_offline(cluster: Cluster) -> None:
+    offline = msgspec.structs.replace(cluster, env_vars={"WANDB_MODE": "offline"})
+    assert make(offline, tracking="wandb").env_vars["WANDB_MODE"] == "offline"
+    assert "WANDB_API_KEY is not among secrets" in refused(offline, tracking="wandb", env_vars={"WANDB_MODE": "online"})
+
+
 def test_a_tracker_without_its_package_its_key_or_loggers_is_refused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "WANDB_API_KEY is not among secrets" in refused(cluster, tracking="wandb")
     assert "tracking" in refused(cluster, tracking="wandbb")
