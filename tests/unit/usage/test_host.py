@@ -130,8 +130,8 @@ def test_a_host_without_nvml_has_no_gpus(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_stream_yields_samples_of_this_host_at_multiples_of_its_period(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Host, "calm", lambda host: None)  # the test itself keeps its priority
     slept: list[float] = []
-    monkeypatch.setattr(host.time, "time", lambda: 1003.5)
-    monkeypatch.setattr(host.time, "sleep", slept.append)
+    monkeypatch.setattr(time, "time", lambda: 1003.5)
+    monkeypatch.setattr(time, "sleep", slept.append)
     first, second = itertools.islice(host.stream("/job", "FOLDER", "INSTANCE", 10.0), 2)
     assert slept == [6.5, 6.5]
     assert first["cpu"]["busy"] is None and second["cpu"]["busy"] is not None
