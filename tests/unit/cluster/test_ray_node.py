@@ -143,7 +143,9 @@ def test_ray_gets_an_interpreter_whose_path_has_no_space(tmp_path: Path, monkeyp
         monkeypatch.setattr(sys, "prefix", str(venv))
         python = paths.interpreter()
         assert " " not in python
-        says = subprocess.check_output(["bash", "-c", f"exec {python} -c 'import sys; print(sys.executable, sys.prefix)'"], text=True)
+        says = subprocess.check_output(
+            ["bash", "-c", f"exec {python} -c 'import sys; print(sys.executable, sys.prefix)'"], text=True
+        )
         assert says.split() == [python, str(Path(python).parents[1])]
     finally:
         paths.remove_temp_link()
