@@ -75,7 +75,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     runner_env_vars: dict[str, str] = {}
     """Of the job runner; empty in plans of earlier versions, whose runners had the trainer's."""
     setup_hook: str = ""
-    """What Ray runs first in each Ray worker; empty in plans of earlier versions, which had ``EARLIER_HOOK`` for secrets alone."""
+    """What Ray runs first in each Ray worker; empty in plans of earlier versions, which had a hook for secrets alone."""
     secrets: list[str] = []
     """Names only; see ``job_secrets``."""
     resume: Resume | None = None
