@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +109,12 @@ class JobFolder:
     @property
     def shared(self) -> SharedRoot:
         return SharedRoot(self.path.parents[1])
+
+    def check_own(self, place: Path) -> None:
+        """Raise OSError when a link leads from ``place`` out of the job folder, perhaps into another job's."""
+        real = Path(os.path.realpath(place))
+        if not real.is_relative_to(os.path.realpath(self.path)):
+            raise OSError(errno.EXDEV, f"a link leads out of the job folder, to {real}", str(place))
 
     @property
     def secrets(self) -> Path:

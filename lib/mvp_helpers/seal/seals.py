@@ -118,8 +118,11 @@ class Seals:
     def remove(self, job: JobFolder, record: Path, places: Sequence[Path]) -> None:
         """Remove folders from the job folder. A seal that exists states that first, with the ``record`` of the request.
 
-        After an interruption the files that are left are reported as added; another removal goes on. Raises as ``seal_now`` does.
+        After an interruption the files that are left are reported as added; another removal goes on. Raises as ``seal_now`` does;
+        OSError also when a link leads to a place outside of the job folder: then nothing is removed.
         """
+        for place in places:
+            job.check_own(place)
         with self._locked():
             if job.seal.exists():
                 known = self._read(job).contents
