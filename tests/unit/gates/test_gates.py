@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gated_jobs import run
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.gates import baseline, gates
 from mvp_helpers.gates.baseline import Baseline
 
-Data = dict[str, dict[int, float]]
-STEPS = 20
 HERE = {"device": "cpu", "processes": "2 x 1"}
 WORKLOADS = sorted(path.stem for path in gates.SHIPPED.glob("*.yaml"))
-
-
-def run(seed: int) -> Data:
-    """The metrics of one of several equal runs: a little noise, and more of it where a machine is measured."""
-    noise = random.Random(seed)
-    shapes: dict[str, Callable[[int], float]] = {
-        "critic/score/mean": lambda step: 0.02 * step + noise.gauss(0, 0.01),
-        "actor/grad_norm": lambda step: 1 + noise.random() / 10,
-        "actor/pg_loss": lambda step: noise.gauss(0, 0.01),
-        "critic/vf_loss": lambda step: 1 / step + noise.random() / 100,
-        "train/loss": lambda step: 5 - step / 10 + noise.gauss(0, 0.01),
-        "train/grad_norm": lambda step: 1 + noise.random() / 10,
-        "train/global_tokens": lambda step: 500 + noise.random(),
-        "perf/max_memory_allocated_gb": lambda step: 0.5,
-        "perf/time_per_step": lambda step: 0.8 + noise.random() / 10,
-        "perf/throughput": lambda step: 900 + noise.random() * 50,
-        "actor/perf/max_memory_allocated_gb": lambda step: 0.5,
-    }
-    data = {name: {step: shape(step) for step in range(1, STEPS + 1)} for name, shape in shapes.items()}
-    return {**data, "job/start_up_s": {1: 20 + noise.random()}, "job/step_s": {1: 0.2}}
 
 
 def recorded(workload: str, runs: int = 3, **facts: Any) -> Baseline:
