@@ -4,8 +4,8 @@
 #
 # usage: ./scripts/56_report.sh ID [ID...] [--open] [--cluster NAME|FILE] [--dry-run]
 #        ./scripts/56_report.sh ID ID [--json]
-#        ./scripts/56_report.sh ID... [--against NAME] [--definition-of-done]
-#        ./scripts/56_report.sh --baseline NAME ID ID ID...
+#        ./scripts/56_report.sh ID... [--gates | --against NAME [--any-hardware]] [--definition-of-done]
+#        ./scripts/56_report.sh --baseline NAME [--any-hardware] ID ID ID...
 #
 # The page is one file in the folder of the first job, reports/report-<UTC time>-<word>.html: it refers to no other file and to no
 # network, and its path is printed. None is ever written again, and a sealed job's seal states it (docs/evidence.md). All checks of
@@ -19,7 +19,9 @@
 #   --json   print the comparison of two jobs as one JSON object, with the path of the page
 #   --baseline NAME   instead of a page, record the median and the spread of each gate's value (templates/gates/) over at least three equal
 #            runs, with hardware and versions, in common/baselines/NAME.json of the shared root; 54_verify.sh --gates compares with it
-#   --against NAME    also judge the gates of the jobs' workloads against that baseline, and draw their limits into the curves
+#   --gates  also judge the gates of the jobs' workloads, as 54_verify.sh --gates does, and draw their limits into the curves
+#   --against NAME    the same against that baseline
+#   --any-hardware    with --baseline or --against: also where the hardware differs
 #   --definition-of-done   also judge each line of the Definition of Done (templates/definition_of_done.yaml)
 #   --open   also show it in this machine's browser (xdg-open), where this machine sees the shared root
 #
@@ -29,7 +31,7 @@
 #   ./scripts/56_report.sh ppo-20260131-101500-1a2b --open
 #   ./scripts/56_report.sh "$first" "$second"
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
-parse_options '--json --baseline= --against= --definition-of-done --open ID...' "$@"
+parse_options '--json --baseline= --gates --against= --any-hardware --definition-of-done --open ID...' "$@"
 ! given --open || ((${#OPTS[@]} == 1)) || bad_usage '--open goes with no other option'
 load_cluster
 if [[ -n $DRY_RUN ]] || ! given --open; then
