@@ -47,14 +47,17 @@ def report(ids: tuple[str, ...], baseline: str | None, against: str | None, done
         )
     loaded, folder = job(names[0])
     runs, reports, chain = _runs(names)
-    more: list[Section] = []
+    first: list[Section] = []
+    then: list[Section] = []
     compared = None
     if len(names) == 2:
         compared = comparison.compare(*runs)
-        more.append(("comparison", "Comparison", comparison.section(compared)))
+        first.append(("comparison", "Comparison", comparison.section(compared)))
+        then.append(("compared", "Metrics of both", comparison.metrics(compared)))
     title = f"chain {chain}" if chain else ""
     limits = _judge_gates(runs, against) if against is not None else None
-    text = page.of_jobs(runs, more=more, title=title, limits=limits, done=definition_of_done.judge(reports) if done else [])
+    judged = definition_of_done.judge(reports) if done else []
+    text = page.of_jobs(runs, more=first, after_curves=then, title=title, limits=limits, done=judged)
     path = None
     try:
         path = write(folder, text, Seals.of(loaded))
@@ -72,9 +75,9 @@ def _judge_gates(runs: list[Run], name: str) -> dict[str, list[Limit]]:
     """Add the verdicts of the gates to each job's checks; return the limits that a chart can show, by metric."""
     from ..gates import baseline, gates, of_job
     from ..plan import plan
-    from ..report.charts import Limit
+    from ..report import charts
 
-    limits: dict[str, list[Limit]] = {}
+    drawn: list[tuple[str, str, float, str]] = []
     for run in runs:
         found, recorded = gates.load(run.result.workload), baseline.find(run.folder.shared, name)
         if run.result.state != "SUCCEEDED":
@@ -82,11 +85,8 @@ def _judge_gates(runs: list[Run], name: str) -> dict[str, list[Limit]]:
             continue
         hardware = of_job.hardware(run.folder, plan.read(run.folder))
         run.checks += gates.judge(found, of_job.data(run.folder, run.result), recorded, hardware)
-        for metric, sign, number, text in gates.limits(found, recorded):
-            limit = Limit(None, number, text) if sign.startswith("<") else Limit(number, None, text)
-            if limit not in limits.setdefault(metric, []):
-                limits[metric].append(limit)
-    return limits
+        drawn += gates.limits(found, recorded)
+    return charts.limits(drawn)
 
 
 def _record(name: str, names: list[str]) -> Path:
