@@ -242,7 +242,7 @@ class E2eRun:
         return self.path / "checkpoints"
 
     def summary(self, suffix: str) -> Path:
-        """``txt``, ``md`` or ``json``; written again at the end of every resume."""
+        """``txt``, ``md``, ``json`` or ``html``, the page; written again at the end of every resume."""
         return self.path / f"summary.{suffix}"
 
     def tries(self, step: str) -> list[Path]:

@@ -87,12 +87,12 @@ def words(text: str) -> tuple[set[str], set[str]]:
 
 
 def limit(text: str, constants: Mapping[str, float]) -> tuple[str, str, float] | None:
-    """Return metric, comparison and number of ``function(data["metric"]) < number``, for a line in a chart; None for others."""
+    """Return metric, comparison and number of ``max(data["metric"]) < number``, for a line in a chart; None for others."""
     metrics, _ = words(text)
     parser = _Parser(text, constants)
-    if parser.peek() not in ("min", "max", "mean", "median") or len(metrics) != 1:
+    if parser.peek() not in ("min", "max", "mean", "median", "data") or len(metrics) != 1:
         return None
-    parser.call()
+    parser.factor()
     if parser.peek() not in _COMPARISONS:
         return None
     sign = parser.take()

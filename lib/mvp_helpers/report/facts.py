@@ -108,14 +108,19 @@ class Run:
         if logged and self.result.started_at:
             began = seconds_of(self.result.started_at)
             return {step: round(moment - began, 3) for step, moment in logged.items()}
-        series = next((self.curves.series[name] for name in STEP_SECONDS if name in self.curves.series), None)
-        if not series or self.curves.reduced:
-            return {}
-        total, seconds = 0.0, {}
-        for step, value in series.points:
-            total += value or 0.0
-            seconds[step] = round(total, 3)
-        return seconds
+        return by_own_clock(self.curves)
+
+
+def by_own_clock(drawn: Curves) -> dict[int, float]:
+    """Return the seconds from the first step to the end of each, by the trainer's own times; empty where values are left out."""
+    series = next((drawn.series[name] for name in STEP_SECONDS if name in drawn.series), None)
+    if not series or drawn.reduced:
+        return {}
+    total, seconds = 0.0, {}
+    for step, value in series.points:
+        total += value or 0.0
+        seconds[step] = round(total, 3)
+    return seconds
 
 
 def load(job: Job, checks: list[Check]) -> Run:

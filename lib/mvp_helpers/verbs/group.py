@@ -22,7 +22,7 @@ MODULES = {
     "bundles": ("debug-bundle", "host-report", "pack-bundle"),
     "reports": ("report",),
     "diagnosis": ("explain", "triage", "trend"),
-    "e2e": ("e2e", "e2e-driver-log", "e2e-summary"),
+    "e2e": ("e2e", "e2e-driver-log", "e2e-report", "e2e-summary"),
 }
 """The verbs of each module of this package."""
 PROGRAM = "python3 -m mvp_helpers"

@@ -59,14 +59,17 @@ def report(
         )
     loaded, folder = job(names[0])
     runs, reports, chain = _runs(names)
-    more: list[Section] = []
+    first: list[Section] = []
+    then: list[Section] = []
     compared = None
     if len(names) == 2:
         compared = comparison.compare(*runs)
-        more.append(("comparison", "Comparison", comparison.section(compared)))
+        first.append(("comparison", "Comparison", comparison.section(compared)))
+        then.append(("compared", "Metrics of both", comparison.metrics(compared)))
     title = f"chain {chain}" if chain else ""
     limits = _judge_gates(runs, against, any_hardware) if with_gates or against is not None else None
-    text = page.of_jobs(runs, more=more, title=title, limits=limits, done=definition_of_done.judge(reports) if done else [])
+    judged = definition_of_done.judge(reports) if done else []
+    text = page.of_jobs(runs, more=first, after_curves=then, title=title, limits=limits, done=judged)
     path = None
     try:
         path = write(folder, text, Seals.of(loaded))
@@ -83,17 +86,14 @@ def report(
 def _judge_gates(runs: list[Run], name: str | None, any_hardware: bool) -> dict[str, list[Limit]]:
     """Add the verdicts of the gates to each job's checks; return the limits that a chart can show, by metric."""
     from ..gates import judging
-    from ..report.charts import Limit
+    from ..report import charts
 
-    limits: dict[str, list[Limit]] = {}
+    drawn: list[tuple[str, str, float, str]] = []
     for run in runs:
         judged = judging.judge(run.folder, run.result, name, any_hardware=any_hardware)
         run.checks += judged.checks
-        for metric, sign, number, text in judged.limits:
-            limit = Limit(None, number, text) if sign.startswith("<") else Limit(number, None, text)
-            if limit not in limits.setdefault(metric, []):
-                limits[metric].append(limit)
-    return limits
+        drawn += judged.limits
+    return charts.limits(drawn)
 
 
 def _record(name: str, names: list[str], any_hardware: bool) -> Path:
