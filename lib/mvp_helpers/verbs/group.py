@@ -16,6 +16,7 @@ MODULES = {
     "submission": ("submit", "pack-spec", "run-job"),
     "jobs": ("list", "status", "logs", "stop", "stop-here", "end-leftovers"),
     "verification": ("verify", "verify-versions"),
+    "bisection": ("bisect",),
     "keeping": ("checkpoints", "remove-checkpoints", "export-checkpoint", "remove-jobs"),
     "samples": ("samples",),
     "bundles": ("debug-bundle", "host-report", "pack-bundle"),
