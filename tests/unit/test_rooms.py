@@ -29,6 +29,7 @@ ROOMS = (
     "samples",
     "proof",
     "report",
+    "bisect",
     "e2e",
     "verbs",
     "cli",

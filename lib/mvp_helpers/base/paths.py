@@ -57,6 +57,11 @@ class SharedRoot:
         return self.root / "common" / "baselines"
 
     @property
+    def bisections(self) -> Path:
+        """Folder of bisections, one folder for each search (see ``bisect/record.py``)."""
+        return self.root / "common" / "bisect"
+
+    @property
     def override_cache(self) -> Path:
         """Cache of composed Hydra configs, by content of snapshot and overrides."""
         return self.root / "common" / "cache" / "overrides"

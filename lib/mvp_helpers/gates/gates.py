@@ -53,7 +53,7 @@ def load(workload: str, file: Path | None = None) -> Gates:
     """Return the gates of a workload. Raises BadInput when there are none, or one is not in the grammar."""
     path = file or SHIPPED / f"{workload}.yaml"
     try:
-        found = documents.convert(documents.parse(files.read(path, MOST_BYTES), str(path)), Gates, str(path))
+        data = files.read(path, MOST_BYTES)
     except FileNotFoundError:
         known = sorted(each.stem for each in SHIPPED.glob("*.yaml"))
         raise BadInput(
@@ -61,11 +61,17 @@ def load(workload: str, file: Path | None = None) -> Gates:
         ) from None
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    return parse(data, str(path))
+
+
+def parse(data: bytes, source: str) -> Gates:
+    """Return the gates in the YAML bytes of ``source``. Raises BadInput."""
+    found = documents.convert(documents.parse(data, source), Gates, source)
     for name, gate in found.gates.items():
         try:
             assertions.parse(gate.expect, PLACEHOLDERS)
         except BadInput as error:
-            raise BadInput(f"{path}: gate '{name}': {error.what}", hint=error.hint) from None
+            raise BadInput(f"{source}: gate '{name}': {error.what}", hint=error.hint) from None
     return found
 
 

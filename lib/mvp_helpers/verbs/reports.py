@@ -174,3 +174,15 @@ def _runs(names: list[str]) -> tuple[list[Run], list[Report], str]:
         jobs.append(Job(folder, result, Seals.of(loaded)))
     reports = facts.judge(jobs)
     return [facts.load(each, judged.checks) for each, judged in zip(jobs, reports, strict=True)], reports, chain
+
+
+def compare(first: str, second: str) -> Path:
+    """Write the page that compares two jobs into the folder of the first; return its path."""
+    from ..report import comparison, page
+    from ..report.reports import write
+    from ..seal.seals import Seals
+
+    loaded, folder = job(first)
+    runs, _, _ = _runs([first, second])
+    compared = comparison.compare(*runs)
+    return write(folder, page.of_jobs(runs, more=[("comparison", "Comparison", comparison.section(compared))]), Seals.of(loaded))
