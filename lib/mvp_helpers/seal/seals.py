@@ -77,7 +77,7 @@ class Seals:
         """
         if not seal_request.is_there(job, self.cluster):
             return False
-        with self._locked():
+        with self._locked(job):
             if not seal_request.is_there(job, self.cluster) or not job_folder.read(job).ended:
                 return False
             sealed = not job.seal.exists()
@@ -101,7 +101,7 @@ class Seals:
         return self._add(job, "added", places) if job.seal.exists() else []
 
     def _add(self, job: JobFolder, kind: Kind, places: tuple[Path, ...] | None) -> list[str]:
-        with self._locked():
+        with self._locked(job):
             known = self._read(job).contents if job.seal.exists() else Contents()
             fresh = contents.of(job.path, _OWN | known.names)
             if places is not None:
@@ -123,9 +123,12 @@ class Seals:
         """
         for place in places:
             job.check_own(place)
-        with self._locked():
+        with self._locked(job):
             if job.seal.exists():
                 known = self._read(job).contents
+                for earlier in set(record.parent.iterdir()) - {record}:
+                    if str(earlier.relative_to(job.path)) not in known.names:  # of an interrupted request
+                        earlier.unlink()
                 stated = Contents({str(record.relative_to(job.path)): files.sha256(record)})
                 self._append(job, "removed", stated, removed=sorted(_below(known, job, places)))
             for place in places:
@@ -214,11 +217,13 @@ class Seals:
             return []
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Let one process of the head seal at a time; the lock ends with its process."""
+    def _locked(self, job: JobFolder) -> Iterator[None]:
+        """Let one process of the head seal at a time; the lock ends with its process. Remove what one left that was killed."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "seals.lock").open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
+            for draft in job.path.glob(f".{job.seal.name}.*"):
+                draft.unlink()
             yield
 
 
