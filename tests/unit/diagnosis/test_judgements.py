@@ -32,6 +32,58 @@ def triaged(tmp_path: Path, text: str) -> Triage:
 
 
 CASES = {
+    "memory of the host at the start": (raised("MemoryError: too much", "/v/verl/w.py"), "Blocked", "memory"),
+    "memory of the host in training": (STEP.format(1) + raised("MemoryError: too much", "/v/verl/w.py"), "Fail", "training"),
+    "a placement of processes that Ray does not answer": (
+        'Traceback (most recent call last):\n  File "/opt/nemo-rl/nemo_rl/distributed/virtual_cluster.py", line 330, in '
+        f'_create_placement_groups_internal\n    ray.get(x)\n  File "{PACKAGES}ray/_private/worker.py", line 9, in get_objects\n    r',
+        "Blocked",
+        "cluster size",
+    ),
+    "a launcher without an address": (
+        "RuntimeError: MASTER_ADDR is empty on this host\n",
+        "Blocked",
+        "launcher",
+    ),
+    "a tracker that does not start": (
+        raised("TimeoutError: no service", PACKAGES + "wandb/sdk/service.py"),
+        "Blocked",
+        "launcher",
+    ),
+    "a communication that fails in training, without its frames": (
+        STEP.format(1) + "RuntimeError: NCCL communicator was aborted on rank 3\n",
+        "Fail",
+        "network",
+    ),
+    "a kernel library that refuses its device": (
+        "ValueError: this build needs compute capability 8.0 or newer\n",
+        "Blocked",
+        "dependency",
+    ),
+    "an engine's limit, without its frames": ("ValueError: max_num_seqs (7) is too small\n", "Blocked", "rollout engine"),
+    "a reward function, without its frames": ("RuntimeError: compute_score returned nothing\n", "Blocked", "reward model"),
+    "a shape that does not fit, without its frames": (
+        "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16\n",
+        "Fail",
+        "training",
+    ),
+    "a mesh that does not fit, without its frames": ("RuntimeError: the device mesh has 2 dimensions\n", "Fail", "parallel state"),
+    "an option that the parser refuses": ("train.py: error: argument --lr: invalid float value: 'x'\n", "Blocked", "config"),
+    "a column that is absent, without its frames": ("ValueError: columns task and prompt have no rows\n", "Blocked", "data"),
+    "a tokenizer's file, without its frames": ("ValueError: safetensors index names an absent shard\n", "Blocked", "model path"),
+    "a cluster that is gone, without its frames": ("RuntimeError: the Ray cluster has been shut down\n", "Blocked", "Ray"),
+    "sizes that do not divide the processes": (
+        "AssertionError: world size (6) is not divisible by tensor parallel size (4)\n",
+        "Blocked",
+        "config",
+    ),
+    "a model that could not be read from a checkpoint": (
+        'Traceback (most recent call last):\n  File "/opt/nemo-rl/nemo_rl/models/policy/utils.py", line 9, in load_checkpoint\n'
+        "    x()\nRuntimeError: Failed to load model: 3 of 9 tensors\n",
+        "Fail",
+        "checkpoint",
+    ),
+    "a library that could not be loaded": ("OSError: failed to load library libfoo.so.1\n", "Blocked", "dependency"),
     "an engine that does not start": (
         raised("RuntimeError: Engine core failed", PACKAGES + "vllm/v1/engine/utils.py"),
         "Blocked",
