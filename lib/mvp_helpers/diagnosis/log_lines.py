@@ -25,6 +25,7 @@ _SOURCE = re.compile(
     r"|\[\d{1,9}(?:\.\d+)?\] (?=\S)"  # the kernel, slurmd's steps, numbered lines
     r"|\d+\.\d+s\t\d+\t"  # notebooks
     r"|E {2,}(?=\S)"  # pytest
+    r"|[A-Za-z]\w* pid=\d+(?:, ip=[^(),\s]+)?\) (?=\S)"  # an excerpt that begins within (TaskRunner pid=1)
     r"|>(?: - | |$)"  # a quotation
     r"| *[|│] (?=\S|  )"  # exception groups, rich
 )

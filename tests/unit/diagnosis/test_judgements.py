@@ -32,11 +32,50 @@ def triaged(tmp_path: Path, text: str) -> Triage:
 
 
 CASES = {
+    "an exception that shares a line with the code that raised it": (
+        f'Traceback (most recent call last):\n  File "{PACKAGES}ray/_private/worker.py", line 9, in get_objects\n'
+        "    raise value"
+        + " "
+        * 30
+        + "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task,"
+        " ray::Policy.__init__() (pid=2)\n",
+        "Blocked",
+        "Ray",
+    ),
+    "a traceback in rich's box whose header is missing and whose path is wrapped": (
+        "│ ❱ 70 │   │   │   wrapped = _wrap(    │\n│                                        │\n"
+        "│ /opt/q/lib/python3.12/site-packages/torch/distributed │\n│ /fsdp/wrap.py:70 in _wrap           │\n"
+        "│   69 │   │   for child in module.children():    │\n",
+        "Fail",
+        "parallel state",
+    ),
+    "an excerpt that begins within a process's name": (
+        "unner pid=4) Unhandled error (suppress with 'RAY_X=1'): ray::WorkerDict.actor_load_checkpoint() (pid=5)\n"
+        '(TaskRunner pid=4)   File "/v/verl/single_controller/base.py", line 9, in func\n',
+        "Fail",
+        "checkpoint",
+    ),
+    "an environment that has a trainer's name": (
+        'Traceback (most recent call last):\n  File "/envs/verl/lib/python3.12/runpy.py", line 9, in _run_code\n    exec(code)\n',
+        "Unknown",
+        "unknown",
+    ),
+    "a notebook that shows links": (
+        "RuntimeError                              Traceback (most recent call last)\nCell In[4], [line 2](nb:?line=2)\n"
+        "---> [2](nb:?line=2) trainer.train()\n\nFile /q/transformers/trainer.py:9, in Trainer.train(self)\n   [8](nb:8) x",
+        "Fail",
+        "trainer",
+    ),
+    "a reward function, in whatever loop calls it": (
+        raised("KeyError: 4", "/q/metric.py").replace("in work", "in compute_score"),
+        "Fail",
+        "reward model",
+    ),
     "memory of the host at the start": (raised("MemoryError: too much", "/v/verl/w.py"), "Blocked", "memory"),
     "memory of the host in training": (STEP.format(1) + raised("MemoryError: too much", "/v/verl/w.py"), "Fail", "training"),
     "a placement of processes that Ray does not answer": (
         'Traceback (most recent call last):\n  File "/opt/nemo-rl/nemo_rl/distributed/virtual_cluster.py", line 330, in '
-        f'_create_placement_groups_internal\n    ray.get(x)\n  File "{PACKAGES}ray/_private/worker.py", line 9, in get_objects\n    r',
+        f'_create_placement_groups_internal\n    x()\n  File "{PACKAGES}ray/_private/worker.py", line 9, in get_objects\n    r',
         "Blocked",
         "cluster size",
     ),
@@ -67,7 +106,11 @@ CASES = {
         "Fail",
         "training",
     ),
-    "a mesh that does not fit, without its frames": ("RuntimeError: the device mesh has 2 dimensions\n", "Fail", "parallel state"),
+    "a mesh that does not fit, without its frames": (
+        "RuntimeError: the device mesh has 2 dimensions\n",
+        "Fail",
+        "parallel state",
+    ),
     "an option that the parser refuses": ("train.py: error: argument --lr: invalid float value: 'x'\n", "Blocked", "config"),
     "a column that is absent, without its frames": ("ValueError: columns task and prompt have no rows\n", "Blocked", "data"),
     "a tokenizer's file, without its frames": ("ValueError: safetensors index names an absent shard\n", "Blocked", "model path"),
