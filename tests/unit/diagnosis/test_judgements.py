@@ -32,6 +32,27 @@ def triaged(tmp_path: Path, text: str) -> Triage:
 
 
 CASES = {
+    "a setting that is absent, without its frames": (
+        "AttributeError: 'NoneType' object has no attribute 'lr'\n",
+        "Blocked",
+        "config",
+    ),
+    "a group that exists, without its frames": (
+        "ValueError: trying to initialize the default process group twice!\n",
+        "Fail",
+        "parallel state",
+    ),
+    "a sentence that ends with an exception": (
+        "[rewards] reward_fn failed on row 4: KeyError('task')\n",
+        "Blocked",
+        "reward model",
+    ),
+    "a sentence about an attempt": ("[client] request failed: ConnectionError('x'), trying again\n", "Unknown", ""),
+    "ranks that waited for another": (
+        "what(): Watchdog caught collective operation timeout: WorkNCCL(SeqNum=90, OpType=BROADCAST) ran for 1800 ms\n",
+        "Fail",
+        "network",
+    ),
     "an exception that shares a line with the code that raised it": (
         f'Traceback (most recent call last):\n  File "{PACKAGES}ray/_private/worker.py", line 9, in get_objects\n'
         "    raise value"
