@@ -19,6 +19,7 @@ from ..base.shared_storage import remove_tree
 from ..base.times import now
 from ..record import chain as chains
 from ..record import job_folder, removals, seal_request
+from ..record.job_folder import Result
 from ..record.removals import RemovedJob
 from .resumers import IsRunning, Resumer
 from .sizes import measured
@@ -64,7 +65,8 @@ def check(folders: Sequence[JobFolder], resumers: Sequence[Resumer], is_running:
 
 def _examined(folder: JobFolder) -> Doomed:
     """Return what is known about a job, or about one whose removal was interrupted. Raises BadInput as ``job_folder.read``."""
-    aside, about = _aside(folder), None
+    aside = _aside(folder)
+    about: RemovedJob | Result | None = None
     if not folder.path.exists() and aside.exists():
         try:
             about = read_as(folder.shared.removed_job(folder.submission_id), RemovedJob)
