@@ -94,6 +94,10 @@ images: ## write the pictures of docs/images; JOB=ID: with the screenshot of tha
 plans: ## write the reviewed plans of tests/unit/plan/shapes anew; read the difference before you commit it
 	@$(VENV)/pytest -q tests/unit/plan/test_shapes.py --write-plans
 
+.PHONY: baselines
+baselines: ## record the baselines of the CPU defaults anew, from ten jobs of each on the running cluster, and print false alarms
+	@RECORD=1 benchmarks/bench_gates.sh
+
 prereq: ## check this machine and the cluster's hosts
 	@scripts/00_prereq_check.sh
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What watching a running job costs: CPU time of the job runner (which copies and masks the log), its sampler, the sampler's actors on the
+# What watching a running job costs: CPU time of the job runner (which copies and masks the log), its sampler, the sampler's streams from other
 # workers, and the mask of a Ray worker that has a secret, together, as a part of one core. The trainer logs 20 lines a second.
 #
 # usage: [SECONDS_MEASURED=120] [WARM_S=60] ./benchmarks/bench_sampling.sh      (on a running cluster: ./scripts/01_up.sh)

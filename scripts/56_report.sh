@@ -4,9 +4,9 @@
 #
 # usage: ./scripts/56_report.sh ID [ID...] [--open] [--cluster NAME|FILE] [--dry-run]
 #        ./scripts/56_report.sh ID ID [--json]
-#        ./scripts/56_report.sh ID... [--against NAME] [--definition-of-done]
+#        ./scripts/56_report.sh ID... [--gates | --against NAME [--any-hardware]] [--definition-of-done]
 #        ./scripts/56_report.sh RUN [--open]
-#        ./scripts/56_report.sh --baseline NAME ID ID ID...
+#        ./scripts/56_report.sh --baseline NAME [--any-hardware] ID ID ID...
 #
 # The page is one file in the folder of the first job, reports/report-<UTC time>-<word>.html: it refers to no other file and to no
 # network, and its path is printed. None is ever written again, and a sealed job's seal states it (docs/evidence.md). All checks of
@@ -23,7 +23,9 @@
 #   --json   print the comparison of two jobs as one JSON object, with the path of the page
 #   --baseline NAME   instead of a page, record the median and the spread of each gate's value (templates/gates/) over at least three equal
 #            runs, with hardware and versions, in common/baselines/NAME.json of the shared root; 54_verify.sh --gates compares with it
-#   --against NAME    also judge the gates of the jobs' workloads against that baseline, and draw their limits into the curves
+#   --gates  also judge the gates of the jobs' workloads, as 54_verify.sh --gates does, and draw their limits into the curves
+#   --against NAME    the same against that baseline
+#   --any-hardware    with --baseline or --against: also where the hardware differs
 #   --definition-of-done   also judge each line of the Definition of Done (templates/definition_of_done.yaml)
 #   --open   also show it in a browser: $BROWSER, else the one that this system opens pages with. A page on another host is first copied
 #            below .mvp/reports/. In an ssh session without a browser it says how to copy the page
@@ -36,7 +38,7 @@
 #   ./scripts/56_report.sh .mvp/e2e/verl-20260131T101500.000Z-1a2b
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$SCRIPTS/lib/open_page.sh"
-parse_options '--json --baseline= --against= --definition-of-done --open ID...' "$@"
+parse_options '--json --baseline= --gates --against= --any-hardware --definition-of-done --open ID...' "$@"
 ! given --open || ! { given --json || given --baseline; } || bad_usage '--open goes neither with --json nor with --baseline'
 options=()
 for word in "${OPTS[@]}"; do

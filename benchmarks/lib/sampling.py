@@ -29,7 +29,7 @@ while True:
         print("step:1 - actor/pg_loss:0.1 - critic/score/mean:0.5 - perf/throughput:1234.5", flush=True)
         time.sleep(0.05)
 """
-KINDS = {"run-job": "job runner", "usage.sampler": "sampler", "ray::Host": "its actors", "masking": "masks"}
+KINDS = {"run-job": "job runner", "usage.sampler": "sampler", "ray::stream": "its streams", "masking": "masks"}
 """What a command line contains, and what is printed for it."""
 HZ = os.sysconf("SC_CLK_TCK")
 

@@ -20,7 +20,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 
-from ..base.errors import BadInput
+from ..base.errors import BadInput, did_you_mean
 from ..trainers.trainer import Metrics
 
 Series = Mapping[int, float]
@@ -206,7 +206,7 @@ class _Parser:
     def call(self) -> Value:
         function = self.take("word")
         if function not in _FUNCTIONS:
-            raise self.error(f"unknown function {function}")
+            raise self.error(f"unknown function {function}{did_you_mean(function, [*_FUNCTIONS, *self.constants])}")
         self.take(text="(")
         name = self.series()
         known, given = list(_FUNCTIONS[function][1]), {}

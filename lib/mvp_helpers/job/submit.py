@@ -29,7 +29,7 @@ from ..plan.inputs import Missing
 from ..plan.plan import Plan, Via
 from ..prepare import snapshot
 from ..record import chain as chains
-from ..record import debug_bundle, job_folder, retention
+from ..record import debug_bundle, job_folder, removals, retention
 from ..record.chain import Attempt, Chain, Retry
 from ..record.job_folder import ID_HINT, Result
 from . import job_secrets, provenance
@@ -94,6 +94,8 @@ def submit(
             provenance.write(the_plan, facts | {"attempt": dict(lineage) if lineage else _first_attempt(the_plan)})
             if the_plan.code_path:  # now that the job folder names it, it cannot be removed any more: does it still exist?
                 snapshot.check(Path(the_plan.code_path))
+            if resume := the_plan.resume:
+                removals.check_kept(folder.shared, f"{resume.submission_id}:{resume.step}", Path(resume.path))
             job_secrets.keep(folder.shared, folder.secrets, secrets)
             if the_plan.retry and not lineage:
                 _begin_chain(the_plan, the_plan.retry, secrets)

@@ -5,6 +5,7 @@ They appear complete or not at all: everything is written into a folder beside t
 
 from __future__ import annotations
 
+import glob
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 
 from .. import __version__
-from ..base import files
+from ..base import files, processes
 from ..base.documents import Damaged, read_json
 from ..base.errors import BadInput, Blocked, Failed
 from ..base.paths import JobFolder, SharedRoot
@@ -107,10 +108,11 @@ def _target(shared: SharedRoot, text: str) -> Path:
 
 def export(job: Export, say: Say) -> Proof:
     """Make the weights. Raises Failed when the merger or the proof fails, Blocked when nothing can be written or run here."""
-    aside = job.target.with_name(f".{job.target.name}.export-{os.getpid()}")
+    aside = _aside(job.target, os.getpid())
     try:
         with writing(job.target):
             job.target.parent.mkdir(parents=True, exist_ok=True)
+            _remove_left(job.target)
             aside.mkdir()
         say(f"merging step {job.checkpoint.step} of {job.folder.submission_id} with the code in {job.code}")
         proof = _merge(job, aside)
@@ -124,10 +126,29 @@ def export(job: Export, say: Say) -> Proof:
         remove_tree(aside)
 
 
+def _aside(target: Path, process: int | str) -> Path:
+    return target.with_name(f".{target.name}.export-{os.uname().nodename}-{process}")
+
+
+def _remove_left(target: Path) -> None:
+    """Remove what exports into the same folder left that were killed on this host."""
+    for left in target.parent.glob(glob.escape(_aside(target, "").name) + "*"):
+        process = left.name.rpartition("-")[2]
+        if process.isdecimal() and processes.start_time(int(process)) is None:
+            remove_tree(left)
+
+
 def _merge(job: Export, target: Path) -> Proof:
     argv = [sys.executable, "-m", verl_export.__name__, str(job.model), str(target), *(["merge-lora"] if job.merge_lora else [])]
     environment = verl_export.environment(job.code, os.environ)
-    run = subprocess.run(argv, env=environment, cwd=target, stdin=subprocess.DEVNULL, capture_output=True)
+    run = subprocess.run(
+        argv,
+        env=environment,
+        cwd=target,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        preexec_fn=processes.die_with_parent,
+    )
     said = run.stderr.decode(errors="replace").strip().splitlines()
     if run.returncode and any("ModuleNotFoundError: No module named" in line for line in said[-1:]):
         raise Blocked(f"this host cannot export: {said[-1]}", hint="./scripts/12_install_py_deps.sh")

@@ -1,12 +1,18 @@
-"""Script 59: remove the folders of ended jobs. Their ids never come back, and what happened to them stays on record."""
+"""Script 59: remove the folders of ended jobs. Their ids never come back, and what happened to them stays on record.
+
+A removal that was interrupted leaves either the job folder, which can be removed again, or ``.gone-<id>`` and the record: asked
+for that id again, ``check`` and ``remove`` finish it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
 from ..base import files
+from ..base.documents import Damaged, read_as
 from ..base.errors import BadInput, Blocked
 from ..base.paths import JobFolder, SharedRoot
 from ..base.shared_storage import remove_tree
@@ -34,14 +40,15 @@ class Doomed(msgspec.Struct, frozen=True, kw_only=True):
 def check(folders: Sequence[JobFolder], resumers: Sequence[Resumer], is_running: IsRunning) -> list[Doomed]:
     """Return what can be said about the jobs that are to be removed.
 
-    Raises BadInput, naming every reason, when one of them runs, belongs to a chain that goes on, or is what a job that stays has
-    resumed from.
+    Raises BadInput, naming every reason, when one of them does not exist, runs, belongs to a chain that goes on, or is what a job
+    that stays has resumed from.
     """
+    doomed = [_examined(folder) for folder in folders]
     ids = {folder.submission_id for folder in folders}
     reasons = []
     for folder in folders:
         name, chain = folder.submission_id, chains.find(folder.shared, folder.submission_id)
-        if is_running(folder):
+        if folder.path.exists() and is_running(folder):
             reasons.append(f"'{name}' has not ended")
         elif chain and not chain.ended_at:
             reasons.append(f"'{name}' is an attempt of chain '{chain.id}', which goes on")
@@ -52,17 +59,25 @@ def check(folders: Sequence[JobFolder], resumers: Sequence[Resumer], is_running:
             f"nothing was removed: {'; '.join(reasons)}",
             hint="./scripts/52_stop.sh ends jobs and chains; name the jobs that resumed from it, too, to remove them together",
         )
-    results = [job_folder.read(folder) for folder in folders]
-    return [
-        Doomed(
-            id=folder.submission_id,
-            workload=result.workload,
-            state=result.state,
-            claimed_at=result.claimed_at,
-            bytes=measured(folder.path)[0],
-        )
-        for folder, result in zip(folders, results, strict=True)
-    ]
+    return doomed
+
+
+def _examined(folder: JobFolder) -> Doomed:
+    """Return what is known about a job, or about one whose removal was interrupted. Raises BadInput as ``job_folder.read``."""
+    aside, about = _aside(folder), None
+    if not folder.path.exists() and aside.exists():
+        try:
+            about = read_as(folder.shared.removed_job(folder.submission_id), RemovedJob)
+        except (OSError, Damaged):
+            about = None
+    about = about or job_folder.read(folder)
+    return Doomed(
+        id=folder.submission_id,
+        workload=about.workload,
+        state=about.state,
+        claimed_at=about.claimed_at,
+        bytes=measured(folder.path if folder.path.exists() else aside)[0],
+    )
 
 
 def remove(doomed: Sequence[Doomed], shared: SharedRoot, cluster: str) -> None:
@@ -75,29 +90,34 @@ def remove(doomed: Sequence[Doomed], shared: SharedRoot, cluster: str) -> None:
             _remove(job, shared, cluster)
         except OSError as error:
             raise Blocked(f"cannot remove {shared.job(job.id).path}: {error}", hint="repair that, then run this again") from None
-    for aside in shared.jobs.glob(f"{GONE}*"):  # also what an interrupted removal left
-        remove_tree(aside)
 
 
 def _remove(job: Doomed, shared: SharedRoot, cluster: str) -> None:
     folder = shared.job(job.id)
-    about = RemovedJob(
-        submission_id=job.id,
-        workload=job.workload,
-        state=job.state,
-        claimed_at=job.claimed_at,
-        removed_at=now(),
-        by=removals.who(),
-        bytes=job.bytes,
-        seal=files.sha256(folder.seal) if folder.seal.exists() else None,
-    )
-    removals.record_job(shared, about)  # first: nobody may claim the id once the folder is gone
-    aside = shared.jobs / f"{GONE}{job.id}"
-    remove_tree(aside)
-    folder.path.rename(aside)  # at once: nobody sees half a job folder
+    if folder.path.exists():
+        about = RemovedJob(
+            submission_id=job.id,
+            workload=job.workload,
+            state=job.state,
+            claimed_at=job.claimed_at,
+            removed_at=now(),
+            by=removals.who(),
+            bytes=job.bytes,
+            seal=files.sha256(folder.seal) if folder.seal.exists() else None,
+        )
+        removals.record_job(shared, about)  # first: nobody may claim the id once the folder is gone
+        remove_tree(_aside(folder))
+        folder.path.rename(_aside(folder))  # at once: nobody sees half a job folder
     seal_request.remove(folder, cluster)
     (shared.job_index / f"{job.claimed_at.replace(':', '')}_{job.id}").unlink(missing_ok=True)
     _forget_empty_chain(shared, job.id)
+    remove_tree(_aside(folder))  # last: as long as it is there, this can be done again
+    if _aside(folder).exists():
+        raise OSError(f"files are left in {_aside(folder)}")
+
+
+def _aside(folder: JobFolder) -> Path:
+    return folder.shared.jobs / f"{GONE}{folder.submission_id}"
 
 
 def _forget_empty_chain(shared: SharedRoot, submission_id: str) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import getpass
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from ..base import files
 from ..base.documents import Damaged, read_as
+from ..base.errors import BadInput
 from ..base.paths import JobFolder, SharedRoot
 from ..base.times import now
 
@@ -56,9 +59,31 @@ def who() -> str:
     return f"{getpass.getuser()}@{os.uname().nodename}"
 
 
+@contextlib.contextmanager
+def locked(shared: SharedRoot) -> Iterator[None]:
+    """Let one process of this host, the head's, remove checkpoints and jobs at a time; the lock ends with its process."""
+    with (shared.jobs / ".removals.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def check_kept(shared: SharedRoot, name: str, checkpoint: Path) -> None:
+    """Raise BadInput when the checkpoint that a job is to resume from was removed; the job folder names it already.
+
+    From now on no removal takes it: one that goes on, and has not seen the job yet, is waited for.
+    """
+    with locked(shared):
+        if not checkpoint.is_dir():
+            raise BadInput(
+                f"the checkpoint {name} was removed meanwhile: {checkpoint}",
+                hint="./scripts/57_checkpoints.sh ID lists those that are left",
+            )
+
+
 def record(folder: JobFolder, request: str, checkpoints: list[Gone]) -> Path:
     """Write into the job folder what is about to be removed; return the new file. Raises OSError."""
     removal = Removal(removed_at=now(), by=who(), request=request, checkpoints=checkpoints)
+    folder.check_own(folder.removals)
     folder.removals.mkdir(exist_ok=True)
     path = folder.removals / f"{removal.removed_at.replace(':', '')}.json"
     files.write_bytes(path, msgspec.json.format(msgspec.json.encode(removal), indent=2) + b"\n")

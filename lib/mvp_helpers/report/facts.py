@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base import redact
+from ..base import files, redact
 from ..base.documents import Damaged, read_json, read_yaml
 from ..base.errors import BadInput, MvpError
 from ..base.mask import Masking
@@ -63,7 +63,10 @@ class Run:
         """Return a small file of the job folder, or the reason why it is missing."""
         path = self.folder.path / name
         try:
-            content = path.read_text(errors="replace") if path.is_file() else ""
+            with files.opened(path) as stream:
+                content = stream.read(MOST_TEXT + 1).decode(errors="replace")
+        except FileNotFoundError:
+            content = ""
         except OSError as error:
             return f"{name} cannot be read: {error.strerror}"
         content = content if len(content) <= MOST_TEXT else content[:MOST_TEXT] + "\n…"

@@ -6,12 +6,14 @@ import contextlib
 import importlib.util
 import inspect
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -25,6 +27,7 @@ from ..plan.reward import RewardFunction
 from ..trainers.verl_rollouts import Rollout
 
 LIMIT_S = 1800.0
+"""How long all answers together may take."""
 
 
 class Rescored(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,12 +44,17 @@ class _Answer(msgspec.Struct, kw_only=True):
     problem: str = ""
 
 
-def rescore(function: RewardFunction, rows: Sequence[Rollout], the_plan: Plan, user_code: Path) -> list[Rescored]:
-    """Call the function for each answer, as verl does. Raises BadInput when it cannot be loaded, raises, or returns no score."""
+def rescore(
+    function: RewardFunction, rows: Sequence[Rollout], the_plan: Plan, user_code: Path, answer_s: int = reward_trial.LIMIT_S
+) -> list[Rescored]:
+    """Call the function for each answer, as verl does; it has ``answer_s`` seconds for each.
+
+    Raises BadInput when it cannot be loaded, raises, returns no score, or takes too long.
+    """
     with tempfile.TemporaryDirectory() as folder:
         question, answer = Path(folder) / "question.json", Path(folder) / "answer.json"
         train = the_plan.data_files.get("train")
-        question.write_bytes(msgspec.json.encode([function, list(rows), train, str(user_code)]))
+        question.write_bytes(msgspec.json.encode([function, list(rows), train, str(user_code), answer_s]))
         argv = [sys.executable, "-m", __name__, str(question), str(answer)]
         try:
             run = subprocess.run(
@@ -58,7 +66,8 @@ def rescore(function: RewardFunction, rows: Sequence[Rollout], the_plan: Plan, u
                 preexec_fn=processes.die_with_parent,
             )
         except subprocess.TimeoutExpired:
-            raise BadInput(f"{function.file}:{function.name} did not score {len(rows)} answers in {LIMIT_S:g} s") from None
+            what = f"{function.file}:{function.name} did not score {len(rows)} answers in {LIMIT_S:g} s"
+            raise BadInput(what, hint="--step N scores those of one step") from None
         try:
             outcome = msgspec.json.decode(answer.read_bytes(), type=_Answer)
         except (OSError, msgspec.MsgspecError):
@@ -132,25 +141,46 @@ def _score(function: Any, rollout: Rollout, source: dict[str, Any], kwargs: dict
     return reward_trial.score_of(answer)
 
 
-def _answer(wanted: RewardFunction, rows: list[Rollout], train: str | None, user_code: str) -> _Answer:
+class _TooSlow(BaseException):
+    """An answer took too long. Not an Exception: the function may catch those."""
+
+
+def _allow(seconds: int) -> None:
+    """Raise _TooSlow in this thread after that time; 0 lets it take as long as it likes."""
+
+    def too_slow(number: int, frame: FrameType | None) -> None:
+        raise _TooSlow(f"took more than {seconds} s")
+
+    signal.signal(signal.SIGALRM, too_slow)  # each time: the function may set its own
+    signal.alarm(seconds)
+
+
+def _answer(wanted: RewardFunction, rows: list[Rollout], train: str | None, user_code: str, answer_s: int) -> _Answer:
     scores: list[float] = []
+    at = ""
     try:
-        function, sources = _load(wanted, user_code), _Sources(train)
+        _allow(answer_s)
+        function = _load(wanted, user_code)
+        _allow(0)
+        sources = _Sources(train)
         for row in rows:
+            at = f" (step {row.step}, answer {row.number})"
+            _allow(answer_s)
             scores.append(_score(function, row, sources.of(row), wanted.kwargs))
+        _allow(0)
         return _Answer(scores=scores)
     except BaseException as error:  # also sys.exit
+        _allow(0)
         place = reward_trial.place(error, wanted, Path(user_code))
-        of_row = f" (step {rows[len(scores)].step}, answer {rows[len(scores)].number})" if len(scores) < len(rows) else ""
-        what = str(error) if isinstance(error, reward_trial.Wrong) else f"{type(error).__name__}: {error}"
-        return _Answer(problem=f"{place}: {what[:300]}{of_row}".replace("\n", " "))
+        what = str(error) if isinstance(error, (reward_trial.Wrong, _TooSlow)) else f"{type(error).__name__}: {error}"
+        return _Answer(problem=f"{place}: {what[:300]}{at}".replace("\n", " "))
 
 
 def main(question: str, answer: str) -> None:
-    wanted, rows, train, user_code = msgspec.json.decode(
-        Path(question).read_bytes(), type=tuple[RewardFunction, list[Rollout], str | None, str]
-    )
-    files.write_bytes(Path(answer), msgspec.json.encode(_answer(wanted, rows, train, user_code)))
+    asked = msgspec.json.decode(Path(question).read_bytes(), type=tuple[RewardFunction, list[Rollout], str | None, str, int])
+    files.write_bytes(Path(answer), msgspec.json.encode(_answer(*asked)))
+    sys.stdout.flush()
+    os._exit(0)  # threads that the function left behind would delay the end
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 
 from ..trainers.verl_rollouts import Rollout
-from .width import padded, shortened, wrap
+from .width import shortened, side_by_side, wrap
 
 NARROWEST = 36
 """Columns of an answer; as many as fit are side by side."""
 MOST_BESIDE = 4
-PROMPT_LINES, ANSWER_LINES = 8, 16
+PROMPT_LINES, TRUTH_LINES, ANSWER_LINES = 8, 4, 16
 BAR = " │ "
 _ROLE = re.compile(r"^(system|user|assistant|tool)$", re.MULTILINE)
 
@@ -29,15 +29,15 @@ def _group(group: Sequence[Rollout], number: str, columns: int, full: bool) -> l
     lines = [head + "─" * (columns - len(head))]
     lines += _part(last.prompt, columns, PROMPT_LINES, full)
     if last.ground_truth is not None:
-        lines += wrap(f"expected: {last.ground_truth}", columns)[:2]
+        lines += _part(f"expected: {last.ground_truth}", columns, TRUTH_LINES, full)
     beside = max(1, min(MOST_BESIDE, len(group), (columns + len(BAR)) // (NARROWEST + len(BAR))))
     # Of more steps than fit the first and the last ones.
     shown = [*group[:1], *group[1:][-(beside - 1) :]] if 1 < beside < len(group) else group[-beside:]
     room = (columns - len(BAR) * (len(shown) - 1)) // len(shown)
-    parts = [[_title(row), *_part(row.answer, room, ANSWER_LINES, full)] for row in shown]
+    parts = [[*wrap(_title(row), room), *_part(row.answer, room, ANSWER_LINES, full)] for row in shown]
     lines.append("")
     for cells in itertools.zip_longest(*parts, fillvalue=""):
-        lines.append(BAR.join(padded(cell, room) for cell in cells).rstrip())
+        lines.append(side_by_side(cells, room, BAR))
     return [*lines, ""]
 
 

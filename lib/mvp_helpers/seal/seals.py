@@ -77,7 +77,7 @@ class Seals:
         """
         if not seal_request.is_there(job, self.cluster):
             return False
-        with self._locked():
+        with self._locked(job):
             if not seal_request.is_there(job, self.cluster) or not job_folder.read(job).ended:
                 return False
             sealed = not job.seal.exists()
@@ -101,7 +101,7 @@ class Seals:
         return self._add(job, "added", places) if job.seal.exists() else []
 
     def _add(self, job: JobFolder, kind: Kind, places: tuple[Path, ...] | None) -> list[str]:
-        with self._locked():
+        with self._locked(job):
             known = self._read(job).contents if job.seal.exists() else Contents()
             fresh = contents.of(job.path, _OWN | known.names)
             if places is not None:
@@ -118,11 +118,17 @@ class Seals:
     def remove(self, job: JobFolder, record: Path, places: Sequence[Path]) -> None:
         """Remove folders from the job folder. A seal that exists states that first, with the ``record`` of the request.
 
-        After an interruption the files that are left are reported as added; another removal goes on. Raises as ``seal_now`` does.
+        After an interruption the files that are left are reported as added; another removal goes on. Raises as ``seal_now`` does;
+        OSError also when a link leads to a place outside of the job folder: then nothing is removed.
         """
-        with self._locked():
+        for place in places:
+            job.check_own(place)
+        with self._locked(job):
             if job.seal.exists():
                 known = self._read(job).contents
+                for earlier in set(record.parent.iterdir()) - {record}:
+                    if str(earlier.relative_to(job.path)) not in known.names:  # of an interrupted request
+                        earlier.unlink()
                 stated = Contents({str(record.relative_to(job.path)): files.sha256(record)})
                 self._append(job, "removed", stated, removed=sorted(_below(known, job, places)))
             for place in places:
@@ -211,11 +217,13 @@ class Seals:
             return []
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Let one process of the head seal at a time; the lock ends with its process."""
+    def _locked(self, job: JobFolder) -> Iterator[None]:
+        """Let one process of the head seal at a time; the lock ends with its process. Remove what one left that was killed."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "seals.lock").open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
+            for draft in job.path.glob(f".{job.seal.name}.*"):
+                draft.unlink()
             yield
 
 

@@ -10,13 +10,13 @@ import click
 from ..base.errors import BadInput, did_you_mean
 
 MODULES = {
-    "hosts": ("cluster", "own-address", "share-gpus", "tool-files"),
+    "hosts": ("cluster", "own-address", "share-gpus", "tool-files", "host-facts", "all-reduce", "prereq"),
     "nodes": ("start-node", "stop-node", "wait-nodes", "watchdog", "watch-chains", "end-chains", "seal-jobs", "ray"),
-    "prereq": ("host-facts", "all-reduce", "prereq"),
     "materials": ("prepare", "snapshot", "pack-network"),
     "submission": ("submit", "pack-spec", "run-job"),
     "jobs": ("list", "status", "logs", "stop", "stop-here", "end-leftovers"),
     "verification": ("verify", "verify-versions"),
+    "bisection": ("bisect",),
     "keeping": ("checkpoints", "remove-checkpoints", "export-checkpoint", "remove-jobs"),
     "samples": ("samples",),
     "bundles": ("debug-bundle", "host-report", "pack-bundle"),

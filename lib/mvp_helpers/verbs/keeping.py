@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..base.paths import JobFolder, SharedRoot
     from ..cluster.cluster_file import Cluster
     from ..keep.listing import Row
+    from ..keep.remove_jobs import Doomed
     from ..keep.resumers import IsRunning
 
 HINT = "./scripts/57_checkpoints.sh --help"
@@ -64,11 +65,12 @@ def remove_checkpoints(submission_id: str, names: tuple[str, ...], keep: int) ->
     """Remove checkpoints that checkpoints --keep has listed; print their names."""
     from ..base.shared_storage import writing
     from ..keep import prune
+    from ..record import removals
     from ..seal.seals import Seals
 
     loaded, folder = job(submission_id)
-    _, _, surplus = _examine(loaded, folder, keep)
-    with writing(folder.shared.jobs):
+    with writing(folder.shared.jobs), removals.locked(folder.shared):
+        _, _, surplus = _examine(loaded, folder, keep)
         request = f"57_checkpoints.sh {submission_id} --keep {keep}"
         for row in prune.remove(names, surplus, folder.shared, Seals.of(loaded), request):
             print(row.name)
@@ -96,18 +98,26 @@ def export_checkpoint(name: str, target: str, merge_lora: bool) -> None:
 @click.option("--check", is_flag=True, help="Only say what would be removed.")
 def remove_jobs(ids: tuple[str, ...], check: bool) -> None:
     """Remove the folders of ended jobs, for good; print their ids."""
+    from ..base.shared_storage import writing
     from ..keep import remove_jobs, resumers
     from ..keep.sizes import shown_size
+    from ..record import removals
 
-    jobs = [job(submission_id) for submission_id in dict.fromkeys(ids)]
-    loaded, folders = jobs[0][0], [folder for _, folder in jobs]
+    jobs = [job(submission_id, maybe_gone=True) for submission_id in dict.fromkeys(ids)]
+    loaded, folders, shared = jobs[0][0], [folder for _, folder in jobs], jobs[0][1].shared
     running = _is_running(loaded)
-    doomed = remove_jobs.check(folders, resumers.every(folders[0].shared, running), running)
+
+    def examine() -> list[Doomed]:
+        return remove_jobs.check(folders, resumers.every(shared, running), running)
+
     if check:
+        doomed = examine()
         for each in doomed:
             say(f"{each.id}  {each.workload}  {each.state}  {shown_size(each.bytes)}")
     else:
-        remove_jobs.remove(doomed, folders[0].shared, loaded.name)
+        with writing(shared.jobs), removals.locked(shared):
+            doomed = examine()
+            remove_jobs.remove(doomed, shared, loaded.name)
     for each in doomed:
         print(each.id)
 

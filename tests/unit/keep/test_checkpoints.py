@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from kept_jobs import Run, kept, make_chain, make_job
+from killing import killed_at
 from saved_checkpoints import save
 from truthful_job import seals_of
 
+from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.record import removals
 
@@ -84,11 +91,17 @@ def test_without_any_whole_checkpoint_nothing_is_removed(shared: SharedRoot, run
     assert (code, out) == (0, "") and "nothing to remove" in err
 
 
-def test_a_number_below_one_and_half_a_command_are_bad_input(shared: SharedRoot, run: Run) -> None:
-    make_job(shared, "a", 2)
-    for argv in (["a", "--keep", "0"], ["a", "--keep", "-1"], [], ["a", "--all"], ["--all", "--keep", "1"], ["unknown"]):
-        code, out, err = run("checkpoints", *argv)
-        assert (code, out) == (2, "") and err.startswith("bad input: "), argv
+def test_a_number_below_one_and_half_a_command_are_bad_input_and_remove_nothing(shared: SharedRoot, run: Run) -> None:
+    job = make_job(shared, "a", 2, 4)
+    wrong = [
+        ["checkpoints", *argv]
+        for argv in (["a", "--keep", "0"], ["a", "--keep", "-1"], [], ["a", "--all"], ["--all", "--keep", "1"], ["unknown"])
+    ]
+    wrong += [["remove-checkpoints", "a", "a:2", "--keep", number] for number in ("0", "-1", "x", "1.5", "")]
+    for argv in wrong:
+        code, out, err = run(*argv)
+        assert (code, out) == (2, "") and err.startswith("bad input: ") and len(err.splitlines()) <= 2, argv
+    assert kept(job) == [2, 4]
 
 
 def test_the_seal_states_what_was_removed_and_by_whom(shared: SharedRoot, run: Run) -> None:
@@ -114,3 +127,30 @@ def test_a_seal_that_is_not_the_jobs_own_keeps_everything(shared: SharedRoot, ru
     code, _, err = run("remove-checkpoints", "a", "a:2", "--keep", "1")
     assert code == 1 and "is missing, but the journal has" in err
     assert kept(job) == [2, 4] and not job.removals.exists()
+
+
+def test_a_removal_that_is_killed_anywhere_is_finished_by_the_next(shared: SharedRoot, run: Run) -> None:
+    for number in itertools.count(1):
+        job = make_job(shared, f"a{number}", 2, 4)
+        name, seals = job.submission_id, seals_of(job)
+        seals.seal_now(job)
+        if not killed_at(number, shared.root, functools.partial(run, "remove-checkpoints", name, f"{name}:2", "--keep", "1")):
+            break
+        code, left, _ = run("checkpoints", name, "--keep", "1")
+        assert code == 0 and left.split() in ([], [f"{name}:2"]), (number, left)
+        assert not left or run("remove-checkpoints", name, f"{name}:2", "--keep", "1")[0] == 0, number
+        assert kept(job) == [4] and not seals.compare(seals.read(job), job), number
+    assert number > 20
+
+
+def test_a_job_that_has_just_chosen_a_checkpoint_waits_for_a_removal_and_is_refused(shared: SharedRoot) -> None:
+    path = make_job(shared, "a", 2, 4).checkpoints / "global_step_2"
+    removals.check_kept(shared, "a:2", path)
+    with ThreadPoolExecutor() as threads:
+        with removals.locked(shared):
+            chosen = threads.submit(removals.check_kept, shared, "a:2", path)
+            time.sleep(0.2)
+            assert not chosen.done(), "it waits until the removal is over"
+            shutil.rmtree(path)
+        with pytest.raises(BadInput, match="the checkpoint a:2 was removed meanwhile"):
+            chosen.result()

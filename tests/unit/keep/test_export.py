@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 from kept_jobs import Run, make_job
 
+from mvp_helpers.base import processes
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.keep import verl_export
 from mvp_helpers.plan import plan
 from mvp_helpers.prepare import snapshot
 from mvp_helpers.record import removals
 
-BROKEN_MERGER = "import sys; open(sys.argv[-1] + '/half', 'w').close(); raise ValueError('shards do not fit')\n"
+BROKEN_MERGER = """
+import os, sys, time
+with open(sys.argv[-1] + "/half", "w") as stream:
+    stream.write(str(os.getpid()))
+while os.path.exists("{slow}"):
+    time.sleep(0.1)
+raise ValueError("shards do not fit")
+"""
 
 
 @pytest.fixture
@@ -24,7 +36,7 @@ def job(shared: SharedRoot, tmp_path: Path) -> JobFolder:
     merger.mkdir(parents=True)
     (merger.parent / "__init__.py").write_text("__version__ = '0'\n")
     (merger / "__init__.py").write_text("")
-    (merger / "__main__.py").write_text(BROKEN_MERGER)
+    (merger / "__main__.py").write_text(BROKEN_MERGER.format(slow=tmp_path / "slow"))
     code = snapshot.snapshot(snapshot.Source(path=tmp_path / "src"), shared, "codeA").path
     folder = make_job(shared, "a", 2, 4, 6)
     folder.resolved.write_text(plan.to_yaml(msgspec.structs.replace(plan.read(folder), code_path=str(code), workload="ppo")))
@@ -85,3 +97,24 @@ def test_merging_lora_needs_an_adapter(job: JobFolder, run: Run) -> None:
     code, out, err = run("export-checkpoint", "--merge-lora", "a:4", "out")
     assert (code, out) == (2, "") and "a:4 has no LoRA adapter" in err.splitlines()[0]
     assert not (job.shared.root / "out").exists()
+
+
+def test_an_export_that_is_killed_takes_its_merger_along_and_the_next_one_removes_what_it_left(job: JobFolder, run: Run) -> None:
+    slow, models = job.shared.root / "slow", job.shared.root / "models"
+    slow.touch()
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            run("export-checkpoint", "a", "models/out")
+        os._exit(0)
+    while not (mergers := [int(path.read_text() or 0) for path in models.glob(".out.export-*/half")]) or not mergers[0]:
+        assert processes.start_time(child) is not None, "it did not get so far"
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    while processes.start_time(mergers[0]) is not None:
+        time.sleep(0.05)
+    assert not (models / "out").exists() and len(list(models.iterdir())) == 1
+    slow.unlink()
+    assert run("export-checkpoint", "a", "models/out")[0] == 1  # as the merger of this test does
+    assert list(models.iterdir()) == []

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from pathlib import Path
 
 import pytest
 from kept_jobs import Run, make_chain, make_job
+from killing import killed_at
 from truthful_job import seals_of
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
+from mvp_helpers.keep import remove_jobs
 from mvp_helpers.record import chain as chains
 from mvp_helpers.record import job_folder, removals, seal_request
 from mvp_helpers.record.job_folder import Result
@@ -68,3 +72,26 @@ def test_a_shared_root_that_is_a_file_says_nothing_about_removed_jobs(tmp_path: 
     shared = SharedRoot(tmp_path / "root")
     assert removals.find_job(shared, "a") == ""
     assert removals.job_ids(shared) == frozenset()
+
+
+def test_a_removal_that_is_killed_anywhere_is_finished_by_the_next(shared: SharedRoot, run: Run) -> None:
+    for number in itertools.count(1):
+        job = make_job(shared, f"a{number}", 2)
+        make_chain(shared, job.submission_id)
+        seal_request.make(job, "local")
+        if not killed_at(number, shared.root, functools.partial(run, "remove-jobs", job.submission_id)):
+            break
+        code, out, err = run("remove-jobs", job.submission_id)
+        assert (code, out) == (0, f"{job.submission_id}\n") or "was removed on request" in err, (number, err)
+        assert not job.path.exists() and not list(shared.jobs.glob(".gone-*")) and not job_folder.newest_ids(shared, 9), number
+        assert seal_request.ids(shared, "local") == [] and chains.find(shared, job.submission_id) is None
+        with pytest.raises(BadInput, match="already used"):
+            job_folder.claim(shared, Result(submission_id=job.submission_id, workload="ppo", state="CLAIMED"))
+    assert number > 10
+
+
+def test_files_that_cannot_be_removed_are_reported(shared: SharedRoot, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_job(shared, "a", 2)
+    monkeypatch.setattr(remove_jobs, "remove_tree", lambda path: None)
+    code, out, err = run("remove-jobs", "a")
+    assert (code, out) == (3, "") and "files are left in " in err

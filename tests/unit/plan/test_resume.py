@@ -15,7 +15,7 @@ from saved_checkpoints import save
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.cluster.cluster_file import Cluster
-from mvp_helpers.job import provenance
+from mvp_helpers.job import provenance, submit
 from mvp_helpers.plan import plan, planning
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
@@ -137,3 +137,18 @@ def test_a_workload_that_cannot_resume_says_so(cluster: Cluster, source: JobFold
     spec = b'{"workload": "echo", "resume_from": "first"}'
     with pytest.raises(BadInput, match="workload 'echo' does not say how to resume"):
         planning.make(spec, "job.json", cluster)
+
+
+def test_a_job_whose_checkpoint_is_removed_while_it_is_submitted_is_not(
+    cluster: Cluster, source: JobFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove_meanwhile(*_: object) -> dict[str, Any]:
+        shutil.rmtree(source.checkpoints / "global_step_1")
+        return {}
+
+    monkeypatch.setattr(submit, "_examine", remove_meanwhile)
+    monkeypatch.setattr(submit.ray_api, "read_token", lambda _: "")
+    with pytest.raises(BadInput, match="the checkpoint first:1 was removed meanwhile"):
+        submit.submit(json.dumps(SPEC | {"submission_id": "second", "resume_from": "first"}).encode(), "job.json", cluster, print)
+    result = job_folder.read(source.shared.job("second"))
+    assert result.state == "NOT_SUBMITTED" and "was removed meanwhile" in result.reason

@@ -85,9 +85,9 @@ def function(folder: JobFolder, body: str) -> reward.RewardFunction:
     return reward.find("user/code/mine.py", folder.shared, "--rescore")
 
 
-def again(folder: JobFolder, body: str) -> list[rescore.Rescored]:
+def again(folder: JobFolder, body: str, answer_s: int = 60) -> list[rescore.Rescored]:
     rows = [row for rows in choose.kept(folder).values() for row in rows]
-    return rescore.rescore(function(folder, body), rows, plan_of("job1"), folder.shared.user_code)
+    return rescore.rescore(function(folder, body), rows, plan_of("job1"), folder.shared.user_code, answer_s)
 
 
 def test_another_function_scores_every_answer_and_the_means_are_compared(folder: JobFolder) -> None:
@@ -101,6 +101,8 @@ def test_another_function_scores_every_answer_and_the_means_are_compared(folder:
     [
         ("return 1 / len(solution_str)", r"mine.py:2: ZeroDivisionError: division by zero \(step 3, answer 4\)"),
         ("return 'good'", r"returned 'good' \(str\), which is not a number \(step 3, answer 1\)"),
+        ("return float('nan')", r"returned nan \(step 3, answer 1\)"),
+        ("no_such_name = missing", r"mine.py:2: NameError: name 'missing' is not defined"),
         ("import os; os._exit(7)", "ended its process .exit code 7."),
         ("raise SystemExit(3)", r"mine.py:2: SystemExit: 3 \(step 3, answer 1\)"),
     ],
@@ -109,6 +111,19 @@ def test_a_function_that_raises_is_one_line(folder: JobFolder, body: str, messag
     with pytest.raises(BadInput, match=message) as raised:
         again(folder, body)
     assert "\n" not in raised.value.what
+
+
+@pytest.mark.parametrize(
+    "hangs", ["while True: pass", "import time; time.sleep(3600)", "import asyncio; asyncio.run(asyncio.sleep(3600))"]
+)
+def test_a_function_that_hangs_is_named_with_its_line_also_when_it_catches_what_ends_it(folder: JobFolder, hangs: str) -> None:
+    with pytest.raises(BadInput, match=r"mine.py:3: took more than 2 s \(step 3, answer 1\)"):
+        again(folder, f"try:\n        {hangs}\n    except Exception: return 0.0", answer_s=2)
+
+
+def test_a_thread_that_the_function_leaves_behind_is_not_waited_for(folder: JobFolder) -> None:
+    made = again(folder, "import threading, time; threading.Thread(target=time.sleep, args=(3600,)).start(); return 1")
+    assert {each.new for each in made} == {1.0}
 
 
 def test_the_data_source_comes_from_the_training_data(folder: JobFolder, tmp_path: Path) -> None:
@@ -124,3 +139,11 @@ def test_the_data_source_comes_from_the_training_data(folder: JobFolder, tmp_pat
     first = choose.kept(folder)[3][:1]
     wanted = function(folder, "return float(data_source == 'mine')")
     assert [each.new for each in rescore.rescore(wanted, first, the_plan, folder.shared.user_code)] == [1.0]
+
+
+def test_a_long_title_and_a_long_ground_truth_stay_within_the_width() -> None:
+    row = Rollout(step=1_234_567, number=12_345, prompt="p", answer="a", ground_truth={"x": "y " * 500}, score=-0.33333)
+    later = msgspec.structs.replace(row, step=1_234_568)
+    short, full = (show.page([[row, later]], 80, full=full).split("\n") for full in (False, True))
+    assert max(map(width, [*short, *full])) <= 80
+    assert len(short) < 12 and any("more lines" in line for line in short) and len(full) > 12

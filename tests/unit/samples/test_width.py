@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from mvp_helpers.samples.width import padded, shortened, width, wrap
+from mvp_helpers.samples.width import padded, shortened, side_by_side, width, wrap
 
 
 @pytest.mark.parametrize(
     ("text", "columns"),
-    [("abc", 3), ("答え", 4), ("e\u0301", 1), ("🙂", 2), ("a\u200bb", 2), ("한글 é", 6)],
+    [
+        ("abc", 3),
+        ("答え", 4),
+        ("e\u0301", 1),
+        ("🙂", 2),
+        ("a\u200bb", 2),
+        ("한글 é", 6),
+        ("\u1112\u1161\u11ab", 2),
+        ("שלום", 4),
+        ("a\u00adb", 3),
+    ],
 )
 def test_width_is_what_a_terminal_shows(text: str, columns: int) -> None:
     assert width(text) == columns
@@ -39,3 +49,16 @@ def test_a_long_text_keeps_its_beginning_and_end() -> None:
     lines = [str(number) for number in range(100)]
     assert shortened(lines, 6) == ["0", "1", "2", "[… 95 more lines …]", "98", "99"]
     assert shortened(lines, 100) == lines
+
+
+def test_cells_keep_their_places_where_a_terminal_reverses_text() -> None:
+    assert side_by_side(["abc", "d"], 4, " | ") == "abc  | d"
+    hebrew = "שלום"
+    line = side_by_side([hebrew, "d"], 5, " | ")
+    assert line == f"\u200e{hebrew} \u200e | d    \u200e" and width(line) == 13
+
+
+def test_a_megabyte_in_one_line_is_wrapped_in_one_pass() -> None:
+    text = ("答え" + "x" * 99 + " ") * 10_000
+    lines = wrap(text, 38)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "") and max(map(width, lines)) <= 38
