@@ -46,8 +46,8 @@ quick: ## within a minute: lint, types, and the unit tests that start no process
 lint: ## shellcheck, shfmt, ruff, mypy --strict
 	@$(VENV)/shellcheck $(SHELL_FILES) && echo "shellcheck: $(words $(SHELL_FILES)) files are clean"
 	@$(VENV)/shfmt -d $(SHELL_FILES) && echo "shfmt: they are formatted"
-	$(VENV)/ruff check lib tests benchmarks
-	$(VENV)/ruff format --check lib tests benchmarks
+	$(VENV)/ruff check lib tests benchmarks docs
+	$(VENV)/ruff format --check lib tests benchmarks docs
 	$(VENV)/mypy
 
 UNIT_OPTIONS := -n 2 --dist loadfile
@@ -86,9 +86,17 @@ schema: ## write templates/jobspec.schema.json from the JobSpec's fields
 	@PYTHONPATH=lib $(VENV)/python -c 'from mvp_helpers.plan import jobspec; print(jobspec.schema_json(), end="")' >templates/jobspec.schema.json.new
 	@mv templates/jobspec.schema.json.new templates/jobspec.schema.json
 
+.PHONY: images
+images: ## write the pictures of docs/images; JOB=ID: with the screenshot of that job's page
+	@$(VENV)/python docs/images/make.py $(if $(JOB),"$$(scripts/56_report.sh $(JOB))")
+
 .PHONY: plans
 plans: ## write the reviewed plans of tests/unit/plan/shapes anew; read the difference before you commit it
 	@$(VENV)/pytest -q tests/unit/plan/test_shapes.py --write-plans
+
+.PHONY: baselines
+baselines: ## record the baselines of the CPU defaults anew, from ten jobs of each on the running cluster, and print false alarms
+	@RECORD=1 benchmarks/bench_gates.sh
 
 prereq: ## check this machine and the cluster's hosts
 	@scripts/00_prereq_check.sh

@@ -16,8 +16,10 @@
 #   --seal                 first seal the files of ended jobs that are not sealed yet, such as those of a killed job runner
 #   --definition-of-done   also print the Definition of Done (templates/definition_of_done.yaml), each line with its evidence
 #   --gates                also judge each job's metrics by templates/gates/<workload>.yaml: is every value finite, was enough learnt, fast
-#                          enough, with as much memory? Gates that compare with recorded runs are Skipped without --baseline
-#   --baseline NAME        the recorded runs (56_report.sh --baseline); refused when their hardware is another and a gate depends on it
+#                          enough, with as much memory? Compared with the baseline <device>-<workload> (cpu-ppo), where the job's task,
+#                          versions and, for speed and memory, hardware are the recorded ones; else Skipped, and one line says why
+#   --baseline NAME        compare with these recorded runs instead (56_report.sh --baseline), whatever their task and versions; refused
+#                          when their hardware is another and a gate depends on it
 #   --any-hardware         compare all the same
 #   --json                 print the checks with the lines they rest on, as one JSON object (docs/checks.md)
 #

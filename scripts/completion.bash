@@ -91,6 +91,8 @@ _mvp_value() { # <option>: the values of an option; none where any file or word 
       ;;
     --follow) _mvp_job_ids ;;
     --rescore) _mvp_files py ;;
+    --spec) _mvp_jobspecs ;;
+    --gates) _mvp_files yaml ;;
     --level | --variant) _mvp_levels "$1" ;;
     --description)
       _mvp_words "$(_mvp_stems "$_MVP_PROJECT"/templates/e2e/*.yaml)"
@@ -225,7 +227,7 @@ _mvp_newest_first() { # <path>...: whose names sort by time; of an index entry o
 
 _mvp_register() {
   local script
-  for script in "$_MVP_PROJECT"/scripts/{[0-9][0-9]_*,ray}.sh; do
+  for script in "$_MVP_PROJECT"/scripts/{[0-9][0-9]_*,ray,regress_bisect}.sh; do
     complete -o default -F _mvp_complete "${script##*/}" # also for ./scripts/NAME and any other path to it
   done
 }

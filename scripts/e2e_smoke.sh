@@ -12,8 +12,15 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 parse_options '--level= --runs-dir=' "$@"
 load_cluster
+bin=${PYTHON%/*}
+if [[ $bin == *[[:space:]]* ]]; then # the trainer's own Ray does not quote its interpreter when it starts a worker
+  link=$(mktemp -d)
+  trap 'rm -rf "$link"' EXIT
+  ln -s "${bin%/*}" "$link/venv"
+  bin=$link/venv/bin
+fi
 # shellcheck disable=SC2031 # no subshell
-export PATH=${PYTHON%/*}:$PATH
+export PATH=$bin:$PATH
 checkout=$PROJECT/.mvp/e2e/checkouts/verl
 
 make_checkout() { # a git checkout with the code of the installed verl

@@ -19,7 +19,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$SCRIPTS/lib/regression.sh"
 began=$EPOCHREALTIME
 parse_options '--json WORKLOAD' "$@"
-verdict=(--learning --gates "${OPTS[@]}") report=()
+verdict=(--learning --gates "${OPTS[@]}") report=(--gates)
 case ${ARGS[0]} in
   all) specs=(ppo ppo grpo sft) verdict+=(--definition-of-done) report+=(--definition-of-done) ;;
   ppo) specs=(ppo ppo) ;;

@@ -9,9 +9,9 @@
 # usage: ./tests/run.sh FILE.bats|FOLDER ...
 #
 # A folder of .bats files stands for these; any other for pytest. TEST_JOBS says how many run at once (default 2: each may hold a
-# Ray cluster), TEST_TAGS which tests of bats run ('!nightly': not the slow and rare ones). Files are ended, and have failed, after
-# TEST_FILE_LIMIT_S (default 2400 seconds each) and TEST_LIMIT_S (default none, for all of them: those that had not begun have failed, too). Exit code 1 when something failed, 130 after Ctrl-C, which ends all
-# of them.
+# Ray cluster), TEST_TAGS which tests of bats run ('!nightly': not the slow and rare ones). A file is ended, and has failed, after
+# TEST_FILE_LIMIT_S (default 2400 seconds), all of them after TEST_LIMIT_S (default none), when those that had not begun have failed,
+# too. Exit code 1 when something failed, 130 after Ctrl-C, which ends all of them.
 set -euo pipefail
 shopt -s nullglob
 FAILURE='^(not ok|FAILED|ERROR) ' # as bats and pytest begin such a line

@@ -29,26 +29,40 @@ ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this
 """
 
 
-def piece(rng: random.Random, first_step: int) -> str:
-    """Return about 3 MB of log: lines of vLLM and verl, a line of metrics for each step, samples of text, some retries."""
-    lines = []
-    for number in range(20_000):
-        kind, source = rng.random(), f"(WorkerDict pid={rng.randint(1000, 9999)}, ip=10.0.0.{number % 9})"
-        if kind < 0.5:
-            lines.append(
-                f"{source} INFO 11-20 10:00:{number % 60:02} [gpu_worker.py:{number % 300}] Profiling takes {kind:.3f} s"
-            )
-        elif kind < 0.501:
-            lines.append(f"{source} WARNING 11-20 10:00:00 [client.py:9] request failed: ConnectionError, trying again")
-        elif kind < 0.8:
-            step = first_step + number
-            metrics = " - ".join(f"actor/metric_{at}:{rng.random():.9f}" for at in range(6))
-            lines.append(f"(TaskRunnerV1 pid=12, ip=10.0.0.1) step:{step} - {metrics} - training/global_step:{step}")
-        else:
-            lines.append(
-                f"[prompt] Natalia sold clips to {number} friends in April and half as many in May. [response] #### {number}"
-            )
-    return "\n".join(lines) + "\n"
+def metrics(rng: random.Random, step: int, count: int) -> str:
+    """Return verl's line of metrics for a step, with ``count`` metrics besides loss, gradient norm and reward."""
+    names = [f"timing_s/part_{at}" if at % 3 else f"actor/metric_{at}" for at in range(count)]
+    values = " - ".join(
+        f"{name}:{rng.random():.9f}" for name in ("actor/pg_loss", "actor/grad_norm", "critic/score/mean", *names)
+    )
+    return f"(TaskRunnerV1 pid=12, ip=10.0.0.1) step:{step} - {values} - training/global_step:{step}"
+
+
+def filler(rng: random.Random, number: int) -> str:
+    """Return another line, as vLLM, Ray and verl print them: information, bars, samples of text, rarely a retry."""
+    kind, source = rng.random(), f"(WorkerDict pid={rng.randint(1000, 9999)}, ip=10.0.0.{number % 9})"
+    if kind < 0.001:
+        return f"{source} WARNING 11-20 10:00:00 [client.py:9] request failed: ConnectionError, trying again"
+    if kind < 0.6:
+        return f"{source} INFO 11-20 10:00:{number % 60:02} [gpu_worker.py:{number % 300}] Profiling takes {kind:.3f} s"
+    if kind < 0.75:
+        return f"{source} Processed prompts: {number % 100:3}%|####      | {number % 100}/100 [00:07<00:08,  6.{number % 9}3it/s]"
+    return f"[prompt] Natalia sold clips to {number} friends in April and half as many in May. [response] #### {number}"
+
+
+def write(path: Path, size: float, dense: bool) -> None:
+    """Write a log of ``size`` bytes whose steps ascend: a line of metrics every 1500 others, or every two if ``dense``."""
+    rng, step = random.Random(1), 0
+    texts = [filler(rng, number) for number in range(20_000)]
+    every, count = (2, 6) if dense else (1500, 60)
+    with path.open("wb") as log:
+        while log.tell() < size:
+            lines = rng.sample(texts, len(texts))
+            for at in range(every, len(lines) + 1, every):
+                step += 1
+                lines[at - 1] += "\n" + metrics(rng, step, count)
+            log.write("\n".join([*lines, ""]).encode())
+        log.write(END.encode())
 
 
 def timed(argv: list[str]) -> tuple[bytes, float, float]:
@@ -62,7 +76,7 @@ def timed(argv: list[str]) -> tuple[bytes, float, float]:
 
 
 def main() -> None:
-    rng = random.Random(1)
+    assert os.environ["STEPS"] in ("real", "dense"), os.environ["STEPS"]
     verbs = {"55": ["explain", "--log", "--json"], "62": ["triage", "--json"]}
     program = "rg" if shutil.which("rg") else "grep"
     words = [each for word in Scan(signatures.load(), "").words() for each in ("-e", word.decode())]
@@ -74,11 +88,7 @@ def main() -> None:
     memory = 0.0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "big.log"
-        pieces = [piece(rng, 1 + at * 20_000).encode() for at in range(8)]
-        with path.open("wb") as log:
-            while log.tell() < int(os.environ["MEGABYTES"]) * 1e6:
-                log.write(pieces[rng.randrange(len(pieces))])
-            log.write(END.encode())
+        write(path, int(os.environ["MEGABYTES"]) * 1e6, os.environ["STEPS"] == "dense")
         size = path.stat().st_size / 1e6
         for _ in range(int(os.environ["ROUNDS"])):
             for name in walls:

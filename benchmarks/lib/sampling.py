@@ -31,7 +31,7 @@ ray.get([Worker.remote().say.remote(*each) for each in [(step, STEP_S), *[("a li
 """
 STEP_S = 0.8
 """Seconds between two lines of metrics of 4 kB: of a step on the CPU default, five to a hundred times as often as on GPUs."""
-KINDS = {"run-job": "job runner", "usage.sampler": "sampler", "ray::Host": "its actors", "masking": "masks"}
+KINDS = {"run-job": "job runner", "usage.sampler": "sampler", "ray::stream": "its streams", "masking": "masks"}
 """What a command line contains, and what is printed for it."""
 HZ = os.sysconf("SC_CLK_TCK")
 

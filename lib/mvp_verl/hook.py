@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import os
 
-from mvp_helpers.base import processes
-
 from . import import_record, own_queue, rollouts, tracking, trainers
 
 if job_folder := os.environ.get("MVP_JOB_FOLDER"):
-    processes.mark(job_folder)
     import_record.check(job_folder)
     trainers.arm(job_folder)
     tracking.arm(job_folder)

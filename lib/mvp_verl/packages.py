@@ -1,4 +1,4 @@
-"""Records the interpreter that trains, in ``packages.json`` of a job folder: packages and versions, CUDA, driver, GPUs."""
+"""Records the interpreter that trains, in ``packages.json`` of a job folder: packages, processor, CUDA, driver, GPUs."""
 
 from __future__ import annotations
 
@@ -39,9 +39,18 @@ def look() -> dict[str, Any]:
         "python": platform.python_version(),
         "executable": sys.executable,
         "packages": dict(sorted(found.items(), key=lambda pair: pair[0].lower())),
+        "cpu": _cpu(),
         "cuda": _cuda(),
         **_gpus(),
     }
+
+
+def _cpu() -> str | None:
+    """Return the model of this machine's processor, as the kernel names it; its architecture where that has no name."""
+    with contextlib.suppress(OSError):
+        if match := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
+            return match[1].strip()
+    return platform.machine() or None
 
 
 def _cuda() -> str | None:

@@ -159,6 +159,8 @@ make_jobs() { # <id>...: the oldest first, as job folders with their entries in 
   touch mine.json mine.txt
   offered "$PROJECT/scripts/44_submit_sdk.sh" mi
   assert_offered mine.json
+  offered regress_bisect.sh --spec mi
+  assert_offered mine.json
   offered "$PROJECT/scripts/44_submit_sdk.sh" ''
   [[ $output == *"$PROJECT/templates/ppo.json"* ]] || fail 'no templates from elsewhere'
 }

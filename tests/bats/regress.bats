@@ -116,3 +116,33 @@ PY
   assert_status 2
   [[ ! -e calls ]] || fail "called: $(calls)"
 }
+
+history() { # of something like verl, in ./verl: tag v1, and a commit after it
+  mkdir -p verl/verl && touch verl/verl/__init__.py
+  git -C verl init --quiet --initial-branch=main
+  local -a commit=(git -C verl -c user.name=a -c user.email=a@b commit --quiet --allow-empty --message)
+  git -C verl add . && "${commit[@]}" start
+  git -C verl tag v1 && "${commit[@]}" next
+}
+
+@test "a bisection with a mistake ends in one line before it starts a cluster" {
+  history
+  run --separate-stderr ./scripts/regress_bisect.sh --source "$PWD/verl" --good v1 --bad mian --spec templates/ppo.json
+  assert_status 2
+  assert_stderr_has "bad input: $PWD/verl has no tag, branch or commit 'mian' (did you mean 'main'?)"
+  run --separate-stderr ./scripts/regress_bisect.sh --source "$PWD/verl" --good v1 --bad main --spec templates/ppo.json --gates gone.yaml
+  assert_status 2
+  assert_stderr_has 'cannot read the gates gone.yaml'
+  run --separate-stderr ./scripts/regress_bisect.sh --good v1 --spec templates/ppo.json
+  assert_status 2
+  assert_stderr_has '--bad is missing'
+  [[ ! -e calls ]] || fail "called: $(calls)"
+}
+
+@test "a dry run of a bisection shows the range, the gates and its steps" {
+  history
+  run --separate-stderr ./scripts/regress_bisect.sh --source "$PWD/verl" --good v1 --bad main --spec templates/ppo.json --gate learning --dry-run
+  assert_status 0
+  assert_output "would run: */12_install_py_deps.sh*commits of verl in $PWD/verl: 1;*gate learning: median(*state: $FOLDER/private/common/bisect/*"
+  [[ ! -e calls && ! -e $FOLDER/private/common/bisect ]] || fail 'a dry run did something'
+}

@@ -81,6 +81,12 @@ class PatientFile:
             return True
 
 
+def appended(path: Path) -> IO[bytes]:
+    """Open a regular file, made if it is missing, to append to it unbuffered. Raises OSError, also for a link or a pipe."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    return os.fdopen(_regular(descriptor, path), "ab", buffering=0)
+
+
 def opened(path: Path) -> BinaryIO:
     """Open a regular file that anybody may have put there. Raises OSError, also for a pipe, which would block forever."""
     return os.fdopen(_descriptor(path), "rb")
@@ -91,6 +97,11 @@ def _descriptor(path: Path) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError:  # a name with a NUL byte
         raise OSError(errno.EINVAL, "not a file name", str(path)) from None
+    return _regular(descriptor, path)
+
+
+def _regular(descriptor: int, path: Path) -> int:
+    """Return the descriptor of a regular file; close any other. Raises OSError."""
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         if os.path.isdir(path):

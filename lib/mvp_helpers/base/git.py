@@ -7,8 +7,9 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,77 @@ def is_at(checkout: Path, revision: str) -> bool | None:
         return None
 
 
-def _git(arguments: list[str], timeout_s: float) -> str:
+def commit_of(repository: Path, revision: str) -> str:
+    """Return the full hash of the commit that a tag, a branch or a commit's hash names. Raises BadInput when there is none."""
+    try:
+        _git([*_at(repository), "rev-parse", "--git-dir"], 30)
+    except Blocked as error:
+        raise BadInput(
+            f"{repository} is not a git repository: {error.what}", hint="--source DIR, a checkout on the head"
+        ) from None
+    try:
+        if revision.startswith("-"):
+            raise Blocked("an option, not a revision")
+        return _git([*_at(repository), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"], 30).strip()
+    except Blocked:
+        names = _git([*_at(repository), "for-each-ref", "--format=%(refname:short)"], 30).splitlines()
+        raise BadInput(
+            f"{repository} has no tag, branch or commit '{revision}'{did_you_mean(revision, names)}",
+            hint=f"git -C {repository} log",
+        ) from None
+
+
+def is_ancestor(repository: Path, older: str, newer: str) -> bool:
+    """Return whether commit ``newer`` contains commit ``older``. Raises Blocked."""
+    return not _git([*_at(repository), "rev-list", "--max-count=1", older, "--not", newer], 120)
+
+
+def is_shallow(repository: Path) -> bool:
+    """Return whether the repository lacks older history. Raises Blocked."""
+    return _git([*_at(repository), "rev-parse", "--is-shallow-repository"], 30).strip() == "true"
+
+
+def suspects(repository: Path, bad: str, good: Iterable[str]) -> list[str]:
+    """Return the commits in ``bad`` and in none of ``good``; the first one halves them best, and the last one is ``bad``.
+
+    Raises Blocked.
+    """
+    lines = _git([*_at(repository), "rev-list", "--bisect-all", bad, "--not", *good], 120).splitlines()
+    return [line.split()[0] for line in lines]
+
+
+def describe(repository: Path, commit: str) -> dict[str, str]:
+    """Return hash, author, date (ISO 8601) and subject of a commit. Raises Blocked."""
+    text = _git([*_at(repository), "show", "--no-patch", "--no-show-signature", "--format=%H%x00%an%x00%aI%x00%s", commit], 30)
+    return dict(zip(("commit", "author", "date", "subject"), text.rstrip("\n").split("\0"), strict=True))
+
+
+def patch(repository: Path, commit: str) -> str:
+    """Return a commit with its difference from its first parent. Raises Blocked."""
+    options = ["-m", "--first-parent", "--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature"]
+    return _git([*_at(repository), "show", *options, "--stat", "--patch", "--format=fuller", commit], 120)
+
+
+def listing(repository: Path, commit: str, *paths: str) -> str:
+    """Return a line with the hash of the content for each of ``paths`` that exists in ``commit``. Raises Blocked."""
+    return _git([*_at(repository), "ls-tree", "--full-tree", commit, "--", *paths], 30)
+
+
+def export(repository: Path, commit: str, target: Path) -> None:
+    """Write the files of ``commit`` into the new folder ``target``. Work tree, index and refs of the repository stay as they are.
+
+    Raises Blocked, OSError.
+    """
+    folder = _git([*_at(repository), "rev-parse", "--absolute-git-dir"], 30).strip()
+    target.mkdir(parents=True)
+    base = [*_at(target), "-c", "core.sparseCheckout=false", f"--git-dir={folder}", f"--work-tree={target}"]
+    with tempfile.TemporaryDirectory() as scratch:
+        index = {"GIT_INDEX_FILE": f"{scratch}/index"}
+        _git([*base, "read-tree", commit], 120, index)
+        _git([*base, "checkout-index", "--all", "--quiet"], 600, index)
+
+
+def _git(arguments: list[str], timeout_s: float, environment: Mapping[str, str] | None = None) -> str:
     """Return git's standard output. Raises Blocked with the last line of its standard error."""
     try:
         # A session of its own, so that git's transport helpers can be killed too: they would keep the pipe open.
@@ -160,7 +231,7 @@ def _git(arguments: list[str], timeout_s: float) -> str:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env=os.environ | _ENVIRONMENT,
+            env={**os.environ, **_ENVIRONMENT, **(environment or {})},
             start_new_session=True,
         )
     except OSError as error:

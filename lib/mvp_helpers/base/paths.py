@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +55,11 @@ class SharedRoot:
     def baselines(self) -> Path:
         """Folder of baselines, ``<name>.json``: what some equal runs reached (see ``gates/baseline.py``)."""
         return self.root / "common" / "baselines"
+
+    @property
+    def bisections(self) -> Path:
+        """Folder of bisections, one folder for each search (see ``bisect/record.py``)."""
+        return self.root / "common" / "bisect"
 
     @property
     def override_cache(self) -> Path:
@@ -107,6 +114,12 @@ class JobFolder:
     @property
     def shared(self) -> SharedRoot:
         return SharedRoot(self.path.parents[1])
+
+    def check_own(self, place: Path) -> None:
+        """Raise OSError when a link leads from ``place`` out of the job folder, perhaps into another job's."""
+        real = Path(os.path.realpath(place))
+        if not real.is_relative_to(os.path.realpath(self.path)):
+            raise OSError(errno.EXDEV, f"a link leads out of the job folder, to {real}", str(place))
 
     @property
     def secrets(self) -> Path:
@@ -234,7 +247,7 @@ class E2eRun:
         return self.path / "checkpoints"
 
     def summary(self, suffix: str) -> Path:
-        """``txt``, ``md`` or ``json``; written again at the end of every resume."""
+        """``txt``, ``md``, ``json`` or ``html``, the page; written again at the end of every resume."""
         return self.path / f"summary.{suffix}"
 
     def tries(self, step: str) -> list[Path]:

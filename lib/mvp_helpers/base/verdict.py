@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
+from .terminal import COLOURS as STATE_COLOURS
 from .terminal import CYAN, GREEN, RED, shown
 
 Verdict = Literal["Pass", "Fail", "Blocked", "Skipped", "Not requested"]
@@ -75,3 +77,15 @@ def table(checks: Sequence[Check], width: int, title: str = "", *, colour: bool 
         lines.append(f"\x1b[{COLOURS[check.verdict]}m{first[:word_end]}\x1b[0m{first[word_end:]}" if colour else first)
         lines += [" " * len(head) + text for text in texts[1:]]
     return "\n".join(lines)
+
+
+_WORDS: dict[str, str] = {**STATE_COLOURS, **{str(word): colour for word, colour in COLOURS.items()}}
+_HEAD = re.compile(rf"^((?:- )?[^:\n]{{1,60}}: )?({'|'.join(_WORDS)})(?= in | - |: |$)", re.MULTILINE)
+"""A state or verdict at the beginning of a line, or behind the name of what it is about."""
+
+
+def painted(text: str, colour: bool) -> str:
+    """Return text whose lines begin with a state or a verdict, or with the name of its subject and then it, in its colour."""
+    if not colour:
+        return text
+    return _HEAD.sub(lambda match: f"{match[1] or ''}\x1b[{_WORDS[match[2]]}m{match[2]}\x1b[0m", text)

@@ -9,6 +9,7 @@ import os
 import pwd
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -19,7 +20,7 @@ from ..base import files, processes
 from ..base.documents import Damaged, read_as
 from ..base.errors import Blocked
 from ..base.shared_storage import point_to, writing
-from .cluster_file import Cluster
+from .cluster_file import SAFE_PATH, Cluster
 
 KEPT_SESSIONS = 3
 """Number of Ray's own log folders kept for each node, including the current one."""
@@ -96,6 +97,18 @@ class NodePaths:
             point_to(self._short, str(self.ray_files))  # a link of ours may lead to where the folder was before
         for old in self.sessions()[KEPT_SESSIONS - 1 :]:
             shutil.rmtree(old, ignore_errors=True)
+
+    def interpreter(self) -> str:
+        """Return this Python by a path without spaces; call ``make_temp_dir`` before.
+
+        Ray starts each worker with ``bash -c "exec PYTHON …"``, where it quotes the arguments, but not PYTHON. Source:
+        ``exec_worker`` in ray/_private/runtime_env/context.py.
+        """
+        own = Path(sys.executable)
+        if SAFE_PATH.fullmatch(str(own)) or not own.is_relative_to(sys.prefix):
+            return str(own)
+        point_to(self.ray_files / "python", sys.prefix)
+        return str(self.temp_dir / "python" / own.relative_to(sys.prefix))
 
     def _check_ours(self, path: Path, has_type: Callable[[int], bool]) -> None:
         facts = path.lstat()

@@ -76,11 +76,16 @@ def start_argv(cluster: Cluster, host: Host, instance: str, temp_dir: Path, gpus
     ]
 
 
-def start_environment(cluster: Cluster, instance: str, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a node and its jobs: without other Ray clusters' variables, with the mark of our processes."""
+def start_environment(
+    cluster: Cluster, instance: str, inherited: Mapping[str, str], python: str = sys.executable
+) -> dict[str, str]:
+    """Return the environment of a node and its jobs: without other Ray clusters' variables, with the mark of our processes.
+
+    ``python3`` in a job is the one beside ``python``.
+    """
     passing = ("MVP_CLUSTER_JSON", PASSING_MARK)
     kept = {key: value for key, value in inherited.items() if not key.startswith("RAY_") and key not in passing}
-    kept["PATH"] = f"{Path(sys.executable).parent}:{inherited.get('PATH', os.defpath)}"
+    kept["PATH"] = f"{Path(python).parent}:{inherited.get('PATH', os.defpath)}"
     # Since 2.60 Ray leaves all GPUs visible to a process that asked for none: a driver or an agent would take memory on one.
     hidden = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"} if cluster.device == "cuda" else {}
     return kept | hidden | cluster.ray.system_env | ray_api.environment(cluster) | {INSTANCE: instance}
@@ -198,7 +203,8 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
     if cluster.device == "cuda" and host.role == "worker" and not found.count:
         _say(f"{host.name}: offers no GPU to Ray: {found.problem or 'none is visible'}")
     argv = start_argv(cluster, host, record.instance, paths.temp_dir, found.count)
-    environment = start_environment(cluster, record.instance, os.environ)
+    argv[0] = paths.interpreter()
+    environment = start_environment(cluster, record.instance, os.environ, argv[0])
     environment |= network.variables(cluster, host.ip, environment)
     with shared_storage.writing(paths.log), paths.log.open("a") as log:
         log.write(f"\n=== {record.started_at} {' '.join(argv)}\n")

@@ -31,6 +31,7 @@ TWO_RUNS = (
 )
 ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended badly, and the log does not explain why."
 WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
+NO_FRAMES = "the lines before it, and its traceback, in the log of the process that printed it; this log has only this line"
 BLOCKED = "No evidence against the code under test."
 AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
@@ -97,7 +98,7 @@ def of_metrics(path: Path) -> Diagnosis:
 def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
     """Return the one answer from logs that were read. ``target`` fills {id} and {log} of the rules' texts."""
     diagnosis = _of_cause(scans, known, target)
-    if diagnosis.verdict == "Unknown" and diagnosis.line is not None:
+    if diagnosis.verdict == "Unknown" and diagnosis.line is not None and not diagnosis.rule:
         diagnosis = _judged(diagnosis, known)
     if diagnosis.rule and diagnosis.confidence == "low" and diagnosis.phase == "done":
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
@@ -180,7 +181,7 @@ def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) ->
         boundary=boundary,
         whose="user" if boundary == "user code" else "unknown",
         advice="No signature matches this error; it is the last distinct one, and not proven to be the cause.",
-        next=f"less +{cause.number} {target.get('log') or cause.log}",
+        next=f"less +{cause.number} {target.get('log') or cause.log}" if frames or not cause.chain else NO_FRAMES,
     )
 
 

@@ -29,6 +29,7 @@ _SOURCE = re.compile(
     r"|\[\d{1,9}(?:\.\d+)?\] (?=\S)"  # the kernel, slurmd's steps, numbered lines
     r"|\d+\.\d+s\t\d+\t"  # notebooks
     r"|E {2,}(?=\S)"  # pytest
+    r"|[A-Za-z]\w* pid=\d+(?:, ip=[^(),\s]+)?\) (?=\S)"  # an excerpt that begins within (TaskRunner pid=1)
     r"|>(?: - | |$)"  # a quotation
     r"| *[|│] (?=\S|  )"  # exception groups, rich
 )
@@ -53,7 +54,11 @@ _LOGGER = re.compile(
     rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.]+:(?=\S))? ?",
 )
 _QUIET = re.compile(r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b", re.IGNORECASE)
-_ERROR_LINE = re.compile(r"(\S+: )?(fatal )?error: |(failed|unable|could not|cannot) ", re.IGNORECASE)
+_ERROR_LINE = re.compile(
+    r"(\S+: )?(fatal )?error: |(failed|unable|could not|cannot) "
+    r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",
+    re.IGNORECASE,
+)
 _ECHO = re.compile(r"\++ \S")
 _REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
 _BEGINS = frozenset("[0123456789ECFWIDNT")

@@ -223,8 +223,7 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def boundary(self, frames: Iterable[Frame], says: str = "") -> str:
         """Return the boundary of the innermost frame that has one, else that of the text ``says``, else "unknown"."""
-        # Match below the package's own folder: where it is installed says nothing about it.
-        calls = [f"{''.join(frame.file.rpartition('-packages/')[1:])}:{frame.name}" for frame in frames]
+        calls = [_call(frame) for frame in frames]
         by_call = (each for call in reversed(calls) for each in self.boundaries if _pattern(each.frames).search(call))
         inner = next(by_call, None)
         if inner is None or inner.layer:
@@ -243,9 +242,17 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def stage(self, chain: Chain) -> Phase | None:
         """Return the phase of the first stage that fits a function in the chain; None when none fits."""
-        calls = [f"{frame.file}:{frame.name}" for link in chain.links for frame in link.frames]
+        calls = [_call(frame) for link in chain.links for frame in link.frames]
         calls += [chain.header, *(link.text for link in chain.links if link.wrapper)]
         return next((stage.phase for stage in self.stages if any(_pattern(stage.frames).search(call) for call in calls)), None)
+
+
+_INSTALLED = re.compile(r"^.*(?=-packages/)|^.*/(?=lib/python3\.\d+/(?!site-packages/))")
+
+
+def _call(frame: Frame) -> str:
+    """Return ``file:function``; where a package, or Python, is installed says nothing about it, e.g. an environment's name."""
+    return f"{_INSTALLED.sub('', frame.file)}:{frame.name}"
 
 
 _pattern = functools.lru_cache(maxsize=None)(re.compile)

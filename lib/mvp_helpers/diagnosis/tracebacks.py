@@ -5,6 +5,7 @@ Pure. Lines of other processes may interrupt a traceback, and an excerpt may beg
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass, field
 
@@ -31,8 +32,16 @@ _FRAME = re.compile(
     r"|(?:File )?\[?(?P<file_>[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
 )
 """A frame as Python, IPython, pytest and rich print it; perhaps cut off. ``dump``: by faulthandler, the innermost first."""
-_CODE = re.compile(r"\s|[\^~ ]*$|-+> *\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
+_CODE = re.compile(r"\s|[\^~ ]*$|-+> *\[?\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
 """The beginning of a line that shows the code of a frame, or marks a place in it."""
+_RICH = re.compile(r"❱ +\d+ [│|]")
+"""The line that rich marks in the code of a frame."""
+_WRAPPED = re.compile(r"(?P<path>[/~][^\s:│|]*)\s*[│|]?$")
+"""The first part of a frame's path that rich wrapped."""
+_GLUED = re.compile(
+    r"\s*raise .*?(?:\s{8,}(?=(?:\w+\.)*\w+(?:Error|Exception)(?:\(\w+\))?: )|[\"')](?=\w+(?:Error|Exception): ?$))"
+)
+"""Code of a frame that shares a line with the exception, where a web page or a log removed the end of the line."""
 _IMPORTS = re.compile(r"\s*(?:from \S+ )?import \S")
 _CALLS = re.compile(r"(?P<name>[A-Za-z_]\w+)\(")
 _RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
@@ -147,7 +156,7 @@ class Tracebacks:
                 self._open[line.source] = opened = _Open(chain, logged=line.logged)
             opened.begin(line.number, named["name"] if (named := _NAMED.match(line.text)) else "")
             return True, done
-        if opened is None and not line.quiet and (frame := _FRAME.match(line.text)) and frame["name"]:
+        if opened is None and not line.quiet and _begins_within(line.text):
             # An excerpt that begins within a traceback, or after lines of another process.
             self._open[line.source] = opened = _Open(Chain(line.number, line.source), logged=line.logged)
             opened.begin(line.number)
@@ -176,6 +185,12 @@ class Tracebacks:
         return [chain for source in stale for chain in self._close(source)]
 
 
+def _begins_within(text: str) -> bool:
+    """Return whether the line can only be a part of a traceback whose header is missing."""
+    frame = _FRAME.match(text)
+    return bool(frame and frame["name"]) or bool(_RICH.match(text))
+
+
 def exception_in(text: str) -> tuple[str, str] | None:
     """Return class name and text of the exception that a line by itself reports; None when it reports none."""
     head = text.partition(":")[0]
@@ -200,6 +215,8 @@ class _Open:
     continues: bool = False
     named: str = ""
     """The exception's class, if the header contains it."""
+    wrapped: str = ""
+    """The first part of the next frame's path, if the previous line has only that."""
 
     @property
     def carries(self) -> bool:
@@ -212,11 +229,16 @@ class _Open:
     def take(self, line: Line) -> bool:
         """Return whether the line continues this chain, and add it if so."""
         inside = self.frames is not None
+        if inside and (glued := _GLUED.match(line.text)):
+            line = dataclasses.replace(line, text=line.text[glued.end() :])
         frame = _FRAME.match(line.text) if inside or (self.chain.links and self.chain.links[-1].wrapper) else None
         if frame:
             before = self.frames or []
-            self.frames = [_frame(frame), *before] if frame["dump"] is not None else [*before, _frame(frame)]
+            place = _frame(frame, self.wrapped)
+            self.frames, self.wrapped = [place, *before] if frame["dump"] is not None else [*before, place], ""
             self.code, self.code_due = "" if frame["line"] or frame["name_"] else self.code, True
+        elif inside and (path := _WRAPPED.match(line.text)):
+            self.wrapped = path["path"]
         elif self.frames is not None:
             # A web page may have indented every line, or none.
             text = line.text.strip() if not self.code_due and exception_in(line.text.strip()) else line.text
@@ -272,7 +294,7 @@ class _Open:
             place = f"{known.file}:{known.line}, in {known.name}" if known.name else known.file
             # The call that raised is one of the line's.
             frames = (*frames, *(Frame(inner.file, inner.line, name) for name in _CALLS.findall(self.code)))
-            code = f": {self.code.strip()}" if raises else ""
+            code = f": {self.code.strip()}" if self.code.strip() and known is (named[-1] if named else inner) else ""
             text = f"{name}: (cut off) {place}{code}" if name else f"{CUT_OFF}: {place}{code}"
             links.append(Link(self.last, name, text, frames, code=self.code.strip()))
         elif name and (not links or carried):
@@ -283,6 +305,6 @@ class _Open:
         return self.chain
 
 
-def _frame(match: re.Match[str]) -> Frame:
+def _frame(match: re.Match[str], folder: str = "") -> Frame:
     file, line, name = (match[key] or match[f"{key}_"] or "" for key in ("file", "line", "name"))
-    return Frame(file.replace("\\", "/"), int(line or 0), name)
+    return Frame((folder + file).replace("\\", "/"), int(line or 0), name)

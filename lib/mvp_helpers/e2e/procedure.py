@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from ..base import files, redact, times
-from ..base.errors import BadInput, Blocked
+from ..base.errors import BadInput, Blocked, MvpError
 from ..base.times import now
-from . import summary
+from . import page, summary
 from .context import Context
 from .report import Report
 from .step import Step
@@ -167,6 +167,10 @@ class Procedure:
             ("json", summary.as_json(report)),
         ):
             files.write_bytes(self.folder.summary(suffix), data)
+        try:
+            page.write(self.folder)
+        except MvpError as error:  # the verdict does not depend on it
+            self.context.say(f"no page: {error.what}")
         return report
 
 

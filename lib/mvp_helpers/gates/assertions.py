@@ -20,7 +20,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 
-from ..base.errors import BadInput
+from ..base.errors import BadInput, did_you_mean
 from ..trainers.trainer import Metrics
 
 Series = Mapping[int, float]
@@ -87,12 +87,12 @@ def words(text: str) -> tuple[set[str], set[str]]:
 
 
 def limit(text: str, constants: Mapping[str, float]) -> tuple[str, str, float] | None:
-    """Return metric, comparison and number of ``function(data["metric"]) < number``, for a line in a chart; None for others."""
+    """Return metric, comparison and number of ``max(data["metric"]) < number``, for a line in a chart; None for others."""
     metrics, _ = words(text)
     parser = _Parser(text, constants)
-    if parser.peek() not in ("min", "max", "mean", "median") or len(metrics) != 1:
+    if parser.peek() not in ("min", "max", "mean", "median", "data") or len(metrics) != 1:
         return None
-    parser.call()
+    parser.factor()
     if parser.peek() not in _COMPARISONS:
         return None
     sign = parser.take()
@@ -206,7 +206,7 @@ class _Parser:
     def call(self) -> Value:
         function = self.take("word")
         if function not in _FUNCTIONS:
-            raise self.error(f"unknown function {function}")
+            raise self.error(f"unknown function {function}{did_you_mean(function, [*_FUNCTIONS, *self.constants])}")
         self.take(text="(")
         name = self.series()
         known, given = list(_FUNCTIONS[function][1]), {}

@@ -30,7 +30,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
-    """One baseline; ``hardware`` and ``versions`` are those of all its runs."""
+    """One baseline; ``hardware``, ``versions`` and ``task`` (see ``of_job``) are those of all its runs."""
 
     name: str
     workload: str
@@ -38,6 +38,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[str]
     hardware: dict[str, str]
     versions: dict[str, str]
+    task: dict[str, str] = {}
     gates: dict[str, Recorded]
 
 
@@ -48,6 +49,7 @@ def make(
     hardware: Mapping[str, str],
     versions: Mapping[str, str],
     values: Mapping[str, Sequence[float]],
+    task: Mapping[str, str] | None = None,
 ) -> Baseline:
     """Return the baseline of at least three runs. Raises BadInput for fewer, or for a name that a file cannot have."""
     if not _NAME.fullmatch(name):
@@ -65,6 +67,7 @@ def make(
         jobs=list(jobs),
         hardware=dict(hardware),
         versions=dict(versions),
+        task=dict(task or {}),
         gates=recorded,
     )
 
@@ -77,16 +80,44 @@ def write(shared: SharedRoot, made: Baseline) -> Path:
     return path
 
 
+def default_name(device: str, workload: str) -> str:
+    """Return the name of the baseline that jobs of a device and workload are compared with when none is named."""
+    return f"{device}-{workload}"
+
+
+def default(shared: SharedRoot, device: str, workload: str) -> Baseline | None:
+    """Return the baseline of that name, None when there is none. Raises BadInput for one that cannot be read."""
+    name = default_name(device, workload)
+    return find(shared, name) if any((folder / f"{name}.json").is_file() for folder in _folders(shared)) else None
+
+
+def together(facts: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the hardware of several runs as one: ``a or b`` where they differ."""
+    names = dict.fromkeys(name for each in facts for name in each)
+    return {name: " or ".join(dict.fromkeys(each.get(name, "unknown") for each in facts)) for name in names}
+
+
+def differing(recorded: Mapping[str, str], own: Mapping[str, str]) -> str:
+    """Return which facts of a baseline and of a job differ, and how; empty when none does."""
+    names = [name for name in {**recorded, **own} if recorded.get(name) != own.get(name)]
+    return "; ".join(f"{name} {recorded.get(name, 'unknown')}, here {own.get(name, 'unknown')}" for name in names)
+
+
+def _folders(shared: SharedRoot) -> tuple[Path, Path]:
+    """Return where baselines are, those of the shared root first."""
+    return shared.baselines, SHIPPED
+
+
 def find(shared: SharedRoot, name: str) -> Baseline:
     """Return a baseline of the shared root, or one that the project ships. Raises BadInput."""
-    for folder in (shared.baselines, SHIPPED):
+    for folder in _folders(shared):
         try:
             return read_as(folder / f"{name}.json", Baseline)
         except FileNotFoundError:
             continue
         except (OSError, Damaged) as error:
             raise BadInput(f"cannot read {folder / name}.json: {error}") from None
-    known = sorted({path.stem for folder in (shared.baselines, SHIPPED) for path in folder.glob("*.json")})
+    known = sorted({path.stem for folder in _folders(shared) for path in folder.glob("*.json")})
     raise BadInput(
         f"there is no baseline '{name}'{did_you_mean(name, known)}",
         hint="./scripts/56_report.sh --baseline NAME ID ID ID records one",

@@ -7,7 +7,7 @@ side over the runs of a baseline.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +18,7 @@ from ..base.errors import BadInput, did_you_mean
 from ..base.project import PROJECT
 from ..base.verdict import Check, Evidence
 from . import assertions
-from .baseline import Baseline
+from .baseline import Baseline, differing
 
 SHIPPED = PROJECT / "templates" / "gates"
 MOST_BYTES = 64 << 10
@@ -53,7 +53,7 @@ def load(workload: str, file: Path | None = None) -> Gates:
     """Return the gates of a workload. Raises BadInput when there are none, or one is not in the grammar."""
     path = file or SHIPPED / f"{workload}.yaml"
     try:
-        found = documents.convert(documents.parse(files.read(path, MOST_BYTES), str(path)), Gates, str(path))
+        data = files.read(path, MOST_BYTES)
     except FileNotFoundError:
         known = sorted(each.stem for each in SHIPPED.glob("*.yaml"))
         raise BadInput(
@@ -61,36 +61,56 @@ def load(workload: str, file: Path | None = None) -> Gates:
         ) from None
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    return parse(data, str(path))
+
+
+def parse(data: bytes, source: str) -> Gates:
+    """Return the gates in the YAML bytes of ``source``. Raises BadInput."""
+    found = documents.convert(documents.parse(data, source), Gates, source)
     for name, gate in found.gates.items():
         try:
             assertions.parse(gate.expect, PLACEHOLDERS)
         except BadInput as error:
-            raise BadInput(f"{path}: gate '{name}': {error.what}", hint=error.hint) from None
+            raise BadInput(f"{source}: gate '{name}': {error.what}", hint=error.hint) from None
     return found
 
 
 def judge(
-    gates: Gates, data: assertions.Data, baseline: Baseline | None, hardware: Mapping[str, str], *, any_hardware: bool = False
+    gates: Gates,
+    data: assertions.Data,
+    baseline: Baseline | None,
+    hardware: Mapping[str, str],
+    *,
+    any_hardware: bool = False,
+    skipped: Mapping[str, str] | None = None,
 ) -> list[Check]:
-    """Return a check for each gate, in their order.
+    """Return a check for each gate, in their order; ``skipped`` has the reasons not to judge some, by name.
 
     Raises BadInput for a gate whose metric the job does not have, and for a baseline of another workload or hardware.
     """
     _check_metrics(gates, data)
     if baseline:
         _check_baseline(gates, baseline, hardware, any_hardware)
-    return [_judge(name, gate, data, baseline) for name, gate in gates.gates.items()]
+    reasons = skipped or {}
+    return [
+        Check(title(name), "Skipped", reasons[name]) if name in reasons else _judge(name, gate, data, baseline)
+        for name, gate in gates.gates.items()
+    ]
+
+
+def title(name: str) -> str:
+    """Return the name of a gate's check."""
+    return f"gate: {name}"
 
 
 def _judge(name: str, gate: Gate, data: assertions.Data, baseline: Baseline | None) -> Check:
-    title = f"gate: {name}"
     constants: dict[str, float] = {}
     if gate.relative:
         if baseline is None:
-            return Check(title, "Skipped", f"{gate.expect}: no baseline was named")
+            return Check(title(name), "Skipped", f"{gate.expect}: no baseline was named")
         recorded = baseline.gates.get(name)
         if recorded is None:
-            return Check(title, "Skipped", f"{gate.expect}: baseline '{baseline.name}' did not record it")
+            return Check(title(name), "Skipped", f"{gate.expect}: baseline '{baseline.name}' did not record it")
         constants = {"baseline": recorded.median, "spread": recorded.spread}
     try:
         holds, text = assertions.parse(gate.expect, constants)(data)
@@ -100,20 +120,20 @@ def _judge(name: str, gate: Gate, data: assertions.Data, baseline: Baseline | No
         holds, text = False, f"{gate.expect}: {type(error).__name__}: {error}"
     known = ", ".join(f"{word} {value:.6g}" for word, value in constants.items())
     reason = f"{text}{f' ({known})' if known else ''}: {gate.why}"
-    return Check(title, "Pass" if holds else "Fail", reason, [Evidence("metrics.jsonl", None, text)])
+    return Check(title(name), "Pass" if holds else "Fail", reason, [Evidence("metrics.jsonl", None, text)])
 
 
 def unjudged(gates: Gates, why: str) -> list[Check]:
     """Return a Skipped check for each gate, of a job that has no run to judge."""
-    return [Check(f"gate: {name}", "Skipped", why) for name in gates.gates]
+    return [Check(title(name), "Skipped", why) for name in gates.gates]
 
 
-def values(gates: Gates, data: assertions.Data) -> dict[str, float]:
-    """Return the left side of each relative gate, for a baseline. Raises BadInput when one has no finite value."""
+def values(gates: Gates, data: assertions.Data, left_out: Container[str] = ()) -> dict[str, float]:
+    """Return the left side of each relative gate but those left out. Raises BadInput when one has no finite value."""
     _check_metrics(gates, data)
     found = {}
     for name, gate in gates.gates.items():
-        if gate.relative and (value := assertions.left(gate.expect, PLACEHOLDERS)):
+        if gate.relative and name not in left_out and (value := assertions.left(gate.expect, PLACEHOLDERS)):
             try:
                 number = value(data)
             except (assertions.Undecided, ArithmeticError, ValueError) as error:
@@ -137,16 +157,16 @@ def _check_metrics(gates: Gates, data: assertions.Data) -> None:
 def _check_baseline(gates: Gates, baseline: Baseline, hardware: Mapping[str, str], any_hardware: bool) -> None:
     if baseline.workload != gates.workload:
         raise BadInput(f"baseline '{baseline.name}' is of workload '{baseline.workload}', the job of '{gates.workload}'")
-    differing = [key for key in baseline.hardware if hardware.get(key) != baseline.hardware[key]]
     needed = any(gate.hardware and gate.relative for gate in gates.gates.values())
-    if needed and differing and not any_hardware:
-        others = "; ".join(f"{key} {baseline.hardware[key]}, here {hardware.get(key, 'unknown')}" for key in differing)
+    if needed and not any_hardware and (others := differing(baseline.hardware, hardware)):
         raise BadInput(f"baseline '{baseline.name}' is of other hardware: {others}", hint="--any-hardware compares all the same")
 
 
-def limits(gates: Gates, baseline: Baseline | None) -> Iterable[tuple[str, str, float, str]]:
-    """Yield metric, comparison, number and text of each gate that a chart can show as a line."""
+def limits(gates: Gates, baseline: Baseline | None, skipped: Container[str] = ()) -> Iterable[tuple[str, str, float, str]]:
+    """Yield metric, comparison, number and text of each gate that a chart can show as a line, but of the skipped ones."""
     for name, gate in gates.gates.items():
+        if name in skipped:
+            continue
         constants: dict[str, float] = {}
         if gate.relative:
             recorded = baseline.gates.get(name) if baseline else None

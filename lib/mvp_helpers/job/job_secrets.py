@@ -109,7 +109,7 @@ def unpack(data: bytes, packed: bool) -> tuple[Mapping[str, str], bytes]:
 
 
 def setup_worker() -> None:
-    """Mask what this Ray worker writes and raises, and add the values to its environment (Ray's ``worker_process_setup_hook``).
+    """Mask what this Ray worker writes and raises, and add the values to its environment (called by ``worker_setup``).
 
     A worker that starts while the job ends finds no file, and needs no values any more. This raises, so that Ray ends the worker,
     when its output cannot be masked.

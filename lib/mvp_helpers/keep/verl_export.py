@@ -26,7 +26,7 @@ ADAPTER = "lora_adapter"
 ADAPTER_FACTS = "lora_train_meta.json"
 """Written by verl's checkpoint manager beside the shards of a model with LoRA."""
 PROMPT = "Question: What is 2 + 3? Answer:"
-NEW_TOKENS = 8
+NEW_TOKENS = 4
 """Each takes a CPU as long as reading all weights."""
 
 
@@ -139,7 +139,10 @@ def main(model: Path, target: Path, merge_lora: bool) -> None:
         merge_adapter(target)
     proof = prove(target, merger, merged_adapter=merge_lora)
     os.write(answer, msgspec.json.encode(proof))
+    gc.freeze()  # at its end Python would search all modules for cycles, to free nothing
 
 
 if __name__ == "__main__":
+    # The imports of torch and verl allocate much and free little, as does the merger: collections would be a fifth of their time.
+    gc.set_threshold(50_000)
     main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:] == ["merge-lora"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -167,7 +167,16 @@ def with_overrides(data: bytes, source: str, overrides: Sequence[str]) -> bytes:
     if not overrides:
         return data
     own = hydra.texts(load(data, source).trainer_overrides, f"{source}: trainer_overrides")
-    document = parse(data, source, limits.DOCUMENT) | {"trainer_overrides": [*own, *overrides]}
+    return _written(parse(data, source, limits.DOCUMENT) | {"trainer_overrides": [*own, *overrides]}, source)
+
+
+def with_fields(data: bytes, source: str, fields: Mapping[str, str]) -> bytes:
+    """Return the bytes of a JobSpec with these fields in place of its own. Raises BadInput as ``load``."""
+    load(data, source)
+    return _written(parse(data, source, limits.DOCUMENT, exponents="trainer_overrides") | dict(fields), source)
+
+
+def _written(document: dict[str, Any], source: str) -> bytes:
     if source.endswith(".json"):
         return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
     import yaml

@@ -22,7 +22,8 @@ from ..trainers.verl_actors import Starts
 from .disk import Checkpoints
 from .reward import RewardFunction
 
-SETUP_HOOK = "mvp_helpers.job.job_secrets.setup_worker"
+SETUP_HOOK = "mvp_helpers.worker_setup.of_job"
+EARLIER_HOOK = "mvp_helpers.job.job_secrets.setup_worker"
 
 Via = Literal["cli", "sdk"]
 VIAS: tuple[Via, ...] = ("cli", "sdk")
@@ -73,6 +74,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Of the trainer and its Ray workers."""
     runner_env_vars: dict[str, str] = {}
     """Of the job runner; empty in plans of earlier versions, whose runners had the trainer's."""
+    setup_hook: str = ""
+    """What Ray runs first in each Ray worker; empty in plans of earlier versions, which had a hook for secrets alone."""
     secrets: list[str] = []
     """Names only; see ``job_secrets``."""
     resume: Resume | None = None
@@ -114,7 +117,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def runtime_env(self) -> dict[str, Any]:
         """Return Ray's ``runtime_env`` of the trainer and its Ray workers."""
-        return {"env_vars": self.env_vars} | ({"worker_process_setup_hook": SETUP_HOOK} if self.secrets else {})
+        hook = self.setup_hook or (EARLIER_HOOK if self.secrets else "")
+        return {"env_vars": self.env_vars} | ({"worker_process_setup_hook": hook} if hook else {})
 
     def job_config(self, given: str = "{}") -> str:
         """Return Ray's config of the job for the trainer: what Ray has ``given`` the runner, with the trainer's runtime_env."""

@@ -14,7 +14,7 @@ from .compose import Composed
 from .disk import Checkpoints
 from .inputs import Missing
 from .jobspec import JobSpec
-from .plan import Plan
+from .plan import SETUP_HOOK, Plan
 from .resolve import Inputs
 
 ISOLATED = "mvp_helpers/isolated.py"
@@ -84,6 +84,7 @@ def _plan(spec: JobSpec, cluster: Cluster, inputs: Inputs, composed: Composed, s
         imports=inputs.workload.imports,
         env_vars=composed.env_vars,
         runner_env_vars=environment.of_runner(spec, cluster, inputs),
+        setup_hook=SETUP_HOOK,
         secrets=spec.secrets,
         resume=inputs.resume,
         stop_wait_s=spec.stop_wait_s or cluster.stop_wait_s,

@@ -49,6 +49,8 @@ class Source:
     clone_from: str = ""
     revision: str = ""
     clone_timeout_s: float = 900
+    about: dict[str, Any] = field(default_factory=dict)
+    """Origin of a tree that was made for this snapshot only: recorded in place of ``path``; ``current`` is not changed."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,9 @@ def snapshot(
                     say(f"made {target} ({len(index.files)} files) in {time.monotonic() - began:.1f} s")
         if existing is not None:
             say(f"skip: exists {target} ({len(index.files)} files)")
-        index.write()
-        point_to(shared.verl_code / CURRENT, code_id)
+        if not source.about:
+            index.write()
+            point_to(shared.verl_code / CURRENT, code_id)
     return existing or load(target, created=True)
 
 
@@ -398,7 +401,7 @@ def _describe(source: Source, root: Path) -> dict[str, Any]:
 
     kind = "package" if source.path is None else "git" if (root / ".git").exists() else "directory"
     about: dict[str, Any] = {"kind": kind, "path": str(root), "host": os.uname().nodename, "version": _version(root)}
-    return about | ({"git": facts(root, ("verl", *_METADATA))} if kind == "git" else {})
+    return about | source.about | ({"git": facts(root, ("verl", *_METADATA))} if kind == "git" else {})
 
 
 def _marker(code_id: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,7 @@ def pack(cluster: Cluster, folder: JobFolder, bundle: Path) -> tuple[Path, list[
     """
     if bundle.parent != folder.debug or not (bundle / "bundle.json").is_file():
         raise BadInput(f"{bundle} is not a debug bundle of job '{folder.submission_id}'")
+    folder.check_own(bundle)
     missing = _missing(cluster, bundle)
     mask = known.mask(folder.shared)
     tarfile, method = _compression()
@@ -56,7 +58,7 @@ def pack(cluster: Cluster, folder: JobFolder, bundle: Path) -> tuple[Path, list[
                 entry.size, entry.mtime, entry.mode = len(data), int(time.time()), 0o644
                 tar.addfile(entry, io.BytesIO(data))
 
-            for name, raw in _contents(folder, bundle):
+            for name, raw in _contents(folder, bundle, missing):
                 data = redact.data(mask.data(raw))
                 if len(data) > budget:
                     missing.append(f"{name}: left out, the archive has {MOST >> 20} MiB already")
@@ -93,20 +95,30 @@ def _missing(cluster: Cluster, bundle: Path) -> list[str]:
     return missing
 
 
-def _contents(folder: JobFolder, bundle: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each file for the archive, the most important first."""
+def _contents(folder: JobFolder, bundle: Path, missing: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of each file for the archive, the most important first. What a link leads to is not the job's."""
     yield "explanation.json", _explanation(folder)
+    for path, limit in _files(folder, bundle):
+        name = str(path.relative_to(folder.path))
+        if path.is_symlink():
+            missing.append(f"{name}: a link to {os.readlink(path)}")
+        elif path.is_file():
+            try:
+                yield name, tail(path, limit)
+            except OSError as error:
+                missing.append(f"{name}: {error.strerror}")
+
+
+def _files(folder: JobFolder, bundle: Path) -> Iterator[tuple[Path, int]]:
+    """Yield the files for the archive, with how many bytes of each."""
     for path in (folder.result, folder.precheck, *sorted(folder.config.glob("*"))):
-        if path.is_file():
-            yield str(path.relative_to(folder.path)), tail(path, LOG_TAIL)
-    for path, limit in ((folder.driver_log, LOG_TAIL), (folder.metrics, METRICS_TAIL)):
-        if path.is_file():
-            yield str(path.relative_to(folder.path)), tail(path, limit)
-    earlier = sorted((place for place in folder.debug.glob("2*") if place.is_dir() and place != bundle), reverse=True)
-    for place in (bundle, *earlier[:EARLIER_BUNDLES]):
+        yield path, LOG_TAIL
+    yield folder.driver_log, LOG_TAIL
+    yield folder.metrics, METRICS_TAIL
+    bundles = (place for place in folder.debug.glob("2*") if place.is_dir() and not place.is_symlink() and place != bundle)
+    for place in (bundle, *sorted(bundles, reverse=True)[:EARLIER_BUNDLES]):
         for path in sorted(place.rglob("*")):
-            if path.is_file():
-                yield str(path.relative_to(folder.path)), tail(path, LOG_TAIL)
+            yield path, LOG_TAIL
 
 
 def _explanation(folder: JobFolder) -> bytes:

@@ -55,6 +55,7 @@ def take(cluster: Cluster, name: str, folder: JobFolder, bundle: Path, *, py_spy
     cluster.host(name)
     if bundle.parent != folder.debug or not bundle.is_dir():
         raise BadInput(f"{bundle} is not a debug bundle of job '{folder.submission_id}'")
+    folder.check_own(bundle)
     report = _Report(NodePaths(cluster, name), folder, bundle)
     parts: dict[str, Callable[[], None]] = {
         "host.json": lambda: report.host(cluster),

@@ -129,6 +129,7 @@ def saved(folder: JobFolder) -> Saved | None:
 
 def _write(folder: JobFolder, name: str, record: Record) -> None:
     """Replace one file. Raises OSError."""
+    folder.check_own(folder.control)
     folder.control.mkdir(exist_ok=True)
     files.write_bytes(folder.control / f"{name}.json", msgspec.json.format(msgspec.json.encode(record)) + b"\n")
 

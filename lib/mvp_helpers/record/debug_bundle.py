@@ -138,6 +138,7 @@ def outcome(bundle: Path) -> tuple[dict[str, str], list[str]]:
 
 def _write(folder: JobFolder, name: str, collected: dict[str, _Answer], summary: dict[str, Any]) -> Path:
     parent, mask = folder.debug, known.mask(folder.shared)
+    folder.check_own(parent)
     parent.mkdir(exist_ok=True)  # not its parents: a job folder that was moved away must not come back half empty
     _remove_abandoned(parent)
     work = parent / f".{name}.{os.getpid()}"

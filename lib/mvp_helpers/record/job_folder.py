@@ -152,10 +152,13 @@ def read(folder: JobFolder) -> Result:
     """Return the job's ``result.json``.
 
     Raises:
-        BadInput: no such job, or its ``result.json`` is missing or damaged.
+        BadInput: no such job, or its ``result.json`` is missing, damaged or another job's.
     """
     try:
-        return documents.read_as(folder.result, Result)
+        result = documents.read_as(folder.result, Result)
+        if result.submission_id != folder.submission_id:  # the folder, or the file, was replaced
+            raise Damaged(f"it is of job {result.submission_id[:100]!r}")
+        return result
     except FileNotFoundError:
         if removed := removals.find_job(folder.shared, folder.submission_id):
             raise BadInput(removed, hint="its id is not used again; ./scripts/50_status.sh lists the jobs") from None

@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import math
 import statistics
-from collections.abc import Mapping
+from array import array
+from collections.abc import ItemsView, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..base import files
 from ..base.documents import Damaged, as_number, from_json
 
 HEADLINES = (("critic/score/mean", "reward"), ("critic/rewards/mean", "reward"), ("train/loss", "loss"), ("val/loss", "loss"))
-STEP_SECONDS = ("timing_s/step", "perf/time_per_step")
+STEP_SECONDS = ("timing_s/step", "perf/time_per_step", "timing/train/total_step_time")
 LONGEST_LINE = 1 << 20
 """In bytes; verl's lines have about 5,000."""
 
@@ -42,11 +43,33 @@ def record(line: bytes) -> tuple[int, dict[str, Any]]:
     raise Damaged("not a metrics record")
 
 
+class Row(Mapping[str, Any]):
+    """The values of one step, eight bytes each: all steps with the same names share them, so that large files fit into memory."""
+
+    __slots__ = ("_at", "_numbers")
+
+    def __init__(self, at: dict[str, int], numbers: array[float]) -> None:
+        self._at, self._numbers = at, numbers
+
+    def __getitem__(self, name: str) -> float:
+        return self._numbers[self._at[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._at)
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def items(self) -> ItemsView[str, float]:
+        """Return names and values, faster than one by one."""
+        return dict(zip(self._at, self._numbers, strict=True)).items()
+
+
 class Metrics:
     """The steps of one metrics file; ``refresh`` reads only what was added."""
 
     def __init__(self, path: Path) -> None:
-        self.steps: dict[int, dict[str, Any]] = {}
+        self.steps: dict[int, Mapping[str, Any]] = {}
         """Metrics by step, in the order of the file; lines of the same step are merged."""
         self.lines: dict[int, int] = {}
         """The line (from 1) where each step is first."""
@@ -56,6 +79,7 @@ class Metrics:
         """Lines (from 1) with a value that an earlier line of the same step has already."""
         self._path, self._offset, self._lines = path, 0, 0
         self._inside_long = False
+        self._names: dict[tuple[str, ...], dict[str, int]] = {}
 
     def refresh(self) -> bool:
         """Read complete new lines; return whether there were any. A file that cannot be read has no steps."""
@@ -82,11 +106,25 @@ class Metrics:
                 self.damaged.append(self._lines)
             else:
                 self.lines.setdefault(step, self._lines)
-                if self.steps.setdefault(step, {}).keys() & values.keys():
-                    self.repeated.append(self._lines)
-                self.steps[step].update(values)
+                if earlier := self.steps.get(step):
+                    if earlier.keys() & values.keys():
+                        self.repeated.append(self._lines)
+                    values = {**earlier, **values}
+                self.steps[step] = self._packed(values)
             self._inside_long = False
         self._inside_long = self._inside_long or bool(rest)
+
+    def _packed(self, values: dict[str, Any]) -> Mapping[str, Any]:
+        try:
+            numbers = array("d", values.values())
+        except (TypeError, OverflowError):  # a text, or the null that verl writes for NaN
+            return values
+        if any(type(value) is bool for value in values.values()):
+            return values
+        names = tuple(values)
+        if names not in self._names:
+            self._names[names] = {name: at for at, name in enumerate(names)}
+        return Row(self._names[names], numbers)
 
     @property
     def trained(self) -> list[int]:

@@ -83,6 +83,7 @@ def check_kept(shared: SharedRoot, name: str, checkpoint: Path) -> None:
 def record(folder: JobFolder, request: str, checkpoints: list[Gone]) -> Path:
     """Write into the job folder what is about to be removed; return the new file. Raises OSError."""
     removal = Removal(removed_at=now(), by=who(), request=request, checkpoints=checkpoints)
+    folder.check_own(folder.removals)
     folder.removals.mkdir(exist_ok=True)
     path = folder.removals / f"{removal.removed_at.replace(':', '')}.json"
     files.write_bytes(path, msgspec.json.format(msgspec.json.encode(removal), indent=2) + b"\n")

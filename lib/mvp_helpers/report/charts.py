@@ -46,6 +46,16 @@ Limits = Mapping[str, Sequence[Limit]]
 """By metric."""
 
 
+def limits(found: Iterable[tuple[str, str, float, str]]) -> dict[str, list[Limit]]:
+    """Return the limits of comparisons, each given as metric, sign, number and text; each limit once."""
+    by_metric: dict[str, list[Limit]] = {}
+    for metric, sign, number, text in found:
+        limit = Limit(None, number, text) if sign.startswith("<") else Limit(number, None, text)
+        if limit not in by_metric.setdefault(metric, []):
+            by_metric[metric].append(limit)
+    return by_metric
+
+
 def shown_metrics(runs: Sequence[Drawn]) -> list[tuple[str, str]]:
     """Return kind and name of each metric that has a chart of its own."""
     names = list(dict.fromkeys(name for run in runs for name in run.curves.series))

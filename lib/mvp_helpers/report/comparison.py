@@ -142,11 +142,8 @@ def ending(found: Curves, name: str) -> float | None:
 
 
 def section(made: Comparison) -> Html:
-    """Return the comparison as markup."""
+    """Return what differs, and whether the runs are bit-equal, as markup; ``metrics`` has the rest."""
     rows = [[each.subject, each.name, each.a, each.b] for each in made.found.differences]
-    repeated = (
-        f"{len(made.repeats)} repeated runs of A: {', '.join(made.repeats)}" if made.repeats else "no repeated run of A was found"
-    )
     return join(
         [
             tag("p", "A is ", tag("b", made.a), ", B is ", tag("b", made.b), "."),
@@ -154,14 +151,20 @@ def section(made: Comparison) -> Html:
             tag("p", made.equality.in_words(), id="equality"),
             table("What differs before any metric", ["subject", "name", "A", "B"], rows) if rows else None,
             _diff(made.found.code_diff) if made.found.code_diff else None,
-            tag("h3", "Metrics"),
-            table(
-                f"Median of the last {curves.WINDOW} values; band: {repeated}",
-                ["metric", "A", "B", "B - A", "band", "outside the band"],
-                [_cells(row) for row in made.rows],
-                number_columns=[1, 2, 3, 4],
-            ),
         ]
+    )
+
+
+def metrics(made: Comparison) -> Html:
+    """Return the table of metrics: both runs, their difference, and what repeated runs of A vary."""
+    known = (
+        f"{len(made.repeats)} repeated runs of A: {', '.join(made.repeats)}" if made.repeats else "no repeated run of A was found"
+    )
+    return table(
+        f"Median of the last {curves.WINDOW} values of A ({made.a}) and B ({made.b}); band: {known}",
+        ["metric", "A", "B", "B - A", "band", "outside the band"],
+        [_cells(row) for row in made.rows],
+        number_columns=[1, 2, 3, 4],
     )
 
 
@@ -178,4 +181,4 @@ def _diff(lines: Sequence[str]) -> Html:
     kinds = {"+": "add", "-": "del"}
     marked = [join([tag("span", line, class_=kinds.get(line[:1])), "\n"]) for line in lines]
     title = "How the code snapshots differ"
-    return tag("details", tag("summary", title), tag("pre", *marked, tabindex="0", aria_label=title), open=True)
+    return tag("details", tag("summary", title), tag("pre", *marked, role="group", tabindex="0", aria_label=title), open=True)

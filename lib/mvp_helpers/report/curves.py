@@ -6,7 +6,7 @@ The file is read once, a line at a time; memory is bounded by ``INTERVALS`` and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -103,23 +103,33 @@ class Curves:
 
 def read(path: Path) -> Curves:
     """Return the curves of a metrics file. Raises OSError."""
+    curves = Curves()
     with files.opened(path) as stream:
-        size = math.ceil(max(1, _count_lines(stream)) / INTERVALS)
+        lines = _count_lines(stream)
         stream.seek(0)
-        curves = Curves()
-        interval: dict[str, list[Pair]] = {}
-        inside = 0
-        for step, values in _records(stream, curves):
-            _collect(interval, step, values, curves)
-            inside += 1
-            if inside == size:
-                _take(curves, interval)
-                inside = 0
-        _take(curves, interval)
+        _draw(curves, _records(stream, curves), lines)
+    return curves
+
+
+def of_steps(steps: Mapping[int, Mapping[str, Any]]) -> Curves:
+    """Return the curves of metrics by step."""
+    curves = Curves(lines=len(steps), first_step=min(steps, default=0), last_step=max(steps, default=0))
+    _draw(curves, sorted(steps.items()), len(steps))
+    return curves
+
+
+def _draw(curves: Curves, records: Iterable[tuple[int, Mapping[str, Any]]], lines: int) -> None:
+    """Add what is drawn of ``lines`` lines of metrics."""
+    size = math.ceil(max(1, lines) / INTERVALS)
+    interval: dict[str, list[Pair]] = {}
+    for at, (step, values) in enumerate(records, 1):
+        _collect(interval, step, values, curves)
+        if at % size == 0:
+            _take(curves, interval)
+    _take(curves, interval)
     most = max(FEWEST_POINTS, POINTS // max(1, len(curves.series)))
     for each in curves.series.values():
         each.thin(most)
-    return curves
 
 
 def _count_lines(stream: BinaryIO) -> int:
@@ -145,7 +155,7 @@ def _records(stream: BinaryIO, curves: Curves) -> Iterator[tuple[int, dict[str, 
         yield step, values
 
 
-def _collect(interval: dict[str, list[Pair]], step: int, values: dict[str, Any], curves: Curves) -> None:
+def _collect(interval: dict[str, list[Pair]], step: int, values: Mapping[str, Any], curves: Curves) -> None:
     for name, value in values.items():
         number = value if type(value) is float else as_number(value)
         if number is None:

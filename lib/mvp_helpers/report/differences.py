@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..base import documents
+from ..base import documents, files
 from ..base.documents import Damaged, read_yaml
 from ..base.errors import BadInput
 from ..base.paths import JobFolder
@@ -133,7 +133,7 @@ def job_spec(run: Run) -> dict[str, Any] | str:
         path = run.folder.job_spec(suffix)
         if path.is_file():
             try:
-                return _own(documents.parse(path.read_bytes(), path.name), run)
+                return _own(documents.parse(files.read(path, documents.MOST_YAML_BYTES), path.name), run)
             except (BadInput, OSError) as error:
                 return str(error)
     return "no JobSpec in config/"

@@ -1,4 +1,4 @@
-"""The lines of a job's files that its page shows: those that a verdict cites, of the driver log also its ends; and step times.
+"""The lines of files that a page shows: those that a verdict cites, of a log also its ends; and when a job's steps ended.
 
 Every file is read once, a line at a time, whatever its size.
 """
@@ -18,7 +18,7 @@ from ..base.verdict import Evidence
 from ..trainers.log_patterns import VERL
 
 HEAD, TAIL, AROUND = 30, 150, 3
-"""Lines of the driver log that are shown: of its beginning, of its end, and around a line that is cited."""
+"""Lines of a log that are shown: of its beginning, of its end, and around a line that is cited."""
 LONGEST_LINE = 1 << 20
 SHOWN = 240
 """Characters of a line that are shown."""
@@ -39,7 +39,7 @@ class Excerpt:
 
 @dataclass
 class Excerpts:
-    """What a page shows of a job's files, by the name of the file in the job folder."""
+    """What a page shows of the files of a folder, by their names in it."""
 
     files: dict[str, Excerpt] = field(default_factory=dict)
     step_seconds: dict[int, float] = field(default_factory=dict)
@@ -50,31 +50,44 @@ class Excerpts:
 
 
 def read(folder: JobFolder, evidence: Iterable[Evidence], mask: Masking) -> Excerpts:
-    """Return the excerpts for the lines that are cited; a file that cannot be read has a note instead."""
-    cited: dict[str, set[int]] = {str(folder.driver_log.relative_to(folder.path)): set()}
-    for each in evidence:
-        if each.file and each.line is not None and not Path(each.file).is_absolute() and ".." not in Path(each.file).parts:
-            cited.setdefault(each.file, set()).add(each.line)
-    excerpts = Excerpts()
+    """Return the excerpts of a job; a file that cannot be read has a note instead."""
     offsets: dict[int, int] = {}
-    for name, lines in cited.items():
-        path = folder.path / name
-        is_log = path == folder.driver_log
-        excerpt = excerpts.files[name] = Excerpt(name)
-        try:
-            _read(path, excerpt, lines, mask, offsets if is_log else None)
-        except OSError as error:
-            excerpt.note = f"cannot be read: {error.strerror}"
+    excerpts = of_folder(folder.path, [folder.driver_log], evidence, mask, offsets)
     excerpts.step_seconds = _times(folder.log_times, offsets)
     return excerpts
 
 
-def _read(path: Path, excerpt: Excerpt, cited: set[int], mask: Masking, offsets: dict[int, int] | None) -> None:
-    around = AROUND if offsets is not None else 0
+def of_folder(
+    root: Path,
+    logs: Iterable[Path],
+    evidence: Iterable[Evidence],
+    mask: Masking,
+    offsets: dict[int, int] | None = None,
+    tail: int = TAIL,
+) -> Excerpts:
+    """Return the lines below ``root`` that are cited, and the ends of ``logs``; ``offsets`` gets where each step is in a log."""
+    cited: dict[str, set[int]] = {str(log.relative_to(root)): set() for log in logs}
+    ends = frozenset(cited)
+    for each in evidence:
+        if each.file and each.line is not None and not Path(each.file).is_absolute() and ".." not in Path(each.file).parts:
+            cited.setdefault(each.file, set()).add(each.line)
+    excerpts = Excerpts()
+    for name, lines in cited.items():
+        excerpt = excerpts.files[name] = Excerpt(name)
+        try:
+            _read(root / name, excerpt, lines, mask, tail if name in ends else None, {} if offsets is None else offsets)
+        except OSError as error:
+            excerpt.note = f"cannot be read: {error.strerror}"
+    return excerpts
+
+
+def _read(path: Path, excerpt: Excerpt, cited: set[int], mask: Masking, tail: int | None, offsets: dict[int, int]) -> None:
+    """Read one file; of a log, which has a ``tail``, also both ends."""
+    around = AROUND if tail is not None else 0
     wanted = {near for line in sorted(cited)[:MOST_LINES] for near in range(line - around, line + around + 1)}
-    if offsets is not None:
+    if tail is not None:
         wanted |= set(range(1, HEAD + 1))
-    last: collections.deque[tuple[int, bytes]] = collections.deque(maxlen=TAIL if offsets is not None else 0)
+    last: collections.deque[tuple[int, bytes]] = collections.deque(maxlen=tail or 0)
     end_of_line, at = True, 0
     with files.opened(path) as stream:
         for piece in iter(lambda: stream.readline(LONGEST_LINE), b""):
@@ -86,7 +99,7 @@ def _read(path: Path, excerpt: Excerpt, cited: set[int], mask: Masking, offsets:
             if excerpt.total in wanted:
                 excerpt.lines[excerpt.total] = _shown(piece, mask)
             last.append((excerpt.total, piece[: 4 * SHOWN]))
-            if offsets is not None and _WORD in piece and (found := _STEP.search(piece)):
+            if tail is not None and _WORD in piece and (found := _STEP.search(piece)):
                 offsets[int(found["step"])] = at
     for number, piece in last:
         excerpt.lines[number] = _shown(piece, mask)

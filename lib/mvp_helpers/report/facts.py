@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base import redact
+from ..base import files, redact
 from ..base.documents import Damaged, read_json, read_yaml
 from ..base.errors import BadInput, MvpError
 from ..base.mask import Masking
@@ -63,7 +63,10 @@ class Run:
         """Return a small file of the job folder, or the reason why it is missing."""
         path = self.folder.path / name
         try:
-            content = path.read_text(errors="replace") if path.is_file() else ""
+            with files.opened(path) as stream:
+                content = stream.read(MOST_TEXT + 1).decode(errors="replace")
+        except FileNotFoundError:
+            content = ""
         except OSError as error:
             return f"{name} cannot be read: {error.strerror}"
         content = content if len(content) <= MOST_TEXT else content[:MOST_TEXT] + "\n…"
@@ -105,14 +108,19 @@ class Run:
         if logged and self.result.started_at:
             began = seconds_of(self.result.started_at)
             return {step: round(moment - began, 3) for step, moment in logged.items()}
-        series = next((self.curves.series[name] for name in STEP_SECONDS if name in self.curves.series), None)
-        if not series or self.curves.reduced:
-            return {}
-        total, seconds = 0.0, {}
-        for step, value in series.points:
-            total += value or 0.0
-            seconds[step] = round(total, 3)
-        return seconds
+        return by_own_clock(self.curves)
+
+
+def by_own_clock(drawn: Curves) -> dict[int, float]:
+    """Return the seconds from the first step to the end of each, by the trainer's own times; empty where values are left out."""
+    series = next((drawn.series[name] for name in STEP_SECONDS if name in drawn.series), None)
+    if not series or drawn.reduced:
+        return {}
+    total, seconds = 0.0, {}
+    for step, value in series.points:
+        total += value or 0.0
+        seconds[step] = round(total, 3)
+    return seconds
 
 
 def load(job: Job, checks: list[Check]) -> Run:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .. import __version__
-from ..base.times import now
+from ..base.times import now, seconds_of
 from ..base.verdict import SIGNS, Check
 from . import charts, extras, sections
 from .charts import Drawn, Limits
@@ -27,12 +27,13 @@ def of_jobs(
     limits: Limits | None = None,
     done: Sequence[Check] = (),
     more: Sequence[Section] = (),
+    after_curves: Sequence[Section] = (),
     title: str = "",
 ) -> str:
-    """Return the page of one job, or of several."""
+    """Return the page of one job, or of several; ``more`` sections come first."""
     for run in runs:
         run.usage = extras.usage(run.folder)
-    drawn = [Drawn(run.id, run.curves, run.step_seconds()) for run in runs]
+    drawn = _drawn(runs)
     used = [Drawn(run.id, Curves(series=run.usage), each.seconds) for run, each in zip(runs, drawn, strict=True)]
     several = len(runs) > 1
     parts: list[Section] = [
@@ -41,6 +42,7 @@ def of_jobs(
         ("done", "Definition of Done", _done(done) if done else None),
         ("diagnosis", "Diagnosis", _each(runs, lambda run, prefix: sections.diagnosis(run, prefix))),
         ("curves", "Curves", charts.charts(drawn, limits or {})),
+        *after_curves,
         ("checks", "Checks", _each(runs, lambda run, prefix: sections.verdicts(run, prefix) if run.checks else None)),
         ("metrics", "All metrics", charts.metrics_table(drawn) if any(each.curves.series for each in drawn) else None),
         ("resources", "Resources", _resources(runs, used)),
@@ -48,7 +50,7 @@ def of_jobs(
         ("samples", "Samples", _each(runs, lambda run, _: extras.samples(run))),
         ("lineage", "Lineage", _each(runs, lambda run, _: sections.lineage(run))),
         ("provenance", "Provenance", _each(runs, lambda run, _: sections.provenance(run))),
-        ("files", "Log and evidence", _each(runs, lambda run, prefix: sections.files(run, prefix))),
+        ("files", "Log and evidence", _each(runs, lambda run, prefix: sections.files(run.excerpts, prefix))),
     ]
     named = " and ".join(run.id for run in runs) if len(runs) <= 2 else f"{runs[0].id} and {len(runs) - 1} more"
     head = None if several else sections.facts(runs[0])
@@ -58,6 +60,17 @@ def of_jobs(
         parts,
         charts.data([each.with_more(run.usage) for each, run in zip(drawn, runs, strict=True)], limits or {}),
     )
+
+
+def _drawn(runs: Sequence[Run]) -> list[Drawn]:
+    """Return what is drawn of each run; the attempts of one chain have one clock, which began with the first of them."""
+    began = {run.id: seconds_of(run.result.started_at) for run in runs if run.result.started_at}
+    one_chain = len({run.chain.id if run.chain else run.id for run in runs}) == 1
+    drawn = []
+    for run in runs:
+        later = began[run.id] - min(began.values()) if one_chain and run.id in began else 0.0
+        drawn.append(Drawn(run.id, run.curves, {step: round(at + later, 3) for step, at in run.step_seconds().items()}))
+    return drawn
 
 
 def _resources(runs: Sequence[Run], used: Sequence[Drawn]) -> Html | None:

@@ -20,6 +20,7 @@ def write(folder: JobFolder, page: str, seals: Seals, name: str = "report") -> P
     """
     place = folder.reports / f"{stamped(name)}.html"
     try:
+        folder.check_own(folder.reports)
         folder.reports.mkdir(exist_ok=True)
         files.write_text(place, page)
     except OSError as error:

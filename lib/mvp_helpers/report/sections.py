@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ..base.times import clock
 from ..base.verdict import SIGNS, Check
 from ..diagnosis.views import explanation
 from ..record.job_folder import elapsed_s
 from ..record.metrics import headline
-from .excerpts import Excerpt
+from .excerpts import Excerpt, Excerpts
 from .facts import Run, pretty
 from .markup import Html, escaped, join, table, tag
 
@@ -47,25 +48,46 @@ def facts(run: Run) -> Html:
         ("driver", result.driver_host or "–"),
         ("started (UTC)", (result.started_at or "–").replace("T", " ").partition(".")[0]),
     ]
-    terms = [tag("div", tag("dt", name), tag("dd", value)) for name, value in given]
     reason = tag("p", run.shown(result.reason)) if result.reason and result.state != "SUCCEEDED" else None
-    return join([tag("dl", *terms, class_="facts"), reason])
+    return join([terms(given), reason])
+
+
+def terms(given: Sequence[tuple[str, object]]) -> Html:
+    """Return names and values as a list of terms."""
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in given), class_="facts")
 
 
 def verdicts(run: Run, prefix: str) -> Html:
     """Return the table of checks; evidence that is in the page is linked."""
-    rows = [[check.name, badge(check.verdict, sign=SIGNS[check.verdict]), _reason(run, check, prefix)] for check in run.checks]
-    return table(f"Checks of {run.id}, as 54_verify.sh makes them", ["check", "verdict", "reason and evidence"], rows)
+    return checks(f"Checks of {run.id}, as 54_verify.sh makes them", "check", run.checks, Cited(run.excerpts, prefix, run.shown))
 
 
-def _reason(run: Run, check: Check, prefix: str) -> Html:
-    items = []
-    for each in check.evidence:
-        place = each.file if each.line is None else f"{each.file}:{each.line}"
-        linked = run.excerpts.has(each.file, each.line)
-        named: object = tag("a", place, href=f"#{anchor(prefix, each.file, each.line)}") if linked else place
-        items.append(tag("li", named, ": " if place else "", run.shown(each.text)[:160]))
-    return join([run.shown(check.reason), tag("ul", *items, class_="evidence") if items else None])
+@dataclass(frozen=True)
+class Cited:
+    """The lines that are in the page; ``shown`` masks a text for people."""
+
+    excerpts: Excerpts
+    prefix: str
+    shown: Callable[[str], str]
+
+    def link(self, file: str, line: int | None, place: str) -> Html:
+        """Return the name of a place, as a link where its line is in the page."""
+        linked = self.excerpts.has(file, line)
+        return tag("a", place, href=f"#{anchor(self.prefix, file, line)}") if linked else escaped(self.shown(place))
+
+    def reason(self, check: Check) -> Html:
+        """Return a reason over its evidence."""
+        items = []
+        for each in check.evidence:
+            place = each.file if each.line is None else f"{each.file}:{each.line}"
+            items.append(tag("li", self.link(each.file, each.line, place), ": " if place else "", self.shown(each.text)[:160]))
+        return join([self.shown(check.reason), tag("ul", *items, class_="evidence") if items else None])
+
+
+def checks(caption: str, title: str, made: Sequence[Check], cited: Cited) -> Html:
+    """Return a table of checks with their evidence."""
+    rows = [[check.name, badge(check.verdict, sign=SIGNS[check.verdict]), cited.reason(check)] for check in made]
+    return table(caption, [title, "verdict", "reason and evidence"], rows)
 
 
 def anchor(prefix: str, file: str, line: int | None) -> str:
@@ -78,9 +100,7 @@ def diagnosis(run: Run, prefix: str) -> Html | None:
     if run.diagnosis is None or not run.diagnosis.evidence:
         return None
     view = explanation(run.diagnosis)
-    place: object = view.where
-    if run.excerpts.has(run.diagnosis.log, run.diagnosis.line):
-        place = tag("a", view.where, href=f"#{anchor(prefix, run.diagnosis.log, run.diagnosis.line)}")
+    place = Cited(run.excerpts, prefix, run.shown).link(run.diagnosis.log, run.diagnosis.line, view.where)
     rows: list[tuple[str, object]] = [
         ("verdict", badge(view.verdict)),
         ("cause", tag("code", run.shown(view.evidence))),
@@ -143,9 +163,9 @@ def provenance(run: Run) -> Html:
         [
             table(f"Provenance of {run.id}", ["", ""], [[name, run.shown(str(value))] for name, value in rows if value]),
             tag("h3", "Command"),
-            tag("pre", command, class_="wrap", tabindex="0", aria_label="The exact command that submitted the job"),
-            _details("JobSpec", pretty_spec(run)),
-            _details("Plan (config/resolved.yaml)", run.text("config/resolved.yaml")),
+            tag("pre", command, class_="wrap", role="group", tabindex="0", aria_label="The exact command that submitted the job"),
+            details("JobSpec", pretty_spec(run)),
+            details("Plan (config/resolved.yaml)", run.text("config/resolved.yaml")),
             tag("details", tag("summary", f"Packages ({len(listed)})"), table("Packages", ["package", "version"], listed))
             if listed
             else None,
@@ -159,8 +179,9 @@ def pretty_spec(run: Run) -> str:
     return run.text(str((yaml if yaml.is_file() else run.folder.job_spec()).relative_to(run.folder.path)))
 
 
-def _details(title: str, text: str) -> Html:
-    return tag("details", tag("summary", title), tag("pre", text, tabindex="0", aria_label=title))
+def details(title: str, text: str) -> Html:
+    """Return a text below a title that opens it."""
+    return tag("details", tag("summary", title), tag("pre", text, role="group", tabindex="0", aria_label=title))
 
 
 def _input(facts: dict[str, object]) -> str:
@@ -171,9 +192,9 @@ def _line(value: object) -> str:
     return pretty(value).replace("\n", " ") if isinstance(value, (dict, list)) else str(value or "")
 
 
-def files(run: Run, prefix: str) -> Html:
-    """Return the lines of the log and of other files that the page shows."""
-    return join(_excerpt(excerpt, prefix) for excerpt in run.excerpts.files.values())
+def files(excerpts: Excerpts, prefix: str) -> Html:
+    """Return the lines of logs and of other files that the page shows."""
+    return join(_excerpt(excerpt, prefix) for excerpt in excerpts.files.values())
 
 
 def _excerpt(excerpt: Excerpt, prefix: str) -> Html:

@@ -7,11 +7,12 @@ the chain: other jobs may start from it, so its checkpoints are kept.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from ..base.documents import read_json
 from ..base.paths import JobFolder
 from ..plan import plan
 from ..record import chain as chains
@@ -27,11 +28,12 @@ def remove_older(folder: JobFolder) -> list[Path]:
         BadInput: the plan or the record of the chain is damaged.
         OSError: something cannot be removed.
     """
-    attempt = json.loads(folder.provenance.read_bytes()).get("attempt") or {}
+    attempt = _attempt(folder)
     if attempt.get("number", 1) == 1 or not (keep := verl_checkpoints.kept(plan.read(folder).given)):
         return []
     removed = surplus(verl_checkpoints.every(folder.checkpoints), _of(earlier(folder)), keep)
     for path in removed:
+        JobFolder(path.parents[1]).check_own(path)
         shutil.rmtree(path)
     return removed
 
@@ -67,10 +69,18 @@ def _attempts(folder: JobFolder) -> list[str]:
 
     An attempt that just began may not be in the record yet: its provenance names the chain.
     """
-    attempt = json.loads(folder.provenance.read_bytes()).get("attempt") or {}
+    attempt = _attempt(folder)
     chain = chains.find(folder.shared, attempt["chain"]) if attempt else None
     ids = [each.id for each in chain.attempts] if chain else []
     return ids if not ids or folder.submission_id in ids else [*ids, folder.submission_id]
+
+
+def _attempt(folder: JobFolder) -> dict[str, Any]:
+    """Return what the provenance says about the job as an attempt; empty for a job of no chain. Raises OSError and Damaged."""
+    match read_json(folder.provenance):
+        case {"attempt": dict(attempt)}:
+            return attempt
+    return {}
 
 
 def _of(folders: Sequence[JobFolder]) -> list[Checkpoint]:

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..base.documents import parse
+from ..base import files
+from ..base.documents import MOST_YAML_BYTES, parse
 from ..base.errors import BadInput, Blocked, MvpError, TimedOut
 from ..base.paths import JobFolder, SharedRoot
 from ..base.times import now
@@ -69,8 +70,8 @@ def _watch(cluster: Cluster) -> None:
                         advance(current, shared, cluster)
                         if (len(current.attempts), current.note) != before:
                             daemon.log(f"{current.latest.id}: {current.note or 'submitted'}")
-            except (MvpError, OSError) as error:
-                daemon.log(f"{chain.id}: {error.what if isinstance(error, MvpError) else error}")
+            except Exception as error:  # whatever a job left in its folder: the other chains go on
+                daemon.log(f"{chain.id}: {error.what if isinstance(error, MvpError) else f'{type(error).__name__}: {error}'}")
         time.sleep(LOOK_S)
 
 
@@ -143,7 +144,7 @@ def next_spec(chain: Chain, shared: SharedRoot) -> bytes:
 def _first_spec(folder: JobFolder) -> dict[str, Any]:
     for suffix in (".json", ".yaml"):
         if (path := folder.job_spec(suffix)).is_file():
-            return parse(path.read_bytes(), str(path))
+            return parse(files.read(path, MOST_YAML_BYTES), str(path))
     raise BadInput(f"{folder.config} has no job_spec.json or job_spec.yaml")
 
 

@@ -63,8 +63,8 @@ def _seal_all(cluster: Cluster, problems: dict[str, str], say: Say) -> None:
                 seal_request.remove(job, cluster.name)
             elif seals.seal_requested(job):
                 say(f"{name}: sealed")
-        except (MvpError, OSError) as error:
-            what = error.what if isinstance(error, MvpError) else str(error)
+        except Exception as error:  # whatever a job left in its folder: the other jobs are sealed
+            what = error.what if isinstance(error, MvpError) else f"{type(error).__name__}: {error}"
             if problems.get(name) != what:
                 problems[name] = what
                 say(f"{name}: cannot be sealed: {what}")

@@ -118,15 +118,16 @@ class Seals:
     def remove(self, job: JobFolder, record: Path, places: Sequence[Path]) -> None:
         """Remove folders from the job folder. A seal that exists states that first, with the ``record`` of the request.
 
-        After an interruption the files that are left are reported as added; another removal goes on. Raises as ``seal_now`` does.
+        After an interruption the files that are left are reported as added; another removal goes on. Raises as ``seal_now`` does;
+        OSError also when a link leads to a place outside of the job folder: then nothing is removed.
         """
+        for place in places:
+            job.check_own(place)
         with self._locked(job):
             if job.seal.exists():
                 known = self._read(job).contents
                 for earlier in set(record.parent.iterdir()) - {record}:
-                    if (
-                        str(earlier.relative_to(job.path)) not in known.names
-                    ):  # of a request that was interrupted before this line
+                    if str(earlier.relative_to(job.path)) not in known.names:  # of an interrupted request
                         earlier.unlink()
                 stated = Contents({str(record.relative_to(job.path)): files.sha256(record)})
                 self._append(job, "removed", stated, removed=sorted(_below(known, job, places)))

@@ -68,10 +68,8 @@ CURVES: tuple[tuple[str, str], ...] = (
     ("Entropy", r"(?i)^(actor|train)/(approx_)?entropy(_loss)?$"),
     ("Gradient norm", r"^(actor|critic|train)/grad_norm$"),
     ("Response length", r"^response_length/mean$|^train/mean_gen_tokens_per_sample$"),
-    (
-        "Throughput",
-        r"(?i)^perf/throughput$|^perf/time_per_step$|^timing_s/step$|^performance/tokens_per_sec_per_gpu$|^train/tokens_per_sec",
-    ),
+    ("Throughput", r"(?i)^perf/throughput$|^performance/tokens_per_sec_per_gpu$|^train/tokens_per_sec"),
+    ("Time of a step", r"^perf/time_per_step$|^timing_s/step$|^timing/train/total_step_time$"),
 )
 """The metrics that a person looks at first, by kind, of every known trainer; patterns for ``re.search`` on a metric's name."""
 

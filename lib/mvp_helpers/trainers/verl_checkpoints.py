@@ -195,6 +195,8 @@ def _examine_part(folder: Path, part: str, files: list[str]) -> int:
     shown = "" if part == "." else f"{part}/"
     if not folder.is_dir():
         raise _Broken(f"{shown} is missing")
+    if folder.is_symlink():  # verl makes none, and one to / would be looked through for hours
+        raise _Broken(f"{shown} is a link")
     inside = list(folder.iterdir())
     names = {path.name for path in inside}
     if any(map(_shard, inside)) or "fsdp_config.json" in names:

@@ -47,8 +47,10 @@ def by_step(folder: Path) -> dict[int, Path]:
 def prune(folder: Path, keep: int, *, spare_newest: bool = False, most: int = MOST_BYTES) -> None:
     """Remove the files of all but the last ``keep`` steps, and the oldest of these until the rest has ``most`` bytes.
 
-    A folder that cannot be read or written stays as it is.
+    A folder that is a link, or cannot be read or written, stays as it is.
     """
+    if folder.is_symlink():
+        return
     steps = list(by_step(folder).values())[: -1 if spare_newest else None]
     with contextlib.suppress(OSError):
         for path in steps[: max(0, len(steps) - keep + spare_newest)]:

@@ -1,6 +1,6 @@
 """One host, measured: its memory, CPU, network and GPUs, and the memory, CPU and disk of a job's processes on it.
 
-Read from /proc and, where there is a GPU, from NVML. It imports nothing heavy: a ``Host`` runs as an actor on every worker.
+Read from /proc and, where there is a GPU, from NVML. It imports nothing heavy: ``stream`` runs on every worker.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,20 @@ class Host:
             "read": _per(max(0, read), elapsed),
             "written": _per(max(0, written), elapsed),
         }
+
+
+def stream(folder: str, variable: str, instance_variable: str, every_s: float) -> Iterator[dict[str, Any]]:
+    """Yield a sample of this host at every multiple of ``every_s``, for ever. The arguments are those of ``Host``."""
+    host = Host(folder, variable, instance_variable)
+    host.calm()
+    while True:
+        sleep_until_next(every_s)
+        yield host.sample()
+
+
+def sleep_until_next(every_s: float) -> None:
+    """Sleep until the time of day is a multiple of ``every_s``: all hosts do so at the same moment, whatever a sample takes."""
+    time.sleep(every_s - time.time() % every_s)
 
 
 def _per(amount: float | None, elapsed: float | None) -> float | None:

@@ -90,7 +90,7 @@ class Log:
         lines = [json.dumps({"at": round(at, 2), "step": step, **host}, separators=(",", ":")) for host in hosts]
         with contextlib.suppress(OSError):
             # Unbuffered, in one call: a reader never sees a part of a line, unless the disk is full.
-            with self._path.open("ab", buffering=0) as stream:
+            with files.appended(self._path) as stream:
                 files.write_all(stream.fileno(), "".join(f"{line}\n" for line in lines).encode())
                 size = os.fstat(stream.fileno()).st_size
             if size > self._most:
@@ -98,7 +98,7 @@ class Log:
 
     def _thin(self) -> None:
         moments: dict[bytes, list[bytes]] = {}
-        for line in self._path.read_bytes().splitlines(keepends=True):
+        for line in files.read(self._path, 2 * self._most).splitlines(keepends=True):
             moments.setdefault(line.partition(b",")[0], []).append(line)
         files.write_bytes(self._path, b"".join(line for lines in list(moments.values())[::2] for line in lines))
         self.every_s *= 2

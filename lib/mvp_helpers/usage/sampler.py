@@ -1,8 +1,9 @@
 """The process beside a job runner that samples every worker: ``python3 -m mvp_helpers.usage.sampler FOLDER``, until SIGTERM.
 
-It measures its own host itself, and every other worker from ``EVERY_S`` on, by an actor there that asks Ray for nothing. It
-connects to Ray as a driver of its own, not as one of the job: neither Ray's record of the job nor its bundles contain these
-actors, and Ray ends them with this process. What fails is a sample without that host, and never anything of the job.
+It measures its own host itself, and every other worker from ``EVERY_S`` on, by a task there that asks Ray for nothing and never
+returns: Ray's loop for a worker without work costs more than all the rest. It connects to Ray as a driver of its own, not as one
+of the job: neither Ray's record of the job nor its bundles contain these tasks, and Ray ends them with this process. What fails
+is a sample without that host, and never anything of the job.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..base import processes
 from ..base.paths import JobFolder
 from ..base.project import PROJECT
 from ..record import metrics
+from . import host
 from .host import Host
 from .resources import Log
 
@@ -69,11 +71,11 @@ def stop(process: subprocess.Popen[bytes] | None) -> None:
 
 
 class Workers:
-    """An actor on every worker but this host, once Ray is connected; ``problem`` says why there are none."""
+    """A stream of samples from every worker but this host, once Ray is connected; ``problem`` says why there are none."""
 
     def __init__(self, folder: JobFolder, own_node: str) -> None:
         self._folder, self._own_node = str(folder.path), own_node
-        self._actors: dict[str, Any] = {}
+        self._streams: dict[str, Any] = {}
         self._looks = 0
         self.connected, self.problem = False, ""
         threading.Thread(target=self._connect, daemon=True).start()
@@ -90,20 +92,23 @@ class Workers:
             self.problem = f"only this host: {type(error).__name__}: {str(error)[:200]}"
 
     def samples(self) -> list[dict[str, Any]]:
-        """Return the samples of the hosts that answer in time."""
+        """Return the newest sample of each host that has one in time."""
         import ray
 
         if self._looks % LOOK_AGAIN == 0:
             self._look()
         self._looks += 1
-        pending = {actor.sample.remote(): node for node, actor in self._actors.items()}
-        ready, _ = ray.wait(list(pending), num_returns=len(pending), timeout=ANSWER_S) if pending else ([], [])
+        if self._streams:
+            ray.wait(list(self._streams.values()), num_returns=len(self._streams), timeout=ANSWER_S, fetch_local=False)
         found = []
-        for answer in ready:
+        for node, stream in list(self._streams.items()):
+            newest = None
             try:
-                found.append(ray.get(answer))
+                while ray.wait([stream], timeout=0, fetch_local=False)[0]:
+                    newest = ray.get(next(stream))
             except Exception:  # its node is gone; a new one has another id
-                del self._actors[pending[answer]]
+                del self._streams[node]
+            found += [newest] if newest else []
         return sorted(found, key=lambda sample: str(sample["host"]))
 
     def _look(self) -> None:
@@ -114,11 +119,10 @@ class Workers:
         for node in ray.nodes():
             name = node["NodeID"]
             elsewhere = "node:__internal_head__" not in node["Resources"] and name != own
-            if node["Alive"] and elsewhere and name not in self._actors:
+            if node["Alive"] and elsewhere and name not in self._streams:
                 there = NodeAffinitySchedulingStrategy(name, soft=False)
-                actor = ray.remote(num_cpus=0, max_restarts=0)(Host).options(scheduling_strategy=there)
-                self._actors[name] = actor.remote(self._folder, JOB_FOLDER, INSTANCE)
-                self._actors[name].calm.remote()
+                task = ray.remote(num_cpus=0, max_retries=0, num_returns="streaming")(host.stream)
+                self._streams[name] = task.options(scheduling_strategy=there).remote(self._folder, JOB_FOLDER, INSTANCE, EVERY_S)
 
 
 def main(folder: JobFolder, own_node: str) -> None:
@@ -127,17 +131,16 @@ def main(folder: JobFolder, own_node: str) -> None:
     here.calm()
     log = Log(folder.resources, EVERY_S)
     log.add(time.time(), 0, [here.sample()])
-    began, workers = time.monotonic(), None
+    workers = None
     while True:
-        # From the beginning, so that the moments do not drift by what a sample takes.
-        time.sleep(log.every_s - (time.monotonic() - began) % log.every_s)
+        host.sleep_until_next(log.every_s)
         workers = workers or Workers(folder, own_node)
-        at = time.time()
+        at, own = time.time(), here.sample()
         try:
             hosts = workers.samples() if workers.connected else []
         except Exception as error:  # Ray is gone
             hosts, workers.problem = [], f"only this host: {type(error).__name__}: {str(error)[:200]}"
-        own = here.sample() | ({"problem": workers.problem} if workers.problem else {})
+        own |= {"problem": workers.problem} if workers.problem else {}
         log.add(at, metrics.tail(folder.metrics)[0], [own, *hosts])
 
 

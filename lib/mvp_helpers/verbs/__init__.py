@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..base.errors import BadInput
-from ..base.terminal import shown
+from ..base.terminal import shown, wants_colour
 
 if TYPE_CHECKING:
     from ..base.paths import JobFolder
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 def say(text: str) -> None:
     """Print one line for the person watching."""
-    print(shown(text), file=sys.stderr, flush=True)
+    line = shown(text)
+    if wants_colour(sys.stderr.isatty()):
+        from ..base.verdict import painted
+
+        line = painted(line, True)
+    print(line, file=sys.stderr, flush=True)
 
 
 def columns() -> int:
@@ -31,8 +36,6 @@ def columns() -> int:
 
 def coloured() -> bool:
     """Return whether stdout is a terminal that wants colour."""
-    from ..base.terminal import wants_colour
-
     return wants_colour(sys.stdout.isatty())
 
 

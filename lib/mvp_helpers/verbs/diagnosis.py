@@ -9,7 +9,8 @@ import click
 
 from ..base.errors import BadInput
 from ..base.terminal import shown
-from . import columns, job, say
+from ..base.verdict import painted
+from . import coloured, columns, job, say
 
 
 @click.command("explain")
@@ -34,7 +35,11 @@ def explain(target: str, is_log: bool, as_json: bool) -> None:
         explanation = views.explain_job(
             folder, reconcile.settle(folder, job_folder.read(folder), ray_api.of(loaded, timeout_s=3))
         )
-    print(json.dumps(msgspec.to_builtins(explanation)) if as_json else shown(views.show_explanation(explanation)))
+    print(
+        json.dumps(msgspec.to_builtins(explanation))
+        if as_json
+        else painted(shown(views.show_explanation(explanation)), coloured())
+    )
 
 
 @click.command("triage")
@@ -58,7 +63,8 @@ def triage(logs: tuple[str, ...], as_json: bool) -> int:
             unreadable = error.exit_code
             continue
         verdicts.add(judged.verdict)
-        print(json.dumps(msgspec.to_builtins(judged)) if as_json else shown(views.show_triage(judged)), flush=True)
+        text = json.dumps(msgspec.to_builtins(judged)) if as_json else painted(shown(views.show_triage(judged)), coloured())
+        print(text, flush=True)
     return unreadable or (1 if "Fail" in verdicts else 3 if verdicts & {"Blocked", "Unknown"} else 0)
 
 

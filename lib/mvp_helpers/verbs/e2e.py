@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..base.errors import BadInput, Blocked
-from . import say
+from . import coloured, say
 from .values import Count, Seconds
 
 if TYPE_CHECKING:
@@ -211,6 +211,7 @@ def _plan(asked: Asked, request: Request, folder: Path) -> int:
 
 def _run(asked: Asked, request: Request, folder: Path, run: str) -> int:
     from ..base.paths import E2eRun
+    from ..base.verdict import painted
     from ..e2e import procedure, run_folders, summary
     from ..e2e.context import Context
 
@@ -219,7 +220,7 @@ def _run(asked: Asked, request: Request, folder: Path, run: str) -> int:
     say(f"run: {own.path}")
     ended = procedure.run(Context(own, request, os.environ, say))
     os.close(held)
-    print(summary.as_json(ended).decode() if asked.as_json else summary.text(ended))
+    print(summary.as_json(ended).decode() if asked.as_json else painted(summary.text(ended), coloured()))
     return summary.EXIT_CODES[ended.result]
 
 
@@ -233,6 +234,19 @@ def e2e_driver_log(folder: str) -> int:
 
     sys.stdout.write(launch.driver_log(Path(folder)).read_text(errors="replace"))
     return 0
+
+
+@click.command("e2e-report")
+@click.argument("run")
+@click.option("--runs-dir", default="", metavar="FOLDER", help="The folder for the runs' folders (default: .mvp/e2e).")
+def e2e_report(run: str, runs_dir: str) -> None:
+    """Write the page of an end-to-end run, named by its folder, from what is in it; print its path."""
+    from pathlib import Path
+
+    from ..e2e import page, run_folders
+
+    folder, _ = run_folders.find(Path(runs_dir or run_folders.DEFAULT), run)
+    print(page.write(folder))
 
 
 @click.command("e2e-summary")

@@ -10,19 +10,19 @@ import click
 from ..base.errors import BadInput, did_you_mean
 
 MODULES = {
-    "hosts": ("cluster", "own-address", "share-gpus", "tool-files"),
+    "hosts": ("cluster", "own-address", "share-gpus", "tool-files", "host-facts", "all-reduce", "prereq"),
     "nodes": ("start-node", "stop-node", "wait-nodes", "watchdog", "watch-chains", "end-chains", "seal-jobs", "ray"),
-    "prereq": ("host-facts", "all-reduce", "prereq"),
     "materials": ("prepare", "snapshot", "pack-network"),
     "submission": ("submit", "pack-spec", "run-job"),
     "jobs": ("list", "status", "logs", "stop", "stop-here", "end-leftovers"),
     "verification": ("verify", "verify-versions"),
+    "bisection": ("bisect",),
     "keeping": ("checkpoints", "remove-checkpoints", "export-checkpoint", "remove-jobs"),
     "samples": ("samples",),
     "bundles": ("debug-bundle", "host-report", "pack-bundle"),
     "reports": ("report",),
     "diagnosis": ("explain", "triage", "trend"),
-    "e2e": ("e2e", "e2e-driver-log", "e2e-summary"),
+    "e2e": ("e2e", "e2e-driver-log", "e2e-report", "e2e-summary"),
 }
 """The verbs of each module of this package."""
 PROGRAM = "python3 -m mvp_helpers"

@@ -23,9 +23,19 @@ if TYPE_CHECKING:
 @click.option(
     "--against", metavar="NAME", help="Judge the gates of the jobs' workloads against this baseline, and draw their limits."
 )
+@click.option("--gates", "with_gates", is_flag=True, help="The same against each job's default baseline, <device>-<workload>.")
+@click.option("--any-hardware", is_flag=True, help="With --baseline or --against: also where the hardware differs.")
 @click.option("--definition-of-done", "done", is_flag=True, help="Also judge each line of the plan's Definition of Done.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison of two jobs as one JSON object.")
-def report(ids: tuple[str, ...], baseline: str | None, against: str | None, done: bool, as_json: bool) -> None:
+def report(
+    ids: tuple[str, ...],
+    baseline: str | None,
+    against: str | None,
+    with_gates: bool,
+    any_hardware: bool,
+    done: bool,
+    as_json: bool,
+) -> None:
     """Write one HTML page about jobs into the folder of the first; print its path. Two jobs are compared."""
     import json
 
@@ -37,24 +47,29 @@ def report(ids: tuple[str, ...], baseline: str | None, against: str | None, done
 
     names = list(dict.fromkeys(ids))
     if baseline is not None:
-        if as_json or done or against is not None:
-            raise BadInput("--baseline goes with no other option", hint="./scripts/56_report.sh --help")
-        print(_record(baseline, names))
+        if as_json or done or with_gates or against is not None:
+            raise BadInput("--baseline goes with no other option but --any-hardware", hint="./scripts/56_report.sh --help")
+        print(_record(baseline, names, any_hardware))
         return
+    if any_hardware and against is None:
+        raise BadInput("--any-hardware needs --baseline or --against", hint="./scripts/56_report.sh --help")
     if as_json and len(names) != 2:
         raise BadInput(
             f"--json prints a comparison; expected exactly 2 job ids, got {len(names)}", hint="./scripts/56_report.sh --help"
         )
     loaded, folder = job(names[0])
     runs, reports, chain = _runs(names)
-    more: list[Section] = []
+    first: list[Section] = []
+    then: list[Section] = []
     compared = None
     if len(names) == 2:
         compared = comparison.compare(*runs)
-        more.append(("comparison", "Comparison", comparison.section(compared)))
+        first.append(("comparison", "Comparison", comparison.section(compared)))
+        then.append(("compared", "Metrics of both", comparison.metrics(compared)))
     title = f"chain {chain}" if chain else ""
-    limits = _judge_gates(runs, against) if against is not None else None
-    text = page.of_jobs(runs, more=more, title=title, limits=limits, done=definition_of_done.judge(reports) if done else [])
+    limits = _judge_gates(runs, against, any_hardware) if with_gates or against is not None else None
+    judged = definition_of_done.judge(reports) if done else []
+    text = page.of_jobs(runs, more=first, after_curves=then, title=title, limits=limits, done=judged)
     path = None
     try:
         path = write(folder, text, Seals.of(loaded))
@@ -68,31 +83,23 @@ def report(ids: tuple[str, ...], baseline: str | None, against: str | None, done
     print(json.dumps({"page": str(path), **compared.to_builtins()}) if compared and as_json else path)
 
 
-def _judge_gates(runs: list[Run], name: str) -> dict[str, list[Limit]]:
+def _judge_gates(runs: list[Run], name: str | None, any_hardware: bool) -> dict[str, list[Limit]]:
     """Add the verdicts of the gates to each job's checks; return the limits that a chart can show, by metric."""
-    from ..gates import baseline, gates, of_job
-    from ..plan import plan
-    from ..report.charts import Limit
+    from ..gates import judging
+    from ..report import charts
 
-    limits: dict[str, list[Limit]] = {}
+    drawn: list[tuple[str, str, float, str]] = []
     for run in runs:
-        found, recorded = gates.load(run.result.workload), baseline.find(run.folder.shared, name)
-        if run.result.state != "SUCCEEDED":
-            run.checks += gates.unjudged(found, f"the job is {run.result.state}")
-            continue
-        hardware = of_job.hardware(run.folder, plan.read(run.folder))
-        run.checks += gates.judge(found, of_job.data(run.folder, run.result), recorded, hardware)
-        for metric, sign, number, text in gates.limits(found, recorded):
-            limit = Limit(None, number, text) if sign.startswith("<") else Limit(number, None, text)
-            if limit not in limits.setdefault(metric, []):
-                limits[metric].append(limit)
-    return limits
+        judged = judging.judge(run.folder, run.result, name, any_hardware=any_hardware)
+        run.checks += judged.checks
+        drawn += judged.limits
+    return charts.limits(drawn)
 
 
-def _record(name: str, names: list[str]) -> Path:
-    """Record a baseline from jobs of one workload and hardware, all of which succeeded; return its file."""
+def _record(name: str, names: list[str], any_hardware: bool) -> Path:
+    """Record a baseline from equal jobs, all of which succeeded; return its file."""
     from ..base.shared_storage import writing
-    from ..gates import baseline, gates, of_job
+    from ..gates import baseline, gates, judging, of_job
     from ..masking import known as known_values
     from ..plan import plan
     from ..record import job_folder
@@ -116,15 +123,24 @@ def _record(name: str, names: list[str]) -> Path:
         for folder, result in zip(folders, results, strict=True)
     ]
     for at, what in enumerate(("workload", "hardware", "versions", "JobSpec, code, data, model or reward function")):
+        if what == "hardware" and any_hardware:
+            continue
         if other := next((each for each, facts in zip(names, known, strict=True) if facts[at] != known[0][at]), None):
             raise BadInput(
                 f"jobs '{names[0]}' and '{other}' differ in {what}: a baseline is made of equal runs",
-                hint=f"56_report.sh {names[0]} {other}",
+                hint="--any-hardware records them all the same" if what == "hardware" else f"56_report.sh {names[0]} {other}",
             )
-    workload, hardware, versions, _ = known[0]
+    workload, _, versions, _ = known[0]
+    hardware = baseline.together([facts[1] for facts in known])
     found = gates.load(workload)
-    values = [gates.values(found, of_job.data(folder, result)) for folder, result in zip(folders, results, strict=True)]
-    made = baseline.make(name, workload, names, hardware, versions, {gate: [each[gate] for each in values] for gate in values[0]})
+    plans = [plan.read(folder) for folder in folders]
+    busy = [judging.of_a_busy_machine(found, folder, each) for folder, each in zip(folders, plans, strict=True)]
+    left_out = {gate: f"{why}: {name}" for name, each in zip(names, busy, strict=True) for gate, why in each.items()}
+    for gate, why in left_out.items():
+        say(f"gate '{gate}' is not recorded: {why}")
+    values = [gates.values(found, of_job.data(folder, result), left_out) for folder, result in zip(folders, results, strict=True)]
+    by_gate = {gate: [each[gate] for each in values] for gate in values[0]}
+    made = baseline.make(name, workload, names, hardware, versions, by_gate, of_job.task(folders[0], plans[0]))
     with writing(folders[0].shared.root):
         return baseline.write(folders[0].shared, made)
 
@@ -158,3 +174,15 @@ def _runs(names: list[str]) -> tuple[list[Run], list[Report], str]:
         jobs.append(Job(folder, result, Seals.of(loaded)))
     reports = facts.judge(jobs)
     return [facts.load(each, judged.checks) for each, judged in zip(jobs, reports, strict=True)], reports, chain
+
+
+def compare(first: str, second: str) -> Path:
+    """Write the page that compares two jobs into the folder of the first; return its path."""
+    from ..report import comparison, page
+    from ..report.reports import write
+    from ..seal.seals import Seals
+
+    loaded, folder = job(first)
+    runs, _, _ = _runs([first, second])
+    compared = comparison.compare(*runs)
+    return write(folder, page.of_jobs(runs, more=[("comparison", "Comparison", comparison.section(compared))]), Seals.of(loaded))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--learning", is_flag=True, help="Also check that reward or loss got better.")
 @click.option("--seal", "seal_now", is_flag=True, help="First seal the files of ended jobs that are not sealed yet.")
 @click.option("--gates", "with_gates", is_flag=True, help="Also judge the metrics by the gates of each job's workload.")
-@click.option("--baseline", metavar="NAME", help="With --gates: the recorded runs that relative gates compare with.")
+@click.option("--baseline", metavar="NAME", help="With --gates: the runs to compare with (default: <device>-<workload>).")
 @click.option("--any-hardware", is_flag=True, help="With --baseline: also compare with runs of other hardware.")
 def verify(
     ids: tuple[str, ...],
@@ -81,17 +81,13 @@ def verify(
 
 
 def _gates(each: Job, name: str | None, any_hardware: bool) -> list[Check]:
-    """Return the verdicts of a job's gates. Raises BadInput when it has none, or the baseline does not fit."""
-    from ..gates import baseline, gates, of_job
-    from ..plan import plan
+    """Return the verdicts of a job's gates; say what was not compared. Raises BadInput when the baseline does not fit."""
+    from ..gates import judging
 
-    folder = each.folder
-    found = gates.load(each.result.workload)
-    if each.result.state != "SUCCEEDED":
-        return gates.unjudged(found, f"the job is {each.result.state}")
-    recorded = baseline.find(folder.shared, name) if name is not None else None
-    hardware = of_job.hardware(folder, plan.read(folder)) if recorded else {}
-    return gates.judge(found, of_job.data(folder, each.result), recorded, hardware, any_hardware=any_hardware)
+    judged = judging.judge(each.folder, each.result, name, any_hardware=any_hardware)
+    if judged.note:
+        say(judged.note)
+    return judged.checks
 
 
 @click.command("verify-versions")

@@ -83,3 +83,19 @@ def test_verdicts_have_colour_only_when_asked() -> None:
     assert "\x1b" not in plain
     assert re.sub(r"\x1b\[\d+m", "", coloured) == plain
     assert "\x1b[32m✓ Pass\x1b[0m" in coloured and "\x1b[31m✗ Fail\x1b[0m" in coloured
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("SUCCEEDED in 1m12s: 20 steps", "\x1b[32mSUCCEEDED\x1b[0m in 1m12s: 20 steps"),
+        ("Fail: bridge\n  cause    Fail", "\x1b[31mFail\x1b[0m: bridge\n  cause    Fail"),
+        ("Result: Blocked - a step", "Result: \x1b[31mBlocked\x1b[0m - a step"),
+        ("- Log capture: Pass - kept", "- Log capture: \x1b[32mPass\x1b[0m - kept"),
+        ("the Pass of a step", "the Pass of a step"),
+        ("Passed: 3", "Passed: 3"),
+    ],
+)
+def test_the_verdict_of_a_line_has_a_colour_where_colour_is_wanted(text: str, seen: str) -> None:
+    assert verdict.painted(text, True) == seen
+    assert verdict.painted(text, False) == text

@@ -127,6 +127,30 @@ def test_a_temp_dir_that_is_somebody_elses_is_not_used(cluster: Cluster, tmp_pat
         paths.temp_dir.rmdir()
 
 
+def test_ray_gets_an_interpreter_whose_path_has_no_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = msgspec.structs.replace(cluster_file.load("local"), state_dir=str(tmp_path / "a state"))
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    paths = NodePaths(cluster, "head")
+    paths.folder.mkdir(parents=True)
+    paths.make_temp_dir()
+    try:
+        assert paths.interpreter() == sys.executable or " " in sys.executable
+        venv = tmp_path / "a project" / ".venv"
+        (venv / "bin").mkdir(parents=True)
+        (venv / "bin" / "python3").symlink_to(os.path.realpath(sys.executable))
+        (venv / "pyvenv.cfg").write_text(f"home = {Path(os.path.realpath(sys.executable)).parent}\n")
+        monkeypatch.setattr(sys, "executable", str(venv / "bin" / "python3"))
+        monkeypatch.setattr(sys, "prefix", str(venv))
+        python = paths.interpreter()
+        assert " " not in python
+        says = subprocess.check_output(
+            ["bash", "-c", f"exec {python} -c 'import sys; print(sys.executable, sys.prefix)'"], text=True
+        )
+        assert says.split() == [python, str(Path(python).parents[1])]
+    finally:
+        paths.remove_temp_link()
+
+
 @pytest.mark.parametrize("on_shared_storage", [False, True])
 def test_other_users_of_the_host_cannot_reach_what_ray_opens_to_everybody(cluster: Cluster, on_shared_storage: bool) -> None:
     if os.getuid() != 0:

@@ -269,12 +269,14 @@ def test_a_line_without_end_is_read_in_bounded_memory(monkeypatch: pytest.Monkey
     assert diagnose.diagnose([Scan(SIGNATURES, "x").read(pieces)], SIGNATURES, {}).line == 7
 
 
-@pytest.mark.parametrize("programs", ["rg grep", "grep", "none"])
+@pytest.mark.parametrize("programs", ["rg", "grep", "none"])
 def test_a_large_file_has_the_same_answer_whatever_searches_it(
     programs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``programs``: those that are installed, as far as this machine has them."""
+    """Only grep is on every host; the same test with rg runs where that is installed."""
     real = shutil.which
+    if programs == "rg" and not real("rg"):
+        pytest.skip("rg is not installed")
     monkeypatch.setattr(shutil, "which", lambda name: real(name) if name in programs.split() else None)
     steps = "".join(
         f"(TaskRunner pid=1) step:{step} - actor/loss:0.{step} - training/global_step:{step}\n" for step in range(1, 40)

@@ -32,6 +32,122 @@ def triaged(tmp_path: Path, text: str) -> Triage:
 
 
 CASES = {
+    "a setting that is absent, without its frames": (
+        "AttributeError: 'NoneType' object has no attribute 'lr'\n",
+        "Blocked",
+        "config",
+    ),
+    "a group that exists, without its frames": (
+        "ValueError: trying to initialize the default process group twice!\n",
+        "Fail",
+        "parallel state",
+    ),
+    "a sentence that ends with an exception": (
+        "[rewards] reward_fn failed on row 4: KeyError('task')\n",
+        "Blocked",
+        "reward model",
+    ),
+    "a sentence about an attempt": ("[client] request failed: ConnectionError('x'), trying again\n", "Unknown", ""),
+    "ranks that waited for another": (
+        "what(): Watchdog caught collective operation timeout: WorkNCCL(SeqNum=90, OpType=BROADCAST) ran for 1800 ms\n",
+        "Fail",
+        "network",
+    ),
+    "an exception that shares a line with the code that raised it": (
+        f'Traceback (most recent call last):\n  File "{PACKAGES}ray/_private/worker.py", line 9, in get_objects\n'
+        "    raise value"
+        + " "
+        * 30
+        + "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task,"
+        " ray::Policy.__init__() (pid=2)\n",
+        "Blocked",
+        "Ray",
+    ),
+    "a traceback in rich's box whose header is missing and whose path is wrapped": (
+        "│ ❱ 70 │   │   │   wrapped = _wrap(    │\n│                                        │\n"
+        "│ /opt/q/lib/python3.12/site-packages/torch/distributed │\n│ /fsdp/wrap.py:70 in _wrap           │\n"
+        "│   69 │   │   for child in module.children():    │\n",
+        "Fail",
+        "parallel state",
+    ),
+    "an excerpt that begins within a process's name": (
+        "unner pid=4) Unhandled error (suppress with 'RAY_X=1'): ray::WorkerDict.actor_load_checkpoint() (pid=5)\n"
+        '(TaskRunner pid=4)   File "/v/verl/single_controller/base.py", line 9, in func\n',
+        "Fail",
+        "checkpoint",
+    ),
+    "an environment that has a trainer's name": (
+        'Traceback (most recent call last):\n  File "/envs/verl/lib/python3.12/runpy.py", line 9, in _run_code\n    exec(code)\n',
+        "Unknown",
+        "unknown",
+    ),
+    "a notebook that shows links": (
+        "RuntimeError                              Traceback (most recent call last)\nCell In[4], [line 2](nb:?line=2)\n"
+        "---> [2](nb:?line=2) trainer.train()\n\nFile /q/transformers/trainer.py:9, in Trainer.train(self)\n   [8](nb:8) x",
+        "Fail",
+        "trainer",
+    ),
+    "a reward function, in whatever loop calls it": (
+        raised("KeyError: 4", "/q/metric.py").replace("in work", "in compute_score"),
+        "Fail",
+        "reward model",
+    ),
+    "memory of the host at the start": (raised("MemoryError: too much", "/v/verl/w.py"), "Blocked", "memory"),
+    "memory of the host in training": (STEP.format(1) + raised("MemoryError: too much", "/v/verl/w.py"), "Fail", "training"),
+    "a placement of processes that Ray does not answer": (
+        'Traceback (most recent call last):\n  File "/opt/nemo-rl/nemo_rl/distributed/virtual_cluster.py", line 330, in '
+        f'_create_placement_groups_internal\n    x()\n  File "{PACKAGES}ray/_private/worker.py", line 9, in get_objects\n    r',
+        "Blocked",
+        "cluster size",
+    ),
+    "a launcher without an address": (
+        "RuntimeError: MASTER_ADDR is empty on this host\n",
+        "Blocked",
+        "launcher",
+    ),
+    "a tracker that does not start": (
+        raised("TimeoutError: no service", PACKAGES + "wandb/sdk/service.py"),
+        "Blocked",
+        "launcher",
+    ),
+    "a communication that fails in training, without its frames": (
+        STEP.format(1) + "RuntimeError: NCCL communicator was aborted on rank 3\n",
+        "Fail",
+        "network",
+    ),
+    "a kernel library that refuses its device": (
+        "ValueError: this build needs compute capability 8.0 or newer\n",
+        "Blocked",
+        "dependency",
+    ),
+    "an engine's limit, without its frames": ("ValueError: max_num_seqs (7) is too small\n", "Blocked", "rollout engine"),
+    "a reward function, without its frames": ("RuntimeError: compute_score returned nothing\n", "Blocked", "reward model"),
+    "a shape that does not fit, without its frames": (
+        "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16\n",
+        "Fail",
+        "training",
+    ),
+    "a mesh that does not fit, without its frames": (
+        "RuntimeError: the device mesh has 2 dimensions\n",
+        "Fail",
+        "parallel state",
+    ),
+    "an option that the parser refuses": ("train.py: error: argument --lr: invalid float value: 'x'\n", "Blocked", "config"),
+    "a column that is absent, without its frames": ("ValueError: columns task and prompt have no rows\n", "Blocked", "data"),
+    "a tokenizer's file, without its frames": ("ValueError: safetensors index names an absent shard\n", "Blocked", "model path"),
+    "a cluster that is gone, without its frames": ("RuntimeError: the Ray cluster has been shut down\n", "Blocked", "Ray"),
+    "sizes that do not divide the processes": (
+        "AssertionError: world size (6) is not divisible by tensor parallel size (4)\n",
+        "Blocked",
+        "config",
+    ),
+    "a model that could not be read from a checkpoint": (
+        'Traceback (most recent call last):\n  File "/opt/nemo-rl/nemo_rl/models/policy/utils.py", line 9, in load_checkpoint\n'
+        "    x()\nRuntimeError: Failed to load model: 3 of 9 tensors\n",
+        "Fail",
+        "checkpoint",
+    ),
+    "a library that could not be loaded": ("OSError: failed to load library libfoo.so.1\n", "Blocked", "dependency"),
     "an engine that does not start": (
         raised("RuntimeError: Engine core failed", PACKAGES + "vllm/v1/engine/utils.py"),
         "Blocked",

@@ -22,7 +22,7 @@ def broken_links(page: Page, root: Path) -> list[str]:
             continue
         path, _, anchor = target.partition("#")
         file = (root / page.name).parent / path if path else root / page.name
-        anchors = Page(target, file.read_text()).anchors if file.is_file() else set()
+        anchors = Page(target, file.read_text()).anchors if anchor and file.is_file() else set()
         if not file.exists():
             broken.append(f"{page.name}:{line}: no file {target}")
         elif anchor and anchor not in anchors:

@@ -95,10 +95,11 @@ def test_what_ray_gets_names_the_file_and_never_a_value(cluster: Cluster, worklo
     made = planning.make(b'{"workload": "echo", "submission_id": "job1", "secrets": ["TOKEN"]}', "job.json", cluster)
     runtime_env = made.runtime_env()
     assert runtime_env["env_vars"]["MVP_SECRETS_FILE"] == f"{cluster.shared_root}/user/secrets/.jobs/job1"
-    assert runtime_env["worker_process_setup_hook"] == "mvp_helpers.job.job_secrets.setup_worker"
+    assert runtime_env["worker_process_setup_hook"] == "mvp_helpers.worker_setup.of_job"
     assert "TOKEN" not in json.dumps(runtime_env)
     without = planning.make(b'{"workload": "echo"}', "job.json", cluster).runtime_env()
-    assert list(without) == ["env_vars"] and "MVP_SECRETS_FILE" not in without["env_vars"]
+    assert without["worker_process_setup_hook"] == runtime_env["worker_process_setup_hook"]
+    assert "MVP_SECRETS_FILE" not in without["env_vars"]
 
 
 def test_values_travel_to_the_head_before_the_spec_and_only_those_it_names(monkeypatch: pytest.MonkeyPatch) -> None:

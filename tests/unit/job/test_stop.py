@@ -31,6 +31,7 @@ from mvp_helpers.record.control import Saved, Trainer
 from mvp_helpers.record.job_folder import Result
 
 STOP = "POST /api/jobs/a/stop"
+HOOK = plan.SETUP_HOOK.rpartition(".")[::2]
 CLUSTER = cluster_file.load("local")
 
 
@@ -287,7 +288,15 @@ def test_what_a_job_left_is_ended_although_it_emptied_its_environment_and_lost_i
         os.kill(untouched, signal.SIGKILL)
 
 
-def test_an_orphan_of_a_ray_worker_is_named_and_ended_with_its_node(tmp_path: Path) -> None:
+def test_what_a_ray_worker_of_the_job_left_is_ended_too(tmp_path: Path) -> None:
+    ended = a_job(tmp_path, "a", "STOPPED")
+    setup = f"import os; os.environ['MVP_JOB_FOLDER'] = {str(ended.path)!r}; from {HOOK[0]} import {HOOK[1]}; {HOOK[1]}()"
+    left = orphan(f"processes.mark('local.worker-0.x', node=True); {setup}", tmp_path)
+    stop.end_leftovers(CLUSTER, ended, "worker-0", lambda _: None)
+    assert processes.start_time(left) is None
+
+
+def test_an_orphan_of_a_ray_worker_of_no_known_job_is_named_and_ended_with_its_node(tmp_path: Path) -> None:
     cluster = msgspec.structs.replace(CLUSTER, state_dir=str(tmp_path / "state"))
     paths = NodePaths(cluster, "worker-0")
     paths.folder.mkdir(parents=True)

@@ -139,6 +139,10 @@ def test_a_plan_of_an_earlier_version_is_submitted_as_it_was(cluster: Cluster) -
     made = make(cluster, env_vars={"A": "b"})
     earlier = msgspec.structs.replace(made, runner_env_vars={}).submit_argv()
     assert json.loads(earlier[earlier.index("--runtime-env-json") + 1]) == made.runtime_env()
+    before_the_hook = msgspec.structs.replace(made, setup_hook="")
+    assert before_the_hook.runtime_env() == {"env_vars": made.env_vars}
+    with_secrets = msgspec.structs.replace(before_the_hook, secrets=["TOKEN"])
+    assert with_secrets.runtime_env()["worker_process_setup_hook"] == plan.EARLIER_HOOK
 
 
 @pytest.mark.parametrize(

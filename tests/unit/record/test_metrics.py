@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,20 @@ def test_the_last_line_that_names_an_exception_is_found(log: bytes, line: str) -
 
 def test_a_long_error_line_is_cut() -> None:
     assert len(error_lines.last(b"ValueError: " + b"x" * 10_000)) == error_lines.LONGEST
+
+
+def test_the_steps_of_a_large_file_need_a_fraction_of_its_size(tmp_path: Path) -> None:
+    """A row of numbers reads like a dict; a value that is not a number keeps its row one."""
+    path = tmp_path / "metrics.jsonl"
+    values = [{f"some/metric/{name}": step + name / 7 for name in range(100)} for step in range(1, 2001)]
+    path.write_text("".join(json.dumps({"step": step, "data": row}) + "\n" for step, row in enumerate(values, 1)))
+    tracemalloc.start()
+    read = metrics.read(path)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < path.stat().st_size / 2, f"{held} bytes for {path.stat().st_size}"
+    assert read.steps[7] == values[6] and dict(read.steps[7].items()) == values[6] and len(read.steps[7]) == 100
+    with path.open("a") as stream:
+        stream.write('{"step":2001,"data":{"a":null,"b":1}}\n{"step":2002,"data":{"a":true}}\n{"step":2002,"data":{"b":2}}\n')
+    assert read.refresh() and read.steps[2001] == {"a": None, "b": 1}
+    assert read.steps[2002] == {"a": True, "b": 2} and read.steps[2002]["a"] is True and not read.repeated

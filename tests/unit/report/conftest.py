@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from gated_jobs import run_of
 from truthful_job import good_job, seals_of
 
 from mvp_helpers import cli
@@ -36,6 +37,12 @@ def shared(tmp_path: Path) -> SharedRoot:
 def folder(shared: SharedRoot) -> JobFolder:
     """A truthful PPO job of 25 steps."""
     return good_job(shared, "ppo-a")
+
+
+@pytest.fixture
+def three(shared: SharedRoot) -> list[str]:
+    """The ids of three equal jobs, from which a baseline can be recorded."""
+    return [run_of(shared, f"ppo-{at}").submission_id for at in range(3)]
 
 
 @pytest.fixture

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import axe_core_python
 import pytest
 from browser import Browser, program
 from truthful_job import change_result, good_job, write_metrics
@@ -137,3 +140,49 @@ def test_a_blocked_request_would_be_seen(browser: Browser, tmp_path: Path) -> No
     bad.write_text('<img src="missing.png"><script>throw new Error("x")</script>')
     browser.open(bad, 400)
     assert browser.problems() and len(browser.requests()) == 2
+
+
+def test_the_keyboard_reaches_the_content_first_and_every_control(browser: Browser, file: Path) -> None:
+    browser.open(file, 1440)
+    browser.press("Tab")
+    assert browser.run("document.activeElement.textContent") == "Skip to the content"
+    unreachable = (
+        "[...document.querySelectorAll('a, select, input, summary, figure svg, .scroll, pre, .log')].filter(e => e.tabIndex < 0)"
+    )
+    assert browser.run(f"{unreachable}.length") == 0
+
+
+def test_a_printed_page_has_the_content_without_the_controls(browser: Browser, file: Path) -> None:
+    browser.open(file, 1440)
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    hidden = "[...document.querySelectorAll('nav, .controls')].every(e => getComputedStyle(e).display === 'none')"
+    assert browser.run(hidden) and browser.run("document.querySelectorAll('figure path.curve').length") > 0
+    printed = base64.b64decode(browser.call("Page.printToPDF", printBackground=True)["data"])
+    assert printed.startswith(b"%PDF-") and len(re.findall(rb"/Type\s*/Page\b", printed)) >= 2
+    browser.call("Emulation.setEmulatedMedia", media="")
+
+
+AXE = Path(axe_core_python.__file__).with_name("axe.min.js").read_text()
+
+
+def violations(browser: Browser) -> list[str]:
+    """Everything that axe-core finds: each rule, and the first element that breaks it."""
+    browser.run(f"{AXE}; 1")
+    found = (
+        "axe.run(document, { resultTypes: ['violations'] }).then((r) => r.violations.map((v) => `${v.id}: ${v.nodes[0].html}`))"
+    )
+    return list(browser.run(found))
+
+
+def test_axe_finds_nothing_against_the_accessibility_of_the_page(browser: Browser, file: Path) -> None:
+    for width, theme in ((1440, "light"), (390, "dark")):
+        browser.open(file, width, theme)
+        browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        assert violations(browser) == [], (width, theme)
+
+
+def test_axe_would_find_a_control_without_a_name(browser: Browser, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.html"
+    bad.write_text("<html lang=en><title>x</title><main><h1>x</h1><select><option>1</select></main>")
+    browser.open(bad, 400)
+    assert [text.partition(":")[0] for text in violations(browser)] == ["select-name"]

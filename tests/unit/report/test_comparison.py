@@ -165,7 +165,10 @@ def test_json_has_the_whole_comparison_and_the_page(folder: JobFolder, other: Jo
 def test_the_page_shows_the_comparison(folder: JobFolder, other: JobFolder, load: Load) -> None:
     change_json(other.provenance, "ray", value="<b>2.61</b>")
     runs = [load(folder), load(other)]
-    text = page.of_jobs(runs, more=[("comparison", "Comparison", comparison.section(comparison.compare(*runs)))])
+    made = comparison.compare(*runs)
+    first, then = ("comparison", "Comparison", comparison.section(made)), ("compared", "Metrics", comparison.metrics(made))
+    text = page.of_jobs(runs, more=[first], after_curves=[then])
+    assert text.index("What differs before any metric") < text.index('id="chart-0"') < text.index("Median of the last 5 values")
     assert "What differs before any metric" in text and "&lt;b&gt;2.61&lt;/b&gt;" in text
 
 

@@ -6,30 +6,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
-from truthful_job import change_result, good_job, write_metrics
+from gated_jobs import run_of
+from truthful_job import change_result
 
-from mvp_helpers.base.paths import JobFolder, SharedRoot
-from mvp_helpers.record.wall_time import WallTime
+from mvp_helpers.base.paths import SharedRoot
 
 Verb = Callable[..., tuple[int, str, str]]
-
-
-def run_of(shared: SharedRoot, name: str, reward: float = 0.02, state: str = "SUCCEEDED") -> JobFolder:
-    """A job with every metric that the gates of PPO read."""
-    folder = good_job(shared, name)
-    fixed = {"actor/grad_norm": 1.0, "actor/pg_loss": 0.1, "critic/vf_loss": 0.2, "perf/throughput": 900.0}
-    measured = {"perf/time_per_step": 0.8, "actor/perf/max_memory_allocated_gb": 0.5}
-    write_metrics(folder, [{"critic/score/mean": reward * step, **fixed, **measured} for step in range(1, 26)])
-    account = {"until": "2026-01-31T10:15:00Z", "total_s": 90.0, "seconds": {"precheck": 9.0, "start_up": 11.0}, "percent": {}}
-    change_result(folder, wall_time=msgspec.convert(account, WallTime), state=state)
-    return folder
-
-
-@pytest.fixture
-def three(shared: SharedRoot) -> list[str]:
-    return [run_of(shared, f"ppo-{at}").submission_id for at in range(3)]
 
 
 def test_a_baseline_is_recorded_and_a_job_that_learns_less_fails_against_it(
@@ -69,6 +52,10 @@ def test_unequal_or_failed_runs_are_no_baseline(shared: SharedRoot, three: list[
     code, out, err = verb("report", "--baseline", "cpu", *three)
     assert (code, out) == (2, "") and "differ in JobSpec, code, data, model or reward function" in err
     spec.write_text(before)
+    change_result(shared.job(three[1]), workload="grpo")
+    code, out, err = verb("report", "--baseline", "cpu", *three)
+    assert (code, out) == (2, "") and "differ in workload" in err
+    change_result(shared.job(three[1]), workload="ppo")
     shared.job(three[1]).packages.write_text(json.dumps({"gpus": ["NVIDIA H200"], "packages": {}}))
     code, out, err = verb("report", "--baseline", "cpu", *three)
     assert (code, out) == (2, "") and "differ in hardware" in err

@@ -14,7 +14,9 @@ import pytest
 from truthful_job import change_result, good_job, seals_of, write_metrics
 
 from mvp_helpers.base.paths import JobFolder, SharedRoot
+from mvp_helpers.record import chain as chains
 from mvp_helpers.record import job_folder
+from mvp_helpers.record.chain import Attempt, Chain, Retry
 from mvp_helpers.record.job_folder import Result
 from mvp_helpers.record.wall_time import WallTime
 from mvp_helpers.report import page
@@ -174,3 +176,27 @@ def test_hardware_time_and_samples_are_on_the_page_when_they_were_kept(folder: J
     assert "Where 1m30s of ppo-a went" in text and "Best: score 1" in text and "Worst: score 0" in text
     assert "NVIDIA H200" in text and ">torch</th>" in text
     assert text.count("<script") == 2 and "<img" not in text
+
+
+def test_an_attempt_is_shown_with_its_whole_chain_on_one_clock(shared: SharedRoot, verb: Verb) -> None:
+    began = {"ppo-a": "2026-01-31T10:00:00.000Z", "ppo-a.2": "2026-01-31T10:01:40.000Z"}
+    for (name, moment), steps in zip(began.items(), ((1, 2, 3), (4, 5)), strict=True):
+        folder = good_job(shared, name)
+        lines = ({"step": step, "data": {"critic/score/mean": 0.5, "timing_s/step": 2.0}} for step in steps)
+        folder.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        folder.log_times.unlink()
+        change_result(folder, started_at=moment)
+    attempts = [
+        Attempt(id="ppo-a", state="FAILED", cause="cluster", rule="node-died", why=EVIL, step=3),
+        Attempt(id="ppo-a.2", state="SUCCEEDED", step=5),
+    ]
+    chains.write(shared, Chain(cluster="local", retry=Retry(on=["cluster"]), attempts=attempts, note="succeeded"))
+    code, out, _ = verb("report", "ppo-a.2")
+    assert code == 0 and Path(out.strip()).parent == shared.job("ppo-a.2").reports
+    text = Path(out.strip()).read_text()
+    assert "<h1>chain ppo-a</h1>" in text and "Attempts of chain ppo-a: succeeded" in text
+    assert html.escape(EVIL) in text and "<img" not in text
+    assert [run["time"] for run in data_of(text)["runs"]] == [
+        {"s": [1, 2, 3], "t": [2, 4, 6]},
+        {"s": [4, 5], "t": [102, 104]},
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
@@ -124,3 +125,13 @@ def test_gpus_that_do_not_answer_are_left_out(monkeypatch: pytest.MonkeyPatch) -
 def test_a_host_without_nvml_has_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert host.gpus() == []
+
+
+def test_a_stream_yields_samples_of_this_host_at_multiples_of_its_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Host, "calm", lambda host: None)  # the test itself keeps its priority
+    slept: list[float] = []
+    monkeypatch.setattr(time, "time", lambda: 1003.5)
+    monkeypatch.setattr(time, "sleep", slept.append)
+    first, second = itertools.islice(host.stream("/job", "FOLDER", "INSTANCE", 10.0), 2)
+    assert slept == [6.5, 6.5]
+    assert first["cpu"]["busy"] is None and second["cpu"]["busy"] is not None

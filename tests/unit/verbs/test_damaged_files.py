@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -31,18 +30,15 @@ from hypothesis.strategies import (
     sampled_from,
     text,
 )
-from truthful_job import change_result, good_job, seals_of
+from truthful_job import change_result
+from two_jobs import EXIT_CODES, OTHER, VICTIM, root
 
 from mvp_helpers import cli
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.times import now
-from mvp_helpers.cluster import cluster_file
-from mvp_helpers.record import chain as chains
-from mvp_helpers.record import control
-from mvp_helpers.record.chain import Attempt, Chain, Retry
 from mvp_helpers.record.job_folder import State
 
-VICTIM, OTHER = "victim", "other"
+__all__ = ["root"]
 VERBS = (("status", "--json"), ("status",), ("list",), ("verify", VICTIM, OTHER), ("explain", VICTIM))
 VERBS_OF_FILE = {
     "driver.log": (("logs", VICTIM),),
@@ -52,7 +48,6 @@ VERBS_OF_FILE = {
     "checkpoint": (("checkpoints", VICTIM),),
     "result.json": (("logs", VICTIM), ("trend", VICTIM)),
 }
-EXIT_CODES = {0, 1, 2, 3, 4}
 STATES: tuple[State, ...] = ("SUCCEEDED", "RUNNING", "STOPPED", "BLOCKED", "FAILED")
 BOUNDED = settings(
     max_examples=4,  # of each file, beside those of its whole content
@@ -103,27 +98,6 @@ PLACES: dict[str, Callable[[Path], object]] = {
     "a link to itself": lambda path: path.symlink_to(path.name),
     "missing": lambda path: None,
 }
-
-
-@pytest.fixture
-def root(shared: SharedRoot, monkeypatch: pytest.MonkeyPatch) -> SharedRoot:
-    """A shared root with two finished jobs, and a cluster that is not up."""
-    local = cluster_file.load("local")
-    ray = msgspec.structs.replace(local.ray, dashboard_port=1)
-    state = str(shared.root / "state")
-    cluster = msgspec.structs.replace(local, shared_root=str(shared.root), state_dir=state, seal_dir=state, ray=ray)
-    monkeypatch.setenv("MVP_CLUSTER_JSON", msgspec.json.encode(cluster).decode())
-    monkeypatch.setenv("COLUMNS", "200")
-    for name in (OTHER, VICTIM):
-        folder = good_job(shared, name)
-        control.ask_stop(folder)
-        control.set_trainer(folder, control.Trainer(supported=True, trainer="verl", host="h", pid=1, written_at=now()))
-        (folder.debug / "20260101T000009.000Z-stalled").mkdir()
-        (folder.debug / "20260101T000009.000Z-stalled" / "stall.json").write_text('{"kind": "unknown", "text": "silent"}')
-        seals_of(folder).seal_now(folder)
-    chain = Chain(cluster=local.name, retry=Retry(on=["host"]), attempts=[Attempt(id=VICTIM)], ended_at=now())
-    chains.write(shared, chain)
-    return shared
 
 
 def read_back(root: SharedRoot) -> Iterator[Path]:
