@@ -163,6 +163,19 @@ has_step() { # <id>
   [[ $output == *"attempt 2 of 'verl', after 'verl' ("*'steps 1 to 80 are in the metrics of the chain'* ]] || fail 'the lineage'
 }
 
+# bats test_tags=nightly
+@test "every second of that chain is in one part" {
+  python - "$JOBS/verl.2/result.json" <<'PY'
+import json, sys
+account = json.load(open(sys.argv[1]))["wall_time"]
+assert (account["attempts"], account["last_step"]) == (2, 80), account
+assert abs(sum(account["percent"].values()) - 100) <= 1, account
+assert abs(sum(account["seconds"].values()) - account["total_s"]) < 0.5, account
+for part in ("queue", "precheck", "training", "saving"):
+    assert account["seconds"][part] > 0, (part, account)
+PY
+}
+
 @test "02_down ends the watcher and the chains" {
   submit down long "$ANY" >/dev/null
   wait_for 60 'the training' trains down

@@ -28,6 +28,16 @@ holds() { # <id> <Python expression over r>
   [[ $(of_result "$1" "bool($2)") == True ]]
 }
 
+adds_up() { # <id> <attempts>: its account of the wall time, with the stall of more than 25 s
+  python - "$JOBS/$1/result.json" "$2" <<'PY'
+import json, sys
+account = json.load(open(sys.argv[1]))["wall_time"]
+assert account["attempts"] == int(sys.argv[2]) and account["seconds"]["stalled"] > 25, account
+assert abs(sum(account["percent"].values()) - 100) <= 1, account
+assert abs(sum(account["seconds"].values()) - account["total_s"]) < 0.5, account
+PY
+}
+
 rank_1() { # <id>: the pid of its trainer process with that rank
   local file
   for file in /proc/[0-9]*/environ; do
@@ -74,6 +84,15 @@ rank_1() { # <id>: the pid of its trainer process with that rank
     assert_status 2
     [[ $(wc -l <<<"$stderr") -le 2 && $stderr == *stall*after_s* ]] || fail "not one line about $limit"
   done
+}
+
+# bats test_tags=nightly
+@test "every second of a chain with a stall and a resume is in one part" {
+  adds_up stuck 1
+  submit resumed 'resume_from: stuck' "trainer.total_training_steps: $(($(of_result stuck 'r["steps_done"]') + 3))"
+  wait_for 400 'its end' holds resumed 'r["state"] == "SUCCEEDED"'
+  adds_up resumed 2
+  holds resumed "r['wall_time']['total_s'] > $(of_result stuck 'r["wall_time"]["total_s"]') + 1" || fail 'the first attempt is not in it'
 }
 
 # bats test_tags=nightly

@@ -66,14 +66,15 @@ stopped_and_saved() { # <id> <workload>: no step that it trained is lost; sets S
   [[ $(steps "$1") == "$(seq -s ' ' "$STEP")" ]] || fail "steps: $(steps "$1")"
 }
 
-resumed() { # <workload> <id> <step> <more YAML>: two more steps after that one, and nothing else
-  submit "$1" "again-$2" "resume_from: $2"$'\n'"$4" "trainer.total_training_steps: $(($3 + 2))" >/dev/null
+resumed() { # <workload> <id> <step> <more YAML> [<line of trainer_overrides>...]: two more steps after that one, and nothing else
+  submit "$1" "again-$2" "resume_from: $2"$'\n'"$4" "trainer.total_training_steps: $(($3 + 2))" "${@:5}" >/dev/null
   wait_for 400 "the end of again-$2" grep -q '"state": "SUCCEEDED"' "$JOBS/again-$2/result.json"
   [[ $(steps "again-$2") == "$(($3 + 1)) $(($3 + 2))" ]] || fail "it trained $(steps "again-$2")"
 }
 
 @test "PPO: a save on request goes on, a stop saves the step it comes in, and a resume continues with the next, beside another job" {
-  submit ppo ppo 'tracking: tensorboard'
+  # Two trackers: one that the JobSpec names, and a logger of the user's own, which stays.
+  submit ppo ppo "$(printf 'tracking: mlflow\nenv_vars: {TENSORBOARD_DIR: %s}' "$JOBS/ppo/tracking")" 'trainer.logger: [console, tensorboard]'
   wait_for 400 'its first step' has_trained ppo 1
   run --separate-stderr 52_stop.sh --save-only ppo
   assert_status 0
@@ -89,8 +90,9 @@ resumed() { # <workload> <id> <step> <more YAML>: two more steps after that one,
   [[ $output == *"stopped on request, saved at step $STEP"* ]] || fail '54 does not say it'
   run --separate-stderr 50_status.sh
   [[ $output == *"stopped on request"* ]] || fail '50 does not say it'
-  submit grpo beside '' 'trainer.total_training_steps: 2' >/dev/null # verl's queue is named for the whole Ray cluster: each job has its own
-  resumed ppo ppo "$STEP" 'tracking: tensorboard'
+  submit grpo beside 'tracking: tensorboard' 'trainer.total_training_steps: 2' >/dev/null # verl's queue is named for the whole Ray cluster: each job has its own
+  resumed ppo ppo "$STEP" "$(printf 'tracking: mlflow\nenv_vars: {TENSORBOARD_DIR: %s}' "$JOBS/again-ppo/tracking")" \
+    'trainer.logger: [console, tensorboard]'
   wait_for 400 'the end of the job beside it' grep -q '"state": "SUCCEEDED"' "$JOBS/beside/result.json"
   [[ $(steps beside) == '1 2' ]] || fail "the job beside it trained $(steps beside)"
   ! grep -l 'were not found in partition' "$JOBS"/{beside,again-ppo}/logs/driver.log || fail 'one job took samples of the other'
@@ -148,9 +150,10 @@ PY
   resumed sft sft "$STEP" $'tracking: wandb\nenv_vars: {WANDB_MODE: offline}'
 }
 
-@test "curves are in TensorBoard and W&B as in metrics.jsonl, and a resume goes on with the same run" {
-  python - "$JOBS" <<'PY'
+@test "curves are in TensorBoard, W&B and MLflow as in metrics.jsonl, and a resume goes on with the same run" {
+  MLFLOW_ALLOW_FILE_STORE=true python - "$JOBS" <<'PY'
 import glob, json, struct, sys
+from mlflow import MlflowClient
 from pytest import approx
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb.proto import wandb_internal_pb2
@@ -184,7 +187,7 @@ def wandb_run(job, name):
                 values[row["_step"]] = row[name]
     return ids, values
 
-for job in ("ppo", "again-ppo"):
+for job in ("ppo", "again-ppo", "beside"):
     events = EventAccumulator(f"{sys.argv[1]}/{job}/tracking")
     events.Reload()
     shown = {event.step: event.value for event in events.Scalars("actor/pg_loss")}
@@ -193,6 +196,12 @@ for job in ("sft", "again-sft"):
     ids, values = wandb_run(job, "train/loss")
     assert ids == {("sft", "mvp", "sft")}, ids
     assert values == approx(metrics(job, "train/loss")), values
+client = MlflowClient(f"file://{sys.argv[1]}/../outputs/mlflow")
+(run,) = client.search_runs([client.get_experiment_by_name("mvp").experiment_id])
+history = client.get_metric_history(run.info.run_id, "actor/pg_loss")
+shown = [(each.step, approx(each.value, abs=1e-6)) for each in history]
+assert shown == sorted((metrics("ppo", "actor/pg_loss") | metrics("again-ppo", "actor/pg_loss")).items()), shown
+assert (run.info.run_name, run.info.status) == ("ppo", "FINISHED"), run.info
 PY
   run --separate-stderr 58_samples.sh sft
   assert_status 2
@@ -219,6 +228,31 @@ steps_saved() { # <id>: the steps whose checkpoints it has
   [[ "$(steps_saved kept) $(steps_saved kept.2)" =~ ^\ *36\ 38\ 40$ ]] || fail "kept: $(steps_saved kept) and $(steps_saved kept.2)"
   grep -q 'MVP_REMOVED: .*/kept/checkpoints/global_step_' "$JOBS"/kept.2/logs/driver.log || fail 'it does not say what it removed'
   run --separate-stderr 54_verify.sh kept.2
+  assert_status 0
+}
+
+warned_of_memory() { # <id>
+  sleep 2
+  [[ $(55_explain.sh "$1") =~ worker-[01]:\ host\ memory\ grew\ [0-9.]+\ [GM]iB\ per\ step\ since\ step\ [0-9]+\;\ full\ in\ [0-9dhms]+ ]]
+}
+
+# bats test_tags=nightly
+@test "PPO: 55 warns of memory that a reward function never frees: host, rate and time, before it runs out" {
+  mkdir -p "$FOLDER/private/user/code"
+  # Each process that calls it keeps 1.2 GB at most.
+  cat >"$FOLDER/private/user/code/leaks.py" <<'PY'
+import os
+KEPT = []
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    if len(KEPT) < 200:
+        KEPT.append(os.urandom(1 << 20) * 6)
+    return float(len(solution_str) % 2)
+PY
+  submit ppo leaks 'reward_fn_path: user/code/leaks.py'
+  wait_for 300 'its first step' has_trained leaks 1
+  wait_for 30 'the warning' warned_of_memory leaks
+  printf '# %s\n' "${BASH_REMATCH[0]}" >&3
+  run --separate-stderr 52_stop.sh --now leaks
   assert_status 0
 }
 

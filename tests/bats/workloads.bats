@@ -83,6 +83,31 @@ assert len(losses) == 10 and losses[-1] < losses[0] - 0.2, losses
 PY
 }
 
+# bats test_tags=nightly
+@test "SFT with LoRA: the adapter is exported apart, and merged on request" {
+  run --separate-stderr 43_submit_jobspec.sh "$(from_template lora sft 's/steps: 20/steps: 4/' 's/save_freq: 10/save_freq: 4/' \
+    '$a\  model.lora_rank: 4\n  model.lora_alpha: 16\n  model.target_modules: all-linear\n  optim.lr: 0.01')" --wait
+  assert_status 0
+  run --separate-stderr 57_checkpoints.sh --export lora common/models/lora-apart
+  assert_status 0
+  assert_stderr_has 'the LoRA adapter is in lora_adapter/, not merged (--merge-lora)'
+  run --separate-stderr 57_checkpoints.sh --export lora common/models/lora-merged --merge-lora
+  assert_status 0
+  python - "$FOLDER/private/common/models" <<'PY'
+import json, pathlib, sys
+from safetensors.torch import load_file
+apart, merged = (pathlib.Path(sys.argv[1]) / f"lora-{name}" for name in ("apart", "merged"))
+proofs = [json.loads((each / "mvp_export.json").read_text())["proof"] for each in (apart, merged)]
+assert [(proof["adapter"], proof["merged_adapter"]) for proof in proofs] == [("lora_adapter", False), (None, True)], proofs
+assert json.loads((apart / "lora_adapter/adapter_config.json").read_text())["lora_alpha"] == 16
+assert (apart / "lora_adapter").is_dir() and not (merged / "lora_adapter").exists()
+base, trained = (load_file(each / "model.safetensors") for each in (apart, merged))
+assert base.keys() == trained.keys()
+changed = [name for name in base if not base[name].equal(trained[name])]
+assert any("q_proj" in name for name in changed) and not any("norm" in name for name in changed), changed
+PY
+}
+
 # Two kinds of processes, as on a GPU cluster: workers that hold Ray's GPUs (and compute with the CPU plugin), and a driver whose verl
 # takes the machine for one with CUDA, which it does not have.
 driver_without_gpu() { # <module>: a workload of that name

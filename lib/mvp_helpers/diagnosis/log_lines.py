@@ -8,8 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ..trainers.log_patterns import VERL
+
 LONGEST_LINE = 16_384
 """Bytes of a line that are looked at."""
+Raw = tuple[bytes, int, int]
+"""A line as it is in the log, its number, and what it may be by its words (see ``scan``)."""
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])|(?:\^\[|\ufffd)?\[(?:\d{1,2};)?\d{1,2}m")
 """Colours, also without the escape character, which web pages remove."""
@@ -120,3 +124,55 @@ def clean(raw: bytes, number: int) -> Line:
     if text.endswith("]") or "across cluster]" in text:
         text = _REPEATED.sub("", text)
     return Line(number, text, source, level, logged)
+
+
+class Samples:
+    """Leaves prompts and answers out of a log where verl's reward managers printed them: what they say is nothing about the run.
+
+    A sample is left out only as a whole. Its lines are held until its end appears in the same source, and are read like any other
+    when it does not come within ``MOST_LINES`` and ``MOST_BYTES``, or another sample begins first: an error cannot hide behind a
+    line that only looks like the beginning of one. Lines of other sources are always read.
+    """
+
+    BEGIN = VERL.sample[0].encode()
+    """Every first line of a sample contains it."""
+    MOST_LINES, MOST_BYTES = 5000, 4 << 20
+
+    def __init__(self) -> None:
+        self._held: list[tuple[bool, Raw]] = []
+        """Lines in order, each with whether it is of the sample's source."""
+        self._source, self._bytes, self._answered = "", 0, False
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether a sample is open, so that every next line matters."""
+        return bool(self._held)
+
+    def take(self, raw: bytes, number: int, kinds: int = 0) -> list[Raw]:
+        """Return the lines that can be read now, in order: this one, none, or those that were held."""
+        if not self._held and self.BEGIN not in raw:
+            return [(raw, number, kinds)]
+        line = clean(raw, number)
+        ready: list[Raw] = []
+        begin, answer, end = (line.text.startswith(text) for text in VERL.sample)
+        if begin:
+            ready = self.rest()
+            self._source = line.source
+        elif not self._held:
+            return [(raw, number, kinds)]
+        own = line.source.startswith(self._source) if self._source else not line.source
+        self._held.append((own, (raw, number, kinds)))
+        self._bytes += len(raw)
+        self._answered = self._answered or (own and answer)
+        if own and end and self._answered:
+            self._held = [(False, each) for of_sample, each in self._held if not of_sample]
+            return self.rest()
+        if len(self._held) > self.MOST_LINES or self._bytes > self.MOST_BYTES:
+            return self.rest()
+        return ready
+
+    def rest(self) -> list[Raw]:
+        """Return the lines that are held; the log, or the sample, ends."""
+        lines = [each for _, each in self._held]
+        self._held, self._bytes, self._answered = [], 0, False
+        return lines

@@ -19,7 +19,7 @@ from ..base import word_search
 from ..base.errors import BadInput
 from . import log_lines, step_record, success
 from .causes import Finding, Findings, first_cause
-from .log_lines import Line
+from .log_lines import Line, Samples
 from .phases import PHASES, Mark, Phase, Progress, later
 from .signatures import Signatures
 from .success import BROKEN_OFF, Success
@@ -29,8 +29,8 @@ CHUNK = 1 << 20
 """Bytes read at once; a longer line is looked at in pieces."""
 LARGE = 8 << 20
 """Bytes of a file from which on a search program finds its lines of interest."""
-_ERROR, _MARK, _RECORD, _UNKNOWN = 1, 2, 4, 8
-"""What a line may be by its words: an error, a mark of progress, evidence of success, any of them."""
+_ERROR, _MARK, _RECORD, _UNKNOWN, _SAMPLE = 1, 2, 4, 8, 16
+"""What a line may be by its words: an error, a mark of progress, evidence of success, any of them; the beginning of a sample."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Scan:
     def __post_init__(self) -> None:
         self._marks = [(mark, mark.pattern, tuple(word.encode() for word in mark.any)) for mark in self.signatures.all_marks()]
         self._words = {phase: self._words_of(phase) for phase in PHASES}
-        self._tracebacks = Tracebacks()
+        self._tracebacks, self._samples = Tracebacks(), Samples()
         self._started: dict[int, Progress] = {}
         self._number = 1
         self._offset = 0
@@ -72,6 +72,7 @@ class Scan:
                 words[word] = words.get(word, 0) | _MARK
         for text in (*step_record.KINDS, *success.WORDS):
             words[text.encode()] = words.get(text.encode(), 0) | _RECORD
+        words[Samples.BEGIN] = _SAMPLE
         return words
 
     def words(self) -> list[bytes]:
@@ -109,6 +110,8 @@ class Scan:
         return self._end()
 
     def _end(self) -> Scan:
+        for line in self._samples.rest():
+            self._read(*line)
         for chain in self._tracebacks.rest():
             self._chain(chain)
         return self
@@ -140,10 +143,10 @@ class Scan:
         return self._end()
 
     def _between(self, log: BinaryIO, end: int) -> None:
-        """Read the next lines up to the offset ``end``, as long as they may belong to a traceback."""
-        if self._tracebacks.waiting and self._offset < end:
+        """Read the next lines up to the offset ``end``, as long as they may belong to a traceback or a sample."""
+        if self._waiting and self._offset < end:
             log.seek(self._offset)
-        while self._tracebacks.waiting and self._offset < end:
+        while self._waiting and self._offset < end:
             raw = log.readline(min(word_search.BLOCK, end - self._offset))
             self._one(raw, self._number, 0)
             self._number += raw.endswith(b"\n")
@@ -156,7 +159,7 @@ class Scan:
         at, counted, number = 0, 0, self._number
         upcoming = next(candidates, None)
         while at < len(chunk):
-            if not self._tracebacks.waiting:
+            if not self._waiting:
                 if upcoming is None:
                     break
                 at = upcoming[0]
@@ -194,7 +197,14 @@ class Scan:
         return kinds
 
     def _one(self, raw: bytes, number: int, kinds: int) -> None:
-        """Read one line; ``kinds``: what it may be by its words."""
+        """Read one line, unless a trainer quotes it; ``kinds``: what it may be by its words."""
+        if not self._samples.waiting and Samples.BEGIN not in raw:
+            self._read(raw, number, kinds)
+            return
+        for line in self._samples.take(raw, number, kinds):
+            self._read(*line)
+
+    def _read(self, raw: bytes, number: int, kinds: int) -> None:
         if kinds & (_RECORD | _UNKNOWN) and self._in_training and (step := self.success.next_step(raw)) is not None:
             self._step_done(step)
             return
@@ -219,9 +229,14 @@ class Scan:
             self._line(log_lines.clean(raw[: log_lines.LONGEST_LINE], number))
 
     @property
+    def _waiting(self) -> bool:
+        """Return whether every next line matters."""
+        return self._tracebacks.waiting or self._samples.waiting
+
+    @property
     def _in_training(self) -> bool:
         """Return whether lines of metrics may need no more than a look at their step."""
-        return self.progress.phase == "train" and not self._tracebacks.waiting
+        return self.progress.phase == "train" and not self._waiting
 
     def _step_done(self, step: int) -> None:
         self.progress = Progress("train", max(step, self.progress.step or 0))

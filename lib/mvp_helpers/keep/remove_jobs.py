@@ -6,6 +6,7 @@ for that id again, ``check`` and ``remove`` finish it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -64,13 +65,11 @@ def check(folders: Sequence[JobFolder], resumers: Sequence[Resumer], is_running:
 
 def _examined(folder: JobFolder) -> Doomed:
     """Return what is known about a job, or about one whose removal was interrupted. Raises BadInput as ``job_folder.read``."""
-    aside, about = _aside(folder), None
+    aside, interrupted = _aside(folder), None
     if not folder.path.exists() and aside.exists():
-        try:
-            about = read_as(folder.shared.removed_job(folder.submission_id), RemovedJob)
-        except (OSError, Damaged):
-            about = None
-    about = about or job_folder.read(folder)
+        with contextlib.suppress(OSError, Damaged):
+            interrupted = read_as(folder.shared.removed_job(folder.submission_id), RemovedJob)
+    about = interrupted or job_folder.read(folder)
     return Doomed(
         id=folder.submission_id,
         workload=about.workload,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from ..base import files
+from ..diagnosis.log_lines import Raw, Samples
 from ..diagnosis.metric_lines import Steps, metrics_of
 from ..trainers.log_patterns import VERL
 from .evidence import Job, Skip, need
@@ -36,7 +38,7 @@ def view(job: Job) -> LogView:
     """Read the whole driver log. Raises OSError."""
     found, ignored = LogView(), 0
     with files.opened(job.folder.driver_log) as stream:
-        for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), 1):
+        for line, number, _ in _own_lines(stream):
             if _WORD in line:
                 step, values = metrics_of(line)
                 if values:
@@ -47,6 +49,14 @@ def view(job: Job) -> LogView:
             elif _TRACEBACK.search(line) and not found.traceback and not (ignored and number - ignored <= IGNORED_LINES):
                 found.traceback = number
     return found
+
+
+def _own_lines(stream: BinaryIO) -> Iterator[Raw]:
+    """Yield the lines without the prompts and answers that a reward manager printed."""
+    samples = Samples()
+    for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), 1):
+        yield from samples.take(line, number)
+    yield from samples.rest()
 
 
 def log_agrees(job: Job, _: Sequence[Job]) -> str:

@@ -32,7 +32,8 @@ def _columns(character: str) -> int:
 
 def wrap(text: str, columns: int) -> list[str]:
     """Return the lines of ``text``, each at most ``columns`` wide, broken at spaces where possible; controls are escaped."""
-    return [line for paragraph in text.expandtabs(4).split("\n") for line in _broken(shown(paragraph).rstrip(), columns)]
+    paragraphs = text.replace("\r\n", "\n").expandtabs(4).split("\n")
+    return [line for paragraph in paragraphs for line in _broken(shown(paragraph).rstrip(), columns)]
 
 
 def _broken(line: str, columns: int) -> Iterator[str]:

@@ -79,12 +79,15 @@ class LogPatterns:
     """The optimizer's state was read from a checkpoint; the group that matches is the path, which names the model."""
     trainable: str = ""
     """The number (or percentage) of trainable parameters, in the group that matches."""
+    sample: tuple[str, ...] = ()
+    """Beginnings of the lines in which a reward manager prints a prompt, then its answer, and last what was expected."""
 
 
 _VERL_STEP = r"(?:^|[\s\]]|global_)step:(?P<step>\d{1,12})(?:\.0+)?"
 _VERL_METRICS = _VERL_STEP + r"(?:\s+-\s|$)"
 
 VERL = LogPatterns(
+    sample=("[prompt]", "[response]", "[ground_truth]"),  # verl/workers/reward_manager: naive, dapo, batch
     begins=(
         LineKind(("verl.trainer.",), r"^\++ .*-m verl\.trainer\.\w+"),
         LineKind(("Training Progress:",), r"Training Progress: +0%\|[^|]*\| 0/[1-9]"),

@@ -18,7 +18,7 @@ STRAIGHT = 0.98
 LEAST_GROWTH = 0.02
 """Of the host's memory, from the first step to the last: less is noise."""
 SOON_S = 6 * 3600.0
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,10 @@ class Growth:
 
     def describe(self) -> str:
         full = f"full in {clock(self.full_s)}" if self.full_s > 0 else "it is full"
-        grown = f"{self.bytes_per_step / GIB:.2g} GiB per step since step {self.since_step}"
+        amount = (
+            f"{self.bytes_per_step / GIB:.1f} GiB" if self.bytes_per_step >= GIB / 10 else f"{self.bytes_per_step / MIB:.3g} MiB"
+        )
+        grown = f"{amount} per step since step {self.since_step}"
         return f"{self.host}: host memory grew {grown}; {full}"
 
 

@@ -327,6 +327,13 @@ def test_a_tracker_adds_its_logger_its_variables_and_the_name_of_its_run(cluster
     assert made.logger == "'tensorboard' is added to [console, file]: tracking names it"
 
 
+def test_a_users_own_loggers_stay_beside_the_tracker_and_the_file(cluster: Cluster) -> None:
+    own = {"trainer.logger": ["console", "tensorboard"]}
+    made = make(cluster, tracking="mlflow", env_vars={"TENSORBOARD_DIR": "/mine"}, trainer_overrides=own)
+    assert "trainer.logger=[console,tensorboard,mlflow,file]" in made.overrides
+    assert made.env_vars["TENSORBOARD_DIR"] == "/mine" and made.env_vars["MLFLOW_TRACKING_URI"].endswith("/outputs/mlflow")
+
+
 def test_a_users_own_name_and_variables_of_a_tracker_win(cluster: Cluster) -> None:
     made = make(
         cluster,

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -33,7 +34,7 @@ from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.times import moment_of, now
 from mvp_helpers.cluster.cluster_file import load as load_cluster
 from mvp_helpers.plan import plan
-from mvp_helpers.proof import verify
+from mvp_helpers.proof import training_log, verify
 from mvp_helpers.proof.evidence import Job
 from mvp_helpers.record import chain as chains
 from mvp_helpers.record import job_folder, removals, seal_request
@@ -715,3 +716,12 @@ def test_a_logger_that_the_plan_adds_is_as_planned_and_one_that_it_lacks_is_not(
     change_json(job.job_spec(), "trainer_overrides", value={"trainer.logger": ["wandb", "mlflow"]})
     verdict, reason = verdicts(job)[0]["as planned"]
     assert verdict == "Fail" and "argv has trainer.logger=[wandb,file], without mlflow" in reason
+
+
+def test_a_traceback_that_the_model_wrote_is_none_of_the_run(pair: tuple[JobFolder, JobFolder]) -> None:
+    job = pair[0]
+    before = job.driver_log.read_text()
+    quoted = "[prompt] x\n[response] Traceback (most recent call last)\n[ground_truth] 42\n[score] 0.0\n"
+    for text, fails in ((quoted, False), (quoted.replace("[ground_truth]", "[truth]"), True)):
+        job.driver_log.write_text(before + text)
+        assert bool(training_log.view(SimpleNamespace(folder=job)).traceback) == fails  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ def test_no_line_is_wider_and_nothing_but_spaces_is_lost(text: str, columns: int
 
 def test_a_line_is_broken_at_a_space() -> None:
     assert wrap("one two three", 9) == ["one two", "three"]
-    assert wrap("one\n\ntwo", 9) == ["one", "", "two"]
+    assert wrap("one\n\ntwo", 9) == wrap("one\r\n\r\ntwo", 9) == ["one", "", "two"]
 
 
 def test_what_a_terminal_would_act_on_is_escaped() -> None:

@@ -74,3 +74,8 @@ def test_55_warns_of_a_running_job_and_not_of_one_that_succeeded(tmp_path: Path)
         result = msgspec.structs.replace(job_folder.read(folder), state=state)
         text = views.show_explanation(views.explain_job(folder, result))
         assert ("memory   a: host memory grew 1.2 GiB per step since step 1; full in " in text) == warns, text
+
+
+def test_a_slow_growth_is_said_in_mebibytes() -> None:
+    assert "grew 1.2 GiB per step" in growth.Growth("a", 1.21 * GIB, 3, 540).describe()
+    assert "grew 48.3 MiB per step" in growth.Growth("a", 48.3 * GIB / 1024, 3, 540).describe()
