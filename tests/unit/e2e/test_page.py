@@ -190,6 +190,7 @@ def test_a_browser_draws_the_page_and_runs_nothing_of_a_programs(run: E2eRun, tm
             assert "taken over" not in browser.run("document.title")
         loss = "document.querySelector('figure[data-metric=\"train/loss\"]')"
         assert browser.run(f"{loss}.querySelectorAll('line.limit').length") == 1
+        assert browser.run(f"[...{loss}.querySelectorAll('text.tick')].at(-1).textContent") == "step 3", "a gap at the end"
         assert "assertion max(" in browser.run(f"{loss}.querySelector('.note').textContent")
 
 

@@ -120,7 +120,8 @@
       const size = Math.max(Math.abs(low), Math.abs(high));
       const pad = high - low <= size * 1e-12 ? size / 10 || 1 : high / 20 - low / 20; // what is only rounding is a flat line
       low -= pad; high += pad;
-      const first = this.xs[0], last = this.xs[this.xs.length - 1];
+      const ends = this.curves.map(({ raw }) => [raw[0].x, raw[raw.length - 1].x]); // a gap at an end has its place too
+      const first = Math.min(...ends.map((each) => each[0])), last = Math.max(...ends.map((each) => each[1]));
       this.toX = (x) => margin.left + (last === first ? 0.5 : (x - first) / (last - first)) * (width - margin.left - margin.right);
       this.toY = (value) => height - margin.bottom - ((scale(value) - low) / (high - low)) * (height - margin.top - margin.bottom);
       const raw = (position) => height - margin.bottom - ((position - low) / (high - low)) * (height - margin.top - margin.bottom);
