@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from mvp_helpers.base.errors import BadInput
@@ -11,6 +12,7 @@ from mvp_helpers.base.verdict import Check, Evidence
 from mvp_helpers.bisect import record as records
 from mvp_helpers.bisect.record import Record, Request
 from mvp_helpers.bisect.search import CannotRun, Search
+from mvp_helpers.gates import baseline
 from mvp_helpers.gates.baseline import Baseline
 
 WHO = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "a"), ("EMAIL", "a@b"))}
@@ -76,8 +78,8 @@ class Pretended:
             raise CannotRun(f"job {job} is FAILED before it trained")
         return job
 
-    def values(self, job: str) -> dict[str, float]:
-        return {"learning": self.figures.get(job.split("-")[2], 1.0)}
+    def baseline(self, jobs: Sequence[str]) -> Baseline:
+        return baseline.make("good-end", "ppo", jobs, {}, {}, {"learning": [self.figures[job.split("-")[2]] for job in jobs]})
 
     def judge(self, job: str, recorded: Baseline | None) -> list[Check]:
         state = self.states[job]
@@ -112,9 +114,7 @@ class Lab:
 
     def search(self, good: str, bad: str, runs: int = 1) -> Search:
         request = self.request(good, bad)
-        return Search(
-            self.place, records.read(self.place, request), self.trials, self.said.append, workload="ppo", good_runs=runs
-        )
+        return Search(self.place, records.read(self.place, request), self.trials, self.said.append, good_runs=runs)
 
     def record(self) -> Record:
         return records.read(self.place, self.request("", ""))

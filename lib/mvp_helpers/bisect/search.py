@@ -15,7 +15,6 @@ from typing import Protocol
 from ..base import git
 from ..base.errors import BadInput, Blocked, MvpError
 from ..base.verdict import Check
-from ..gates import baseline
 from ..gates.baseline import Baseline
 from . import record as records
 from .record import Outcome, Record, Step
@@ -42,8 +41,8 @@ class Trials(Protocol):
     def run(self, commit: str, code_id: str, job: str) -> str:
         """Run the job, or follow the one that exists; return the id of its last attempt, which succeeded. Raises CannotRun."""
 
-    def values(self, job: str) -> dict[str, float]:
-        """Return the values of the relative gates. Raises BadInput."""
+    def baseline(self, jobs: Sequence[str]) -> Baseline:
+        """Return the baseline that equal jobs make. Raises BadInput when a gate has no value."""
 
     def judge(self, job: str, recorded: Baseline | None) -> list[Check]:
         """Return the verdict of each gate. Raises BadInput for gates that do not fit the job."""
@@ -52,10 +51,9 @@ class Trials(Protocol):
 class Search:
     """One bisection in its folder. ``good_runs``: how often the good end is run; more than once for a baseline of its own."""
 
-    def __init__(self, place: Path, record: Record, trials: Trials, say: Say, *, workload: str, good_runs: int = 1) -> None:
+    def __init__(self, place: Path, record: Record, trials: Trials, say: Say, *, good_runs: int = 1) -> None:
         self.place, self.record, self.trials, self.say = place, record, trials, say
-        self.workload, self.good_runs = workload, good_runs
-        self.repository = Path(record.request.repository)
+        self.good_runs, self.repository = good_runs, Path(record.request.repository)
 
     def complete(self) -> Outcome:
         """Search to the end, from wherever the record is.
@@ -161,10 +159,7 @@ class Search:
     def _judge(self, step: Step) -> None:
         try:
             if len(step.judged) > 1 and not self.record.baseline:
-                values = [self.trials.values(job) for job in step.judged]
-                self.record.baseline = baseline.make(
-                    "good-end", self.workload, step.judged, {}, {}, {gate: [each[gate] for each in values] for gate in values[0]}
-                )
+                self.record.baseline = self.trials.baseline(step.judged)
             checks = [check for job in step.judged for check in self.trials.judge(job, self.record.baseline)]
         except BadInput as error:
             raise CannotRun(error.what, error) from None

@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..base.shared_storage import remove_tree, writing
 from ..base.verdict import Check
 from ..cluster import ray_api
 from ..cluster.cluster_file import Cluster
+from ..gates import baseline as baselines
 from ..gates import gates, of_job
 from ..gates.baseline import Baseline
 from ..gates.gates import Gates
@@ -78,16 +79,20 @@ class JobTrials:
             raise CannotRun(f"job {folder.submission_id} is {result.state} {when}: {result.reason}")
         return folder.submission_id
 
-    def values(self, job: str) -> dict[str, float]:
-        """Return the value of each relative gate. Raises BadInput."""
-        folder = self.shared.job(job)
-        return gates.values(self.gates, of_job.data(folder, job_folder.read(folder)))
+    def baseline(self, jobs: Sequence[str]) -> Baseline:
+        """Return the baseline of jobs with the same code and JobSpec. Raises BadInput when a relative gate has no value."""
+        folders = [self.shared.job(job) for job in jobs]
+        values = [gates.values(self.gates, of_job.data(folder, job_folder.read(folder))) for folder in folders]
+        hardware = baselines.together([of_job.hardware(folder, plan.read(folder)) for folder in folders])
+        by_gate = {gate: [each[gate] for each in values] for gate in values[0]}
+        return baselines.make("good-end", self.gates.workload, jobs, hardware, of_job.versions(folders[0]), by_gate)
 
     def judge(self, job: str, recorded: Baseline | None) -> list[Check]:
         """Return the verdict of each gate. Raises BadInput."""
         folder = self.shared.job(job)
         data = of_job.data(folder, job_folder.read(folder))
-        return gates.judge(self.gates, data, recorded, of_job.hardware(folder, plan.read(folder)))
+        own = self.request.baseline is None  # of this cluster: a short job may lack a fact that another has
+        return gates.judge(self.gates, data, recorded, of_job.hardware(folder, plan.read(folder)), any_hardware=own)
 
     def _snapshot(self, commit: str) -> str:
         tree = self.place / "tree"

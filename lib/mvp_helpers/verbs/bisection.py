@@ -79,7 +79,6 @@ def bisect(
             record,
             JobTrials(request, place, loaded, found, environment, say),
             say,
-            workload=found.workload,
             good_runs=runs,
         )
         try:

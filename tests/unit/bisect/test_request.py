@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from histories import History
+from truthful_job import change_plan, good_job, write_metrics
 
 from mvp_helpers.base import git
 from mvp_helpers.base.errors import BadInput
@@ -30,6 +31,11 @@ ABSOLUTE = """workload: ppo
 gates:
   fast: {subject: throughput, expect: 'max(data["perf/time_per_step"]) < 9', why: it is slow}
 """
+
+
+RELATIVE = (
+    ABSOLUTE.replace("max(", "median(").replace("< 9", "<= 2 * baseline").replace("it is slow", "it is slow, hardware: true")
+)
 
 
 @pytest.fixture
@@ -226,3 +232,15 @@ def test_a_damaged_record_is_named(cluster: Cluster, shared: SharedRoot, verl: H
 def test_the_shipped_gates_can_be_read_from_text() -> None:
     text = (gates.SHIPPED / "ppo.yaml").read_bytes()
     assert msgspec.to_builtins(gates.parse(text, "x")) == msgspec.to_builtins(gates.load("ppo"))
+
+
+def test_three_runs_of_the_good_end_judge_a_job_whatever_is_known_of_its_hardware(
+    cluster: Cluster, shared: SharedRoot, verl: History, tmp_path: Path
+) -> None:
+    found = trials(cluster, verl, tmp_path / "place", gates_text=RELATIVE)
+    for name, seconds in {"a": 2.0, "b": 3.0, "c": 4.0, "slow": 6.1, "other": 5.9}.items():
+        write_metrics(good_job(shared, name), [{"perf/time_per_step": seconds}] * 3)
+    change_plan(shared.job("other"), processes_per_node=7)
+    recorded = found.baseline(["a", "b", "c"])
+    assert (recorded.gates["fast"].median, recorded.gates["fast"].spread) == (3.0, 1.0) and recorded.hardware["device"]
+    assert [found.judge(job, recorded)[0].verdict for job in ("c", "slow", "other")] == ["Pass", "Fail", "Pass"]
