@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How often each gate that the project ships fails for nothing: RUNS equal jobs of each workload, one after another on the running local
 # cluster with data, model and code prepared; then each run is judged against baselines of the others (lib/false_alarms.py).
-# Ten jobs of one workload take about 10 minutes on two cores.
+# Ten jobs of one workload take 10 to 20 minutes on two cores; at least four are needed for a rate, three for a baseline.
 #
 # usage: [RUNS=10] [RECORD=1] ./benchmarks/bench_gates.sh [WORKLOAD...] [--cluster NAME|FILE]
 #
@@ -25,6 +25,7 @@ for workload in "${ARGS[@]}"; do
   done
   if [[ ${RECORD:-} == 1 ]]; then
     made=$("$SCRIPTS/56_report.sh" --baseline "$name" "${ids[@]}")
+    mkdir -p "$PROJECT/templates/gates/baselines"
     cp "$made" "$PROJECT/templates/gates/baselines/$name.json"
     record=(--write "$PROJECT/tests/unit/gates/runs/$name.json")
   fi

@@ -58,9 +58,12 @@ def main(workload: str, folders: Sequence[JobFolder], kept: Path | None) -> None
         kept.parent.mkdir(exist_ok=True)
         kept.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     most = len(runs) - 1
+    if most < baseline.FEWEST:
+        print(f"{workload}: {len(runs)} runs are too few for a rate of false alarms, which needs {baseline.FEWEST + 1}")
+        return
     rates = [alarms(found, runs, size) for size in (most, baseline.FEWEST)]
     print(f"{workload}: false alarms of {len(runs)} equal runs")
-    print(f"{'gate':16} {'against the other ' + str(most):>24} {'against every 3 others':>24}")
+    print(f"{'gate':16} {'against all others':>24} {'against every 3 others':>24}")
     for name in found.gates:
         print(f"{name:16}" + "".join(f" {f'{failed[gates.title(name)]} of {count}':>24}" for failed, count in rates))
     shares = [share for each in folders if (share := of_job.other_work(each, plan.read(each))) is not None]

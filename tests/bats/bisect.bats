@@ -17,7 +17,7 @@ gates:
     why: a share of digits is never negative
 YAML
   cat >"$FOLDER/speed.yaml" <<'YAML'
-workload: ppo
+workload: grpo
 gates:
   step-time:
     subject: throughput
@@ -74,8 +74,8 @@ state_of_repository() { # <repository>
   git -C "$1" status --porcelain
 }
 
-bisect() { # <repository> <good> <bad> <gate file> [<option>...]
-  regress_bisect.sh --source "$1" --good "$2" --bad "$3" --spec "$PROJECT/templates/ppo.json" --gates "$4" --json \
+bisect() { # <repository> <good> <bad> <gate file> [<option>...]: WORKLOAD (default ppo)
+  regress_bisect.sh --source "$1" --good "$2" --bad "$3" --spec "$PROJECT/templates/${WORKLOAD:-ppo}.json" --gates "$4" --json \
     --set trainer.total_training_steps=2 --set trainer.save_freq=-1 "${@:5}"
 }
 
@@ -121,7 +121,7 @@ assert_found() { # <repository> <revision>: it is the first bad commit, with its
 # bats test_tags=nightly
 @test "the commit that made steps slower is found, with three runs of the good end as the baseline" {
   make_history
-  run --separate-stderr bisect "$VERL" good slow "$FOLDER/speed.yaml"
+  WORKLOAD=grpo run --separate-stderr bisect "$VERL" good slow "$FOLDER/speed.yaml"
   assert_found "$VERL" slow
   [[ $(field 'len(found["steps"][0]["judged"])') == 3 ]] || fail 'the good end was not run three times'
 }

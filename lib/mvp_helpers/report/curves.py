@@ -50,22 +50,25 @@ class Series:
     tail: list[float] = field(default_factory=list)
     """The last ``WINDOW`` finite values."""
 
-    def take(self, pairs: Sequence[Pair]) -> None:
-        """Add the values of one interval, in the order of the file."""
-        finite = [pair for pair in pairs if -math.inf < pair[0] < math.inf]
-        if len(finite) < len(pairs):
-            missing = [step for value, step in pairs if not math.isfinite(value)]
-            self.gap_count += len(missing)
-            self.gaps += missing[: NAMED - len(self.gaps)]
-            self.points.append((missing[0], None))
-        if finite:
-            low, high = min(finite), max(finite)
-            self.points += [(step, value) for value, step in ((low, high) if low != high else (low,))]
-            self.count += len(finite)
-            self.first, self.last = self.first or finite[0], finite[-1]
-            self.tail = [*self.tail, *(value for value, _ in finite[-WINDOW:])][-WINDOW:]
-            self.lowest = low if self.lowest is None else min(self.lowest, low)
-            self.highest = high if self.highest is None else max(self.highest, high, key=lambda pair: pair[0])
+    def take(self, values: Sequence[float], steps: Sequence[int]) -> None:
+        """Add the values of one interval and their steps, in the order of the file."""
+        if not math.isfinite(sum(values)):
+            missing = [step for value, step in zip(values, steps, strict=True) if not math.isfinite(value)]
+            known = [(value, step) for value, step in zip(values, steps, strict=True) if math.isfinite(value)]
+            if missing:
+                self.gap_count += len(missing)
+                self.gaps += missing[: NAMED - len(self.gaps)]
+                self.points.append((missing[0], None))
+            values, steps = [value for value, _ in known], [step for _, step in known]
+        if values:
+            low, high = min(values), max(values)
+            lowest, highest = (low, steps[values.index(low)]), (high, steps[values.index(high)])
+            self.points += [(step, value) for value, step in ((lowest, highest) if low < high else (lowest,))]
+            self.count += len(values)
+            self.first, self.last = self.first or (values[0], steps[0]), (values[-1], steps[-1])
+            self.tail = [*self.tail, *values[-WINDOW:]][-WINDOW:]
+            self.lowest = lowest if self.lowest is None else min(self.lowest, lowest)
+            self.highest = highest if self.highest is None else max(self.highest, highest, key=lambda pair: pair[0])
 
     def thin(self, most: int) -> None:
         """Sort the points and keep at most ``most``: the lowest and the highest of each interval, and a gap."""
@@ -121,11 +124,12 @@ def of_steps(steps: Mapping[int, Mapping[str, Any]]) -> Curves:
 def _draw(curves: Curves, records: Iterable[tuple[int, Mapping[str, Any]]], lines: int) -> None:
     """Add what is drawn of ``lines`` lines of metrics."""
     size = math.ceil(max(1, lines) / INTERVALS)
-    interval: dict[str, list[Pair]] = {}
-    for at, (step, values) in enumerate(records, 1):
-        _collect(interval, step, values, curves)
-        if at % size == 0:
+    interval: list[tuple[int, Mapping[str, Any]]] = []
+    for row in records:
+        interval.append(row)
+        if len(interval) == size:
             _take(curves, interval)
+            interval.clear()
     _take(curves, interval)
     most = max(FEWEST_POINTS, POINTS // max(1, len(curves.series)))
     for each in curves.series.values():
@@ -155,25 +159,27 @@ def _records(stream: BinaryIO, curves: Curves) -> Iterator[tuple[int, dict[str, 
         yield step, values
 
 
-def _collect(interval: dict[str, list[Pair]], step: int, values: Mapping[str, Any], curves: Curves) -> None:
-    for name, value in values.items():
-        number = value if type(value) is float else as_number(value)
-        if number is None:
+def _take(curves: Curves, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+    """Add the rows of one interval."""
+    names: dict[str, Any] = {}
+    for _, values in rows:
+        names.update(values)
+    steps = [step for step, _ in rows]
+    for name in names:
+        numbers = [values.get(name) for _, values in rows]
+        if set(map(type, numbers)) == {float}:
+            _series(curves, name, numbers, steps)
             continue
-        pairs = interval.get(name)
-        if pairs is not None:
-            pairs.append((number, step))
-        elif name in curves.series or len(curves.series) < MOST_METRICS:
-            curves.series.setdefault(name, Series())
-            interval[name] = [(number, step)]
-        elif len(curves.left_out) < MOST_METRICS:
-            curves.left_out.add(name)
+        known = [(number, step) for step, row in rows if name in row and (number := as_number(row[name])) is not None]
+        if known:
+            _series(curves, name, [number for number, _ in known], [step for _, step in known])
 
 
-def _take(curves: Curves, interval: dict[str, list[Pair]]) -> None:
-    for name, pairs in interval.items():
-        curves.series[name].take(pairs)
-    interval.clear()
+def _series(curves: Curves, name: str, values: Sequence[Any], steps: Sequence[int]) -> None:
+    if name in curves.series or len(curves.series) < MOST_METRICS:
+        curves.series.setdefault(name, Series()).take(values, steps)
+    elif len(curves.left_out) < MOST_METRICS:
+        curves.left_out.add(name)
 
 
 def _extremes(points: Sequence[Point]) -> list[Point]:

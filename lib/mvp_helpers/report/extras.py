@@ -46,7 +46,7 @@ def usage(folder: JobFolder) -> dict[str, Series]:
     for name, steps in by_name.items():
         curves[name] = Series()
         for step, values in sorted(steps.items()):
-            curves[name].take([(round(statistics.fmean(values), 4), step)])
+            curves[name].take([round(statistics.fmean(values), 4)], [step])
     return curves
 
 

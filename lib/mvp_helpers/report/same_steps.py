@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ def compare(a: Path, b: Path) -> Equality:
 
 def _compare(found: Equality, step: int, a: dict[str, Any], b: dict[str, Any]) -> None:
     found.steps += 1
-    names = [name for name in {**a, **b} if not _MEASURED.search(name)]
+    names = _compared(tuple({**a, **b}))
     found.values += len(names)
     if not found.equal:
         return
@@ -77,6 +78,11 @@ def _compare(found: Equality, step: int, a: dict[str, Any], b: dict[str, Any]) -
     if unequal:
         found.equal, found.step, found.metric, found.differing = False, step, unequal[0], len(unequal)
         found.a, found.b = (_finite(side.get(unequal[0])) for side in (a, b))
+
+
+@functools.lru_cache(maxsize=64)
+def _compared(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if not _MEASURED.search(name))
 
 
 _ABSENT = object()
