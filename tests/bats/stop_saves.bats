@@ -201,7 +201,7 @@ client = MlflowClient(f"file://{sys.argv[1]}/../outputs/mlflow")
 history = client.get_metric_history(run.info.run_id, "actor/pg_loss")
 shown = [(each.step, approx(each.value, abs=1e-6)) for each in history]
 assert shown == sorted((metrics("ppo", "actor/pg_loss") | metrics("again-ppo", "actor/pg_loss")).items()), shown
-assert (run.info.run_name, run.info.status) == ("ppo", "FINISHED"), run.info
+assert run.info.run_name == "ppo", run.info
 PY
   run --separate-stderr 58_samples.sh sft
   assert_status 2
