@@ -18,11 +18,7 @@ def own_folder(job: Job, _: Sequence[Job]) -> str:
     name, result = job.folder.submission_id, job.result
     job.cite(job.folder.result, '"claimed_at"')
     job.cite(job.folder.resolved, "job_folder:")
-    for file, owner in (
-        ("result.json: submission_id", result.submission_id),
-        ("resolved.yaml: submission_id", job.plan.submission_id),
-    ):
-        need(owner == name, f"{file} {owner}, but the folder is {name}")
+    need(job.plan.submission_id == name, f"resolved.yaml: submission_id {job.plan.submission_id}, but the folder is {name}")
     need(
         same(job.plan.job_folder, job.folder.path),
         f"resolved.yaml: job_folder {job.plan.job_folder}, but this is {job.folder.path}",

@@ -30,6 +30,7 @@ from truthful_job import (
 )
 
 from mvp_helpers import cli
+from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.times import moment_of, now
 from mvp_helpers.cluster.cluster_file import load as load_cluster
@@ -270,7 +271,7 @@ DOCTORED: list[tuple[str, Doctor, str, str]] = [
     ),
     ("claimed twice", claimed_twice, "own folder", "2 claims of this id"),
     ("never claimed", lambda f: shutil.rmtree(f.path.parent / ".index"), "own folder", "0 claims of this id"),
-    ("another job's result", lambda f: change_result(f, submission_id="first"), "own folder", "result.json: submission_id first"),
+    ("another job's id", lambda f: change_plan(f, submission_id="first"), "own folder", "resolved.yaml: submission_id first"),
     (
         "another job's plan",
         lambda f: change_plan(f, job_folder=str(f.path.parent / "first")),
@@ -449,6 +450,12 @@ def test_a_doctored_folder_fails_exactly_that_check(
     failed = {name: told for name, (verdict, told) in verdicts(*pair)[1].items() if verdict == "Fail"}
     assert check in failed and failed.keys() - {check} <= ALSO_SHOWS.get(check, set()), failed
     assert evidence in failed[check]
+
+
+def test_another_jobs_result_is_not_judged(pair: tuple[JobFolder, JobFolder]) -> None:
+    change_result(pair[1], submission_id="first")
+    with pytest.raises(BadInput, match="it is of job 'first'"):
+        verdicts(*pair)
 
 
 def test_every_check_is_among_the_doctored_ones() -> None:
