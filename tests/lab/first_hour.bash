@@ -56,7 +56,7 @@ type_first_commands() { # <page> [<argv> to put before]...: in the clone, by a u
   [[ $(wc -l <<<"$commands") == 3 ]] || fail "not three commands: $commands"
   shift
   # shellcheck disable=SC2031
-  run --separate-stderr env -u MVP_CLUSTER -u PYTHONPATH "MVP_VERL_REPOSITORY=$VERL_URL" PATH="${PATH//$PROJECT\/scripts:$PROJECT\/.venv\/bin:/}" \
+  run --separate-stderr env -u MVP_CLUSTER -u MVP_SHARED_ROOT -u PYTHONPATH "MVP_VERL_REPOSITORY=$VERL_URL" PATH="${PATH//$PROJECT\/scripts:$PROJECT\/.venv\/bin:/}" \
     "$@" bash -c "cd $CLONE && set -e
 $commands"
 }

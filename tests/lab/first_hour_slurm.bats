@@ -45,7 +45,7 @@ teardown_file() {
   [[ -L $CLONE/.mvp/private/common/models/Qwen2.5-0.5B-Instruct ]] || fail 'the link was replaced'
   assert_nodes_in "$CLONE/.mvp/private" 10.79.5.
   jobs=("$CLONE"/.mvp/private/jobs/ppo-*)
-  run --separate-stderr in_lab env "MVP_CLUSTER=$CLONE/templates/ray/slurm.yaml" "$CLONE/scripts/54_verify.sh" "${jobs[@]##*/}" --json
+  run --separate-stderr in_lab env -u MVP_SHARED_ROOT "MVP_CLUSTER=$CLONE/templates/ray/slurm.yaml" "$CLONE/scripts/54_verify.sh" "${jobs[@]##*/}" --json
   assert_status 0
   python - "$output" <<'PY'
 import json, sys
