@@ -112,12 +112,12 @@ def prove(target: Path, merger: str, *, merged_adapter: bool = False) -> Proof:
     tokenizer = AutoTokenizer.from_pretrained(target)
     prompt = tokenizer(PROMPT, return_tensors="pt")
     # The raw logits show NaN, which the choice of a token hides, and lack the -infinity that min_new_tokens sets.
-    limits = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": 1, "do_sample": False}
+    limits = {"max_new_tokens": NEW_TOKENS, "min_new_tokens": NEW_TOKENS, "do_sample": False}
     with torch.no_grad():
         made = model.generate(**prompt, **limits, return_dict_in_generate=True, output_logits=True)
     if not all(torch.isfinite(logits).all() for logits in made.logits):
         raise ValueError("the model computes NaN or infinity")
-    text = tokenizer.decode(made.sequences[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
+    text = tokenizer.decode(made.sequences[0, prompt["input_ids"].shape[1] :])
     return Proof(
         merger=merger,
         architecture=type(model).__name__,
