@@ -177,7 +177,7 @@ YAML
   44_submit_sdk.sh "$FOLDER/specs/by-sdk.yaml" --wait
   wait_until_sealed
   python - "$JOBS/by-cli" "$JOBS/by-sdk" "$PROJECT" <<'PY'
-import pathlib, re, sys
+import pathlib, re, shlex, sys
 
 def normal(text):
     text = re.sub(r"by-(cli|sdk)", "ID", text)
@@ -204,7 +204,7 @@ assert differ == ["config/submit_cmd.txt"], [(name, cli[name], sdk[name]) for na
 *exports, by_cli = cli["config/submit_cmd.txt"].splitlines()
 *more_exports, by_sdk = sdk["config/submit_cmd.txt"].splitlines()
 assert by_cli.replace("ray job submit", "python3 -m mvp_helpers.job.sdk_submit") == by_sdk
-assert set(more_exports) - set(exports) == {f"export PYTHONPATH={sys.argv[3]}/lib"}
+assert set(more_exports) - set(exports) == {f"export PYTHONPATH={shlex.quote(sys.argv[3] + '/lib')}"}
 PY
   run --separate-stderr 54_verify.sh by-sdk
   assert_status 0

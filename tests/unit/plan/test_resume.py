@@ -128,7 +128,8 @@ def test_another_model_is_refused(cluster: Cluster, shared: SharedRoot, source: 
 
 
 def test_a_folder_in_which_verl_would_misread_the_step_is_refused(cluster: Cluster, source: JobFolder) -> None:
-    source.path.rename(source.path.with_name("global_step_9"))
+    folder = JobFolder(source.path.rename(source.path.with_name("global_step_9")))
+    folder.result.write_text(folder.result.read_text().replace('"first"', '"global_step_9"'))
     with pytest.raises(BadInput, match="verl would misread the step"):
         make(cluster, resume_from="global_step_9")
 
