@@ -18,8 +18,8 @@ teardown_file() {
   rm -rf "$FOLDER"
 }
 
-start_foreign_ray() { # somebody else's Ray on this machine, without a token, started as its manual says
-  ln -s "$PROJECT/.venv" "$FOLDER/venv" # Ray starts no worker when the path of its Python has a space
+start_foreign_ray() { # somebody else's Ray on this machine, without a token, started as its manual says, from a path without spaces
+  ln -s "$PROJECT/.venv" "$FOLDER/venv"
   RAY_AUTH_MODE=disabled setsid "$FOLDER/venv/bin/python" -m ray.scripts.scripts start --head --block --node-ip-address=127.0.1.20 --port=6487 --dashboard-host=127.0.1.20 \
     --dashboard-port=8387 --ray-client-server-port=10187 --dashboard-agent-listen-port=8487 --num-cpus=1 --temp-dir="$FOLDER/foreign" \
     --min-worker-port=0 --max-worker-port=0 --object-store-memory=80000000 --disable-usage-stats &>"$FOLDER/foreign.log" 3>&- 4>&- &
