@@ -90,7 +90,7 @@ PY
   }
   nemo_rl --plan
   assert_status 0
-  assert_output "env -C $NEMO_RL_REPO CONTAINER=nemo-rl:lab MOUNTS=*COMMAND=*sbatch --wait*--account=lab --partition=main ray.sub"
+  assert_output "env -C $NEMO_RL_REPO CONTAINER=nemo-rl:lab *MOUNTS=*COMMAND=*sbatch --wait*--account=lab --partition=main ray.sub"
   [[ ! -e $fixtures/runs ]] || fail 'a plan wrote something'
   nemo_rl
   assert_status 0

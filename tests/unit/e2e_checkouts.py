@@ -201,7 +201,10 @@ def make(folder: str) -> None:
     shutil.copy(NEMO_RL / "uv", root / "bin")
     mine = {name: value for name, value in env.items() if name not in ("PATH", "LANG", "TMPDIR")}
     lines = [f"export {name}={shlex.quote(value)}" for name, value in mine.items()]
-    (root / "environment").write_text("\n".join([*lines, f"PATH={shlex.quote(str(root / 'bin'))}:$PATH", ""]))
+    (root / "venv").symlink_to(sys.prefix)  # Ray starts no worker when the path of its Python has a space
+    places = [root / "bin", *([root / "venv" / "bin"] if " " in sys.prefix else [])]
+    path = ":".join(shlex.quote(str(place)) for place in places)
+    (root / "environment").write_text("\n".join([*lines, f"PATH={path}:$PATH", ""]))
     for name in ("verl", "nemo-rl"):
         description = {"extends": str(FOLDER / f"{name}.yaml"), "name": f"{name}-no-gpu", "devices": "cpu", "packages": []}
         (root / f"{name}-no-gpu.yaml").write_text(yaml.safe_dump(description, sort_keys=False))

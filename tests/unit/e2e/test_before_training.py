@@ -205,6 +205,10 @@ def test_the_proof_is_made_on_every_node_that_could_train_with_a_gpu_of_its_own(
     nodes[:] = [node("c", CPU=4.0)]
     lost = probe.in_ray([], {"address": "10.0.0.1:6379"}, gpus=1)["workers"][""]["errors"]["ray"]
     assert "no node of this Ray has a GPU" in lost
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/my files/python")
+        unable = probe.in_ray([], {"num_cpus": 1}, gpus=0)["workers"][""]["errors"]["ray"]
+    assert "Ray starts no worker with /my files/python: its path has a space" in unable
 
     proven = imports.ask([], world.root, {}, world.root, "", {})[0]
     assert proven

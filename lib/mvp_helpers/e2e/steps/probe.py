@@ -66,6 +66,10 @@ def in_ray(modules: list[str], how: dict[str, Any], gpus: int) -> dict[str, Any]
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+        if not how.get("address") and " " in sys.executable:  # it would wait for ever for its workers
+            raise RuntimeError(
+                f"Ray starts no worker with {sys.executable}: its path has a space; give Python by a link without one"
+            )
         ray.init(**how, log_to_driver=False, include_dashboard=False) if not how.get("address") else ray.init(
             **how, log_to_driver=False
         )
