@@ -68,7 +68,7 @@ chain_says() { # <id> <text>
 
 @test "54 proves where a later attempt comes from" {
   # shellcheck disable=SC2016 # by the trainer's shell: only the first attempt ends itself
-  printf 'entry: {command: [bash, -c, "case $PWD in *.2) exec python3 %s 4 0.1;; esac; python3 %s 2 0.1; kill -9 $$"]}\n' \
+  printf 'entry: {command: [bash, -c, "case $PWD in *.2) exec python3 \x27%s\x27 4 0.1;; esac; python3 \x27%s\x27 2 0.1; kill -9 $$"]}\n' \
     "$BATS_TEST_DIRNAME/toy_trainer.py" "$BATS_TEST_DIRNAME/toy_trainer.py" >"$WORKLOADS/once.yaml"
   run --separate-stderr submit once once "$ANY" --wait --timeout 300
   assert_status 0
