@@ -183,9 +183,12 @@ def shell(home: Path, bin_folder: Path) -> dict[str, str]:
     smi = bin_folder / "nvidia-smi"
     smi.write_text('#!/bin/sh\nfor i in 0 1 2 3 4 5 6 7; do echo "$i, Fake, 80000 MiB"; done\n')
     smi.chmod(0o755)
-    # Not a link: a virtual environment's Python finds its packages by its own place.
+    # Not a link: a virtual environment's Python finds its packages by its own place. Its folder is one, because Ray starts
+    # no worker when the path of its Python has a space.
+    venv = bin_folder.parent / "venv"
+    venv.symlink_to(sys.prefix)
     python = bin_folder / "python3"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.write_text(f'#!/bin/sh\nexec "{venv / "bin" / "python3"}" "$@"\n')
     python.chmod(0o755)
     kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
     own = {"HOME": str(home), "PATH": f"{bin_folder}:/usr/bin:/bin", "E2E_FREE_GB": "0"}
@@ -201,10 +204,7 @@ def make(folder: str) -> None:
     shutil.copy(NEMO_RL / "uv", root / "bin")
     mine = {name: value for name, value in env.items() if name not in ("PATH", "LANG", "TMPDIR")}
     lines = [f"export {name}={shlex.quote(value)}" for name, value in mine.items()]
-    (root / "venv").symlink_to(sys.prefix)  # Ray starts no worker when the path of its Python has a space
-    places = [root / "bin", *([root / "venv" / "bin"] if " " in sys.prefix else [])]
-    path = ":".join(shlex.quote(str(place)) for place in places)
-    (root / "environment").write_text("\n".join([*lines, f"PATH={path}:$PATH", ""]))
+    (root / "environment").write_text("\n".join([*lines, f"PATH={shlex.quote(str(root / 'bin'))}:$PATH", ""]))
     for name in ("verl", "nemo-rl"):
         description = {"extends": str(FOLDER / f"{name}.yaml"), "name": f"{name}-no-gpu", "devices": "cpu", "packages": []}
         (root / f"{name}-no-gpu.yaml").write_text(yaml.safe_dump(description, sort_keys=False))
