@@ -56,7 +56,8 @@ rank_1() { # <id>: the pid of its trainer process with that rank
   kill -STOP "$pid"
   wait_for 50 'a bundle within twice the limit' holds stuck 'r["stalls"] and r["stalls"][0]["bundle"]'
   run --separate-stderr 55_explain.sh stuck
-  [[ $output == *"rank 1 ("*"pid $pid, is stopped (SIGSTOP)"*"wait"*"for it in"* ]] || fail '55 does not name it'
+  # Whether the other rank waits for it already depends on where in a step it was stopped.
+  [[ $output == *"rank 1 ("*"pid $pid, is stopped (SIGSTOP)"* ]] || fail '55 does not name it'
   run --separate-stderr 50_status.sh
   [[ $output == *'no step after step'* ]] || fail '50 does not say it'
   bundle=$JOBS/stuck/$(of_result stuck 'r["stalls"][0]["bundle"]')
