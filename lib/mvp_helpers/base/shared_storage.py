@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import itertools
 import json
 import os
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -74,10 +77,21 @@ def remove_tree(path: Path) -> None:
     if path.is_symlink() or path.is_file():
         path.unlink(missing_ok=True)
         return
-    for folder, _, _ in os.walk(path):
+    for place in itertools.chain([path], files.below(path)):
         with contextlib.suppress(OSError):
-            os.chmod(folder, 0o700)
-    shutil.rmtree(path, ignore_errors=True)
+            if place.is_dir() and not place.is_symlink():
+                place.chmod(0o700)
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(path, ignore_errors=True)
+    if path.exists():  # nested deeper than Python follows
+        subprocess.run(["rm", "-rf", "--", path], stdin=subprocess.DEVNULL, capture_output=True)
+
+
+def remove_whole(path: Path) -> None:
+    """Remove it as ``remove_tree`` does. Raises OSError when something of it is left."""
+    remove_tree(path)
+    if os.path.lexists(path):
+        raise OSError(errno.ENOTEMPTY, "files are left in it", str(path))
 
 
 @contextlib.contextmanager

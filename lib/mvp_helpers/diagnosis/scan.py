@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from ..base import word_search
+from ..base import files, word_search
 from ..base.errors import BadInput
 from . import log_lines, step_record, success
 from .causes import Finding, Findings, first_cause
@@ -356,6 +356,8 @@ def pieces(path: Path) -> Iterator[bytes]:
                 raise BadInput(f"{path} is not text (compressed?)", hint="unpack it first")
             while piece:
                 yield piece
+                if piece.endswith(b"\0"):
+                    files.skip_hole(stream)
                 piece = stream.read(CHUNK)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None

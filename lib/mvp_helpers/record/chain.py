@@ -173,7 +173,7 @@ def secrets(shared: SharedRoot, chain_id: str) -> Path:
 def locked(shared: SharedRoot) -> Iterator[None]:
     """Let one process of this host, the head's, change chains at a time; the lock ends with its process."""
     _folder(shared).mkdir(parents=True, exist_ok=True)
-    with (_folder(shared) / ".lock").open("w") as handle:
+    with files.appended(_folder(shared) / ".lock") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

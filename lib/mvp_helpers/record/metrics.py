@@ -22,6 +22,7 @@ HEADLINES = (("critic/score/mean", "reward"), ("critic/rewards/mean", "reward"),
 STEP_SECONDS = ("timing_s/step", "perf/time_per_step", "timing/train/total_step_time")
 LONGEST_LINE = 1 << 20
 """In bytes; verl's lines have about 5,000."""
+MOST_NAMED = 1000
 
 
 class _Flat(msgspec.Struct):
@@ -74,9 +75,9 @@ class Metrics:
         self.lines: dict[int, int] = {}
         """The line (from 1) where each step is first."""
         self.damaged: list[int] = []
-        """Lines (from 1) that are not a step."""
+        """Lines (from 1) that are not a step, the first ``MOST_NAMED``."""
         self.repeated: list[int] = []
-        """Lines (from 1) with a value that an earlier line of the same step has already."""
+        """Lines (from 1) with a value that an earlier line of the same step has already, the first ``MOST_NAMED``."""
         self._path, self._offset, self._lines = path, 0, 0
         self._inside_long = False
         self._names: dict[tuple[str, ...], dict[str, int]] = {}
@@ -92,6 +93,8 @@ class Metrics:
                     break
                 self._take(whole or piece)
                 stream.seek(self._offset)
+                if not whole and files.skip_hole(stream):
+                    self._offset = stream.tell()
         return self._offset > began
 
     def _take(self, data: bytes) -> None:
@@ -103,11 +106,12 @@ class Metrics:
             try:
                 step, values = record(b"" if self._inside_long else line)
             except Damaged:
-                self.damaged.append(self._lines)
+                if len(self.damaged) < MOST_NAMED:
+                    self.damaged.append(self._lines)
             else:
                 self.lines.setdefault(step, self._lines)
                 if earlier := self.steps.get(step):
-                    if earlier.keys() & values.keys():
+                    if earlier.keys() & values.keys() and len(self.repeated) < MOST_NAMED:
                         self.repeated.append(self._lines)
                     values = {**earlier, **values}
                 self.steps[step] = self._packed(values)

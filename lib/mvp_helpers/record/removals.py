@@ -62,7 +62,7 @@ def who() -> str:
 @contextlib.contextmanager
 def locked(shared: SharedRoot) -> Iterator[None]:
     """Let one process of this host, the head's, remove checkpoints and jobs at a time; the lock ends with its process."""
-    with (shared.jobs / ".removals.lock").open("w") as handle:
+    with files.appended(shared.jobs / ".removals.lock") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

@@ -137,13 +137,13 @@ def _draw(curves: Curves, records: Iterable[tuple[int, Mapping[str, Any]]], line
 
 
 def _count_lines(stream: BinaryIO) -> int:
-    return sum(piece.count(b"\n") for piece in iter(lambda: stream.read(1 << 20), b""))
+    return sum(line.endswith(b"\n") for _, line in files.lines(stream, metrics.LONGEST_LINE))
 
 
 def _records(stream: BinaryIO, curves: Curves) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield step and values of each whole line; count the lines, and those that are damaged."""
     inside_long = False
-    for line in iter(lambda: stream.readline(metrics.LONGEST_LINE), b""):
+    for _, line in files.lines(stream, metrics.LONGEST_LINE):
         whole, was_long = line.endswith(b"\n"), inside_long
         inside_long = not whole
         if not whole:

@@ -100,7 +100,7 @@ def _finite(value: Any) -> float | None:
 def _steps(stream: Any) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the steps of a file, lines of the same step that follow each other as one."""
     step, values = None, {}
-    for line in iter(lambda: stream.readline(metrics.LONGEST_LINE), b""):
+    for _, line in files.lines(stream, metrics.LONGEST_LINE):
         try:
             number, data = metrics.record(line)
         except Damaged:

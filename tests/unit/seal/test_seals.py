@@ -217,7 +217,7 @@ def test_the_sealer_seals_what_is_requested_and_reports_a_problem_once(job: JobF
         seal_request.make(each, "local")
     problems: dict[str, str] = {}
     for _ in range(2):
-        sealer._seal_all(cluster, problems, said.append)
+        sealer._seal_all(cluster, problems, said.append, None)
     assert [text.partition(":")[0] for text in said] == ["damaged", "job"] and "cannot be sealed: cannot read" in said[0]
     assert job.seal.exists() and seal_request.ids(job.shared, "local") == ["damaged"]
 
