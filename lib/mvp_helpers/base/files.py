@@ -194,6 +194,16 @@ def skip_hole(stream: BinaryIO) -> bool:
     return data > at
 
 
+def has_hole(path: Path) -> bool:
+    """Return whether a file is sparse. Raises OSError."""
+    with opened(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        try:
+            return os.lseek(stream.fileno(), 0, os.SEEK_HOLE) < size
+        except OSError:  # an empty file, or a file system that has no holes
+            return False
+
+
 def sha256(path: Path, over: threading.Event | None = None) -> str:
     """Return the hex digest of a file's content, read in 1 MiB pieces; what is added meanwhile is left out.
 
