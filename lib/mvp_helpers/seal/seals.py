@@ -7,7 +7,6 @@ is a journal, ``seals/<id>``, with the digest of each line: a seal that was remo
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +18,7 @@ from ..base import files
 from ..base.documents import MOST_BYTES, Damaged, from_json
 from ..base.errors import Blocked, Failed
 from ..base.paths import JobFolder
-from ..base.shared_storage import remove_whole
+from ..base.shared_storage import held, remove_whole
 from ..base.times import now
 from ..cluster.cluster_file import Cluster
 from ..record import job_folder, seal_request
@@ -228,8 +227,7 @@ class Seals:
     def _locked(self, job: JobFolder) -> Iterator[None]:
         """Let one process of the head seal at a time; the lock ends with its process. Remove what one left that was killed."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with files.appended(self.folder / "seals.lock") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with held(self.folder / "seals.lock"):
             for draft in job.path.glob(f".{job.seal.name}.*"):
                 draft.unlink()
             yield
