@@ -162,6 +162,21 @@ def test_a_printed_page_has_the_content_without_the_controls(browser: Browser, f
     browser.call("Emulation.setEmulatedMedia", media="")
 
 
+def test_a_section_far_below_is_searched_linked_and_printed_although_its_layout_waits(browser: Browser, file: Path) -> None:
+    browser.open(file, 390)
+    sections = "[...document.querySelectorAll('section')]"
+    assert browser.run(f"{sections}.every(s => getComputedStyle(s).contentVisibility === 'auto')")
+    assert browser.run("window.find('Traceback (most recent')")
+    assert browser.run("getSelection().getRangeAt(0).getBoundingClientRect().top < innerHeight && scrollY > innerHeight")
+    for link in browser.run("[...document.querySelectorAll('main a, nav a')].map(a => a.getAttribute('href'))"):
+        browser.run(f"scrollTo(0, 0); document.querySelector('a[href=\"{link}\"]').click()")
+        top, bottom = browser.run(f"(b => [b.top, b.bottom])(document.getElementById('{link[1:]}').getBoundingClientRect())")
+        assert top >= 0 and bottom <= 900, link
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    assert browser.run(f"{sections}.every(s => getComputedStyle(s).contentVisibility === 'visible')")
+    browser.call("Emulation.setEmulatedMedia", media="")
+
+
 AXE = Path(axe_core_python.__file__).with_name("axe.min.js").read_text()
 
 
