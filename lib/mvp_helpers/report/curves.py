@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..base import files
-from ..base.documents import Damaged, as_number
+from ..base.documents import as_number
 from ..record import metrics
 
 INTERVALS = 500
@@ -142,18 +142,12 @@ def _count_lines(stream: BinaryIO) -> int:
 
 def _records(stream: BinaryIO, curves: Curves) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield step and values of each whole line; count the lines, and those that are damaged."""
-    inside_long = False
-    for line in iter(lambda: stream.readline(metrics.LONGEST_LINE), b""):
-        whole, was_long = line.endswith(b"\n"), inside_long
-        inside_long = not whole
-        if not whole:
-            continue
+    for record in metrics.records(stream):
         curves.lines += 1
-        try:
-            step, values = metrics.record(b"" if was_long else line)
-        except Damaged:
+        if record is None:
             curves.damaged += 1
             continue
+        step, values = record
         curves.first_step = step if not curves.last_step and not curves.first_step else min(curves.first_step, step)
         curves.last_step = max(curves.last_step, step)
         yield step, values

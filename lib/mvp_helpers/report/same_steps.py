@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ..base import files
-from ..base.documents import Damaged, as_number
+from ..base.documents import as_number
 from ..record import metrics
 from ..trainers.metric_names import MEASURED
 
@@ -100,11 +100,7 @@ def _finite(value: Any) -> float | None:
 def _steps(stream: Any) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the steps of a file, lines of the same step that follow each other as one."""
     step, values = None, {}
-    for line in iter(lambda: stream.readline(metrics.LONGEST_LINE), b""):
-        try:
-            number, data = metrics.record(line)
-        except Damaged:
-            continue
+    for number, data in filter(None, metrics.records(stream)):
         if number == step:
             values.update(data)
         else:

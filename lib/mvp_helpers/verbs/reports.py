@@ -138,7 +138,8 @@ def _record(name: str, names: list[str], any_hardware: bool) -> Path:
     left_out = {gate: f"{why}: {name}" for name, each in zip(names, busy, strict=True) for gate, why in each.items()}
     for gate, why in left_out.items():
         say(f"gate '{gate}' is not recorded: {why}")
-    values = [gates.values(found, of_job.data(folder, result), left_out) for folder, result in zip(folders, results, strict=True)]
+    read = [of_job.data(folder, result, found.metrics) for folder, result in zip(folders, results, strict=True)]
+    values = [gates.values(found, each, left_out) for each in read]
     by_gate = {gate: [each[gate] for each in values] for gate in values[0]}
     made = baseline.make(name, workload, names, hardware, versions, by_gate, of_job.task(folders[0], plans[0]))
     with writing(folders[0].shared.root):
