@@ -22,11 +22,12 @@ FEW = 6
 
 @dataclass(frozen=True)
 class Drawn:
-    """The curves of one run under a name, and for some steps the seconds since its start."""
+    """The curves of one run under a name, and for some steps the seconds since its start; ``about``: which run the name means."""
 
     name: str
     curves: Curves
     seconds: Mapping[int, float]
+    about: str = ""
 
     def with_more(self, series: Mapping[str, Series]) -> Drawn:
         """Return it with more curves."""
@@ -75,7 +76,10 @@ def charts(runs: Sequence[Drawn], limits: Limits) -> Html:
     others = sorted(set(names) - {name for _, name in shown}) or sorted(names)
     options = [tag("option", name, value=name) for name in others]
     chooser = tag("label", "Any other metric: ", tag("select", *options, id="any"))
-    legend = [tag("li", _swatch(at), " ", run.name, class_=f"t{at % 6}") for at, run in enumerate(runs)]
+    legend = [
+        tag("li", _swatch(at), " ", run.name, f": {run.about}" if run.about else "", class_=f"t{at % 6}")
+        for at, run in enumerate(runs)
+    ]
     return join(
         [
             _controls(any(run.seconds for run in runs)),

@@ -154,11 +154,14 @@ def test_the_keyboard_reaches_the_content_first_and_every_control(browser: Brows
 
 def test_a_printed_page_has_the_content_without_the_controls(browser: Browser, file: Path) -> None:
     browser.open(file, 1440)
+    closed = "document.querySelectorAll('details:not([open])').length"
+    browser.run(f"addEventListener('beforeprint', () => {{ window.closed_on_paper = {closed}; }})")
     browser.call("Emulation.setEmulatedMedia", media="print")
     hidden = "[...document.querySelectorAll('nav, .controls')].every(e => getComputedStyle(e).display === 'none')"
     assert browser.run(hidden) and browser.run("document.querySelectorAll('figure path.curve').length") > 0
     printed = base64.b64decode(browser.call("Page.printToPDF", printBackground=True)["data"])
     assert printed.startswith(b"%PDF-") and len(re.findall(rb"/Type\s*/Page\b", printed)) >= 2
+    assert browser.run("window.closed_on_paper") == 0 and browser.run(closed)
     browser.call("Emulation.setEmulatedMedia", media="")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from truthful_job import change_result, good_job, seals_of, write_metrics
+from truthful_job import change_json, change_result, good_job, seals_of, write_metrics
 
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.record import chain as chains
@@ -73,6 +73,30 @@ def test_control_and_bidi_characters_are_shown_escaped(folder: JobFolder, load: 
     folder.driver_log.write_text("a\x00b\u202ec\x1b[31mred\x1b[0m\n")
     text = page.of_jobs([load(folder)])
     assert "a\\x00b\\u202ecred" in text and "\x00" not in text and "\u202e" not in text
+
+
+def test_provenance_is_in_words_and_complete(folder: JobFolder, load: Load) -> None:
+    change_json(folder.provenance, "inputs", "model", "made_from", value={"source": "generated", "seed": 0})
+    change_json(folder.provenance, "submitted_from", "user", value="ann")
+    change_json(folder.provenance, "toolkit", value={"version": "1.1.0", "commit": "abc", "dirty": True})
+    folder.packages.write_text(json.dumps({"cpu": "EPYC", "gpus": [], "packages": {"torch": "2.13.0"}}))
+    text = page.of_jobs([load(folder)])
+    for words in (
+        "made from (source generated, seed 0)",
+        "user ann",
+        "1.1.0, commit abc, with uncommitted changes",
+        ">image</th><td>none<",
+        ">cpu</th><td>EPYC<",
+        "Packages (1)",
+    ):
+        assert words in text, words
+
+
+def test_the_colours_of_a_cited_log_line_are_left_out(folder: JobFolder, load: Load) -> None:
+    log = folder.driver_log.read_text()
+    folder.driver_log.write_text(log.replace("(TaskRunner pid=7)", "\x1b[36m(T pid=7)\x1b[0m"))  # as long
+    text = page.of_jobs([load(folder)])
+    assert "</a>: (T pid=7) step:1 " in text and "\\x1b" not in text
 
 
 def test_the_policy_allows_the_pages_own_script_and_nothing_else(folder: JobFolder, load: Load) -> None:

@@ -229,7 +229,13 @@
   });
   let width = window.innerWidth;
   window.addEventListener("resize", () => { if (window.innerWidth !== width) { width = window.innerWidth; drawAll(); } });
-  window.addEventListener("beforeprint", drawAll);
+  let opened = [];
+  window.addEventListener("beforeprint", () => { // on paper nothing can be opened
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const each of opened) each.open = true;
+    drawAll();
+  });
+  window.addEventListener("afterprint", () => { for (const each of opened) each.open = false; });
   drawAll();
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 })();
