@@ -69,11 +69,11 @@ class Comparison(msgspec.Struct, kw_only=True):
         """Return how many metrics of B are outside of what repeated runs of A vary, and of how many one expects it by chance."""
         judged = [row.outside for row in self.rows if row.outside is not None]
         if not judged:
-            return "No repeated run of A was found: what equal runs vary is not known."
-        runs = len(self.repeats) + 1
+            return "No repeated run of A was found: how far equal runs differ is not known."
+        count = len(self.repeats)
         return (
-            f"B is outside of the range of {runs} runs of A's kind in {judged.count(True)} of {len(judged)} metrics; "
-            f"an equal run is outside in 2 of {runs + 1} by chance, where a metric varies at all."
+            f"In {judged.count(True)} of {len(judged)} metrics B is outside of the range of A and {count} repeated "
+            f"run{'s' if count > 1 else ''} of it; by chance an equal run is so in 2 of {count + 2} metrics that vary."
         )
 
     def sentence(self) -> str:

@@ -136,8 +136,8 @@ def test_a_metric_outside_of_what_repeated_runs_vary_is_marked(shared: SharedRoo
     [row] = made.rows
     assert sorted(made.repeats) == ["ppo-r1", "ppo-r2"]
     assert (row.low, row.high, row.outside) == (0.48, 0.52, True)
-    assert made.repeatability().startswith("B is outside of the range of 3 runs of A's kind in 1 of 1 metrics; an equal run is")
-    assert "outside in 2 of 4 by chance" in made.repeatability()
+    assert made.repeatability().startswith("In 1 of 1 metrics B is outside of the range of A and 2 repeated runs of it;")
+    assert made.repeatability().endswith("an equal run is so in 2 of 4 metrics that vary.")
     write_metrics(other, [{"critic/score/mean": 0.51}] * 5)
     assert comparison.compare(load(folder), load(other)).rows[0].outside is False
 
