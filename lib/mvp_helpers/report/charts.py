@@ -42,6 +42,11 @@ class Limit:
     high: float | None
     text: str
 
+    def in_words(self) -> str:
+        """Return the text after the ends: ``0.5: max(data["loss"]) < baseline``."""
+        ends = " to ".join(number(float(f"{end:.6g}")) for end in (self.low, self.high) if end is not None)
+        return f"{ends}: {self.text}"
+
 
 Limits = Mapping[str, Sequence[Limit]]
 """By metric."""
@@ -117,7 +122,7 @@ def _controls(timed: bool) -> Html:
 
 def _figure(identity: str, name: str, kind: str, runs: Sequence[Drawn], limits: Limits) -> Html:
     series = [(run, run.curves.series[name]) for run in runs if name in run.curves.series]
-    bands = "".join(f" Limit: {limit.text}." for limit in limits.get(name, ()))
+    bands = "".join(f" Limit {limit.in_words()}." for limit in limits.get(name, ()))
     said = "; ".join((f"{run.name}: " if len(runs) > 1 else "") + in_words(each) for run, each in series)
     gaps = " ".join(gaps_in_words(each, run.name if len(runs) > 1 else "") for run, each in series if each.gap_count)
     return tag(
@@ -167,18 +172,19 @@ def _about(run: Drawn, named: bool) -> Html:
 def metrics_table(runs: Sequence[Drawn]) -> Html:
     """Return all metrics of all runs with exact values."""
     several = len(runs) > 1
+    gaps = any(each.gap_count for run in runs for each in run.curves.series.values())
     rows = []
     for name in sorted({name for run in runs for name in run.curves.series}):
         for run in runs:
             if each := run.curves.series.get(name):
                 values = [_cell(pair) for pair in (each.first, each.last, each.lowest, each.highest)]
-                cells: list[object] = [name, *([run.name] if several else []), *values, each.count, each.gap_count or ""]
-                rows.append(cells)
-    titles = ["metric", *(["job"] if several else []), "first", "last", "lowest (step)", "highest (step)", "values", "NaN, inf"]
+                cells: list[object] = [name, *([run.name] if several else []), *values, each.count]
+                rows.append([*cells, *([each.gap_count or ""] if gaps else [])])
+    titles = ["metric", *(["job"] if several else []), "first (step)", "last (step)", "lowest (step)", "highest (step)", "values"]
+    titles += ["NaN, inf"] if gaps else []
     numbers = range(2 if several else 1, len(titles))
-    return table(
-        "Every metric: first and last value, extremes, and values that are not finite", titles, rows, number_columns=numbers
-    )
+    caption = f"Every metric: first and last value, extremes; {'values that are' if gaps else 'no value is'} NaN or infinite"
+    return table(caption, titles, rows, number_columns=numbers, kind="wide")
 
 
 def _cell(pair: tuple[float, int] | None) -> str:
@@ -197,7 +203,7 @@ def data(runs: Iterable[Drawn], limits: Limits) -> dict[str, Any]:
     return {
         "runs": [_run(run, exact) for run in listed],
         "limits": {
-            metric: [{"low": limit.low, "high": limit.high, "text": limit.text} for limit in each]
+            metric: [{"low": limit.low, "high": limit.high, "text": limit.in_words()} for limit in each]
             for metric, each in limits.items()
         },
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ..base.terminal import inert
 
@@ -43,11 +43,11 @@ def table(
     rows: Iterable[Sequence[object]],
     *,
     number_columns: Sequence[int] = (),
-    long_last: bool = False,
+    kind: Literal["stacked", "wide"] | None = None,
 ) -> Html:
     """Return a table whose rows are named by their first cell; a region of its own, so that the keyboard can scroll it.
 
-    ``long_last``: the last cell of a row has sentences; on a narrow page it is below the others.
+    ``stacked``: the last cell of a row has sentences; on a narrow page it is below the others. ``wide``: many long numbers.
     """
     head = tag(
         "tr", *(tag("th", title, scope="col", class_="n" if at in number_columns else None) for at, title in enumerate(titles))
@@ -58,7 +58,7 @@ def table(
         tag("caption", caption),
         tag("thead", head) if any(titles) else None,
         tag("tbody", *body),
-        class_="stacked" if long_last else None,
+        class_=kind,
     )
     return tag("div", inner, class_="scroll", role="region", aria_label=caption, tabindex="0")
 

@@ -75,9 +75,11 @@ class Cited:
         return tag("a", place, href=f"#{anchor(self.prefix, file, line)}") if linked else escaped(self.shown(place))
 
     def reason(self, check: Check) -> Html:
-        """Return a reason over its evidence."""
+        """Return a reason over its evidence, without a line's evidence that only says the same."""
         items = []
         for each in check.evidence:
+            if each.line is None and each.text in check.reason:
+                continue
             place = each.file if each.line is None else f"{each.file}:{each.line}"
             items.append(tag("li", self.link(each.file, each.line, place), ": " if place else "", self.shown(each.text)[:160]))
         return join([self.shown(check.reason), tag("ul", *items, class_="evidence") if items else None])
@@ -86,7 +88,7 @@ class Cited:
 def checks(caption: str, title: str, made: Sequence[Check], cited: Cited) -> Html:
     """Return a table of checks with their evidence."""
     rows = [[check.name, badge(check.verdict, sign=SIGNS[check.verdict]), cited.reason(check)] for check in made]
-    return table(caption, [title, "verdict", "reason and evidence"], rows, long_last=True)
+    return table(caption, [title, "verdict", "reason and evidence"], rows, kind="stacked")
 
 
 def anchor(prefix: str, file: str, line: int | None) -> str:

@@ -36,7 +36,7 @@ def test_the_page_shows_the_verdicts_and_the_limits(three: list[str], verb: Verb
     verb("report", "--baseline", "cpu", *three)
     _, out, _ = verb("report", three[0], "--against", "cpu")
     text = Path(out.strip()).read_text()
-    assert "gate: learning" in text and "Limit: gate learning: " in text
+    assert "gate: learning" in text and ": gate learning: " in text
     limits = json.loads(text.partition('id="data">')[2].partition("</script>")[0])["limits"]
     assert limits["perf/time_per_step"][0]["high"] == pytest.approx(1.2)
     assert limits["critic/score/mean"][0]["low"] == pytest.approx(0.45)
