@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..trainers.metric_names import CURVES
-from .curves import Curves, Series
+from .curves import Curves, Point, Series
 from .markup import Html, join, table, tag
 
 EXACT_POINTS = 20_000
@@ -43,9 +43,9 @@ class Limit:
     text: str
 
     def in_words(self) -> str:
-        """Return the text after the ends: ``0.5: max(data["loss"]) < baseline``."""
+        """Return the text, after the number if it does not end with it: ``0.5: max(data["loss"]) < baseline``."""
         ends = " to ".join(number(float(f"{end:.6g}")) for end in (self.low, self.high) if end is not None)
-        return f"{ends}: {self.text}"
+        return self.text if self.text.endswith(f" {ends}") else f"{ends}: {self.text}"
 
 
 Limits = Mapping[str, Sequence[Limit]]
@@ -62,13 +62,22 @@ def limits(found: Iterable[tuple[str, str, float, str]]) -> dict[str, list[Limit
     return by_metric
 
 
-def shown_metrics(runs: Sequence[Drawn]) -> list[tuple[str, str]]:
-    """Return kind and name of each metric that has a chart of its own."""
+def shown_metrics(runs: Sequence[Drawn], limits: Limits) -> list[tuple[str, str]]:
+    """Return kind and name of each metric with a chart of its own: of equal ones of a kind the first, or those with a limit."""
     names = list(dict.fromkeys(name for run in runs for name in run.curves.series))
     found = []
     for kind, pattern in CURVES:
-        found += [(kind, name) for name in names if re.search(pattern, name)][:MOST_OF_A_KIND]
+        of_kind = {name: _points(runs, name) for name in names if re.search(pattern, name)}
+        several: dict[str, list[list[Point]]] = {}
+        for name in sorted(of_kind, key=lambda name: name not in limits):
+            if name in limits or of_kind[name] not in several.values():
+                several[name] = of_kind[name]
+        found += [(kind, name) for name in of_kind if name in several][:MOST_OF_A_KIND]
     return list(dict.fromkeys(found)) or [("", name) for name in names[:FEW]]
+
+
+def _points(runs: Sequence[Drawn], name: str) -> list[list[Point]]:
+    return [run.curves.series[name].points if name in run.curves.series else [] for run in runs]
 
 
 def charts(runs: Sequence[Drawn], limits: Limits) -> Html:
@@ -76,7 +85,7 @@ def charts(runs: Sequence[Drawn], limits: Limits) -> Html:
     names = list(dict.fromkeys(name for run in runs for name in run.curves.series))
     if not names:
         return tag("p", "No metrics: no step was recorded.")
-    shown = shown_metrics(runs)
+    shown = shown_metrics(runs, limits)
     figures = [_figure(f"chart-{at}", name, kind, runs, limits) for at, (kind, name) in enumerate(shown)]
     others = sorted(set(names) - {name for _, name in shown}) or sorted(names)
     options = [tag("option", name, value=name) for name in others]

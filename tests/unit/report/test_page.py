@@ -20,6 +20,7 @@ from mvp_helpers.record.chain import Attempt, Chain, Retry
 from mvp_helpers.record.job_folder import Result
 from mvp_helpers.record.wall_time import WallTime
 from mvp_helpers.report import page
+from mvp_helpers.report.charts import Limit
 from mvp_helpers.report.facts import Run
 
 Load = Callable[[JobFolder], Run]
@@ -114,6 +115,19 @@ def test_ten_thousand_steps_of_a_hundred_metrics_fit_into_a_megabyte(folder: Job
     text = page.of_jobs([load(folder)])
     assert len(text.encode()) < 1_000_000
     assert "the lowest and the highest value of each interval" in text
+
+
+def test_of_equal_curves_of_a_kind_one_has_a_chart_of_its_own_and_each_that_has_a_limit(folder: JobFolder, load: Load) -> None:
+    write_metrics(folder, [{"timing_s/step": step, "perf/time_per_step": step, "critic/score/mean": step} for step in (1.0, 2.0)])
+    run, limit = load(folder), [Limit(None, 3.0, "gate step-time")]
+
+    def drawn(**limits: list[Limit]) -> list[str]:
+        return re.findall(r'<figure id="chart-\d+" data-metric="([^"]*)"', page.of_jobs([run], limits=limits))
+
+    assert drawn() == ["critic/score/mean", "timing_s/step"]
+    assert drawn(**{"perf/time_per_step": limit}) == ["critic/score/mean", "perf/time_per_step"]
+    assert drawn(**{"perf/time_per_step": limit, "timing_s/step": limit})[1:] == ["timing_s/step", "perf/time_per_step"]
+    assert "Limit 3: gate step-time." in page.of_jobs([run], limits={"timing_s/step": limit})
 
 
 def test_a_gap_is_named_on_the_page(folder: JobFolder, load: Load) -> None:
