@@ -1,11 +1,12 @@
-"""Patches that generation with ``transformers`` needs on any device: its rollout in verl's registries, and a critic that needs no
-flash attention."""
+"""Patches that generation with ``transformers`` needs on any device: its rollout in verl's registries, a critic that needs no
+flash attention, and equal runs."""
 
 from __future__ import annotations
 
 from types import ModuleType
 from typing import Any
 
+from . import repeatable
 from .patching import Patch, set_default
 
 POLL_SECONDS = 0.1
@@ -87,4 +88,5 @@ PATCHES = (
         where="verl/workers/rollout/replica.py:318 (the public registry of rollout servers)",
         apply=_rollout_replica,
     ),
+    *repeatable.PATCHES,
 )
