@@ -625,6 +625,8 @@ def test_critic_attention(pristine: Callable[[str], ModuleType], model_folder: P
     with pytest.raises(RuntimeError, match="is not a value head model"):
         pristine("verl.utils.model").load_valuehead_model(str(model_folder), torch.float32, config, False)
     critic = load_valuehead_model(str(model_folder), torch.float32, config, False)
+    again = load_valuehead_model(str(model_folder), torch.float32, config, False)
+    assert critic.score.weight.equal(again.score.weight), "two runs begin with other critics"
     assert critic.config._attn_implementation == "sdpa"
     assert critic(torch.tensor([[5, 6, 7]])).logits.shape == (1, 3, 1)
     config._attn_implementation = "eager"
