@@ -108,7 +108,7 @@ def metrics_whole(job: Job, _: Sequence[Job]) -> str:
         f"result.json: last_metrics are not those of step {metrics.last} in metrics.jsonl",
     )
     known = "as expected" if expected else "how many to expect was not known"
-    return f"metrics.jsonl: steps {first}-{total}, {known}; {metrics.steps.values} values, all finite"
+    return f"metrics.jsonl: steps {first}-{total}, {known}; {metrics.steps.count} values, all finite"
 
 
 def _steps_total(job: Job) -> int | None:

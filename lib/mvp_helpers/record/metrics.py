@@ -84,7 +84,7 @@ class Steps(Mapping[int, Mapping[str, Any]]):
     """Metrics by step, in the order of the file; of steps after the first ``MOST_HELD`` values only the place of their line."""
 
     def __init__(self, path: Path) -> None:
-        self.values = 0
+        self.count = 0
         """How many values all steps have."""
         self._path, self._names = path, dict[tuple[str, ...], dict[str, int]]()
         self._rows: dict[int, Mapping[str, Any] | int] = {}
@@ -103,8 +103,8 @@ class Steps(Mapping[int, Mapping[str, Any]]):
         """Add the values of a line that begins at this byte; return whether the step has some of them already."""
         earlier = self.get(step, {})
         merged = {**earlier, **values}
-        self.values += len(merged) - len(earlier)
-        self._rows[step] = self._packed(merged) if earlier or self.values <= MOST_HELD else place
+        self.count += len(merged) - len(earlier)
+        self._rows[step] = self._packed(merged) if earlier or self.count <= MOST_HELD else place
         return len(merged) < len(earlier) + len(values)
 
     def _packed(self, values: dict[str, Any]) -> Mapping[str, Any]:

@@ -96,7 +96,7 @@ def test_a_step_that_is_not_held_is_read_from_the_file_again(tmp_path: Path, mon
     monkeypatch.setattr(metrics, "MOST_HELD", 7)
     read = metrics.read(path)
     assert dict(read.steps) == dict(whole.steps) and read.steps[7] == {**rows[6], "b": 2} and read.steps[8] == {**rows[7], "a": 3}
-    assert (read.repeated, read.steps.values, read.not_finite) == ([11], 25, (1, {"nan": None}))
+    assert (read.repeated, read.steps.count, read.not_finite) == ([11], 25, (1, {"nan": None}))
     assert read.usual_step_s() == whole.usual_step_s()
     path.unlink()
     assert read.steps[5] == {}, "a line that is gone has no values"
