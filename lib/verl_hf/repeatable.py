@@ -1,8 +1,8 @@
 """Patches that make runs of one configuration and seed equal: with verl alone answers depend on when requests arrive, and their
 order in training depends on when they are ready.
 
-A request gets a seed from its step, its prompt's place in the data and its place among the prompt's answers; prompts get ids in
-the order of the data instead of random ones; a batch is trained in the order of its ids.
+Prompts get ids by their step and their place in it, instead of random ones; a request gets a seed from its prompt's id and its
+place among the prompt's answers; a batch is trained in the order of its ids. A resumed run goes on as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import functools
 import hashlib
 import itertools
 import uuid
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -18,8 +19,25 @@ from .patching import Patch
 
 
 def _ids_in_order(module: ModuleType) -> None:
-    numbers = itertools.count(1)
-    module.uuid = SimpleNamespace(uuid4=lambda: uuid.UUID(int=next(numbers)))  # type: ignore[attr-defined]
+    place = (0, 0)  # the trainer's step, and whether its prompts are for validation
+    numbers: dict[tuple[int, int], itertools.count[int]] = {}
+
+    def next_id() -> uuid.UUID:
+        step, validates = place
+        return uuid.UUID(int=step << 64 | validates << 63 | next(numbers.setdefault(place, itertools.count(1))))
+
+    def at(method: Callable[[Any], Any], validates: int) -> Callable[[Any], Any]:
+        @functools.wraps(method)
+        def noted(self: Any) -> Any:
+            nonlocal place
+            place = (self.global_steps, validates)
+            return method(self)
+
+        return noted
+
+    module.uuid = SimpleNamespace(uuid4=next_id)  # type: ignore[attr-defined]
+    module.PPOTrainer._fetch_one_gen_batch = at(module.PPOTrainer._fetch_one_gen_batch, 0)
+    module.PPOTrainer._validate = at(module.PPOTrainer._validate, 1)
 
 
 def _order_of_a_batch(module: ModuleType) -> None:
@@ -37,9 +55,9 @@ def _seed_of_a_request(module: ModuleType) -> None:
 
     @functools.wraps(original)
     async def _run_agent_loop(self: Any, sampling_params: dict[str, Any], trajectory: dict[str, Any], **kwargs: Any) -> Any:
-        place = [kwargs.get(name) for name in ("uid", "session_id", "priority")]
-        words = (self.config.actor_rollout_ref.rollout.seed, trajectory["step"], bool(trajectory["validate"]), *map(str, place))
-        seed = int.from_bytes(hashlib.sha256(repr(words).encode()).digest()[:8], "big") >> 1
+        place = [str(kwargs.get(name)) for name in ("uid", "session_id", "priority")]
+        words = repr((self.config.actor_rollout_ref.rollout.seed, *place))
+        seed = int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big") >> 1
         return await original(self, {**sampling_params, "seed": seed}, trajectory, **kwargs)
 
     module.AgentLoopWorker._run_agent_loop = _run_agent_loop

@@ -696,17 +696,22 @@ def test_rollout_replica(pristine: Callable[[str], ModuleType]) -> None:
     assert get_rollout_replica_class("hf") is HfReplica
 
 
-def test_ids_in_order(pristine: Callable[[str], ModuleType]) -> None:
+def test_ids_in_order(pristine: Callable[[str], ModuleType], patches: dict[str, Any]) -> None:
     name = "verl.trainer.ppo.v1.trainer_base"
 
-    def ids(module: Any) -> list[str]:
-        trainer = SimpleNamespace(train_dataloader_it=iter([{"raw_prompt": ["a", "b", "c"]}]))
+    def ids(module: Any, step: int) -> list[str]:
+        data = iter([{"raw_prompt": ["a", "b", "c"]}])
+        trainer = SimpleNamespace(train_dataloader_it=data, global_steps=step)
         return [str(each) for each in module.PPOTrainer._fetch_one_gen_batch(trainer)["uid"]]
 
-    assert ids(pristine(name)) != ids(pristine(name))
-    ours = ids(importlib.import_module(name))
-    assert ours == sorted(ours) and len({*ours}) == 3 and {len(each) for each in ours} == {36}
-    assert ours < ids(importlib.import_module(name))
+    assert ids(pristine(name), 1) != ids(pristine(name), 1)
+    ours = importlib.import_module(name)
+    first, refill, second = ids(ours, 900), ids(ours, 900), ids(ours, 901)
+    drawn = first + refill + second
+    resumed = pristine(name)
+    patches["ids in order"](resumed)
+    assert drawn == sorted(drawn) and len({*drawn}) == 9 and not any("_" in each for each in drawn)
+    assert ids(resumed, 901) == second, "a resumed run has the ids of one that was not interrupted"
 
 
 def test_order_of_a_batch(pristine: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -727,7 +732,7 @@ def test_seed_of_a_request(pristine: Callable[[str], ModuleType], monkeypatch: p
     name = "verl.experimental.agent_loop.agent_loop"
     asked: dict[str, Any] = {"temperature": 1.0}
 
-    def seed(module: Any, step: int = 1, validate: bool = False, own: int = 7, **place: Any) -> Any:
+    def seed(module: Any, own: int = 7, **place: Any) -> Any:
         """What the loop that answers is given; ``own`` is the configured seed."""
         given: list[dict[str, Any]] = []
 
@@ -740,7 +745,7 @@ def test_seed_of_a_request(pristine: Callable[[str], ModuleType], monkeypatch: p
         worker = SimpleNamespace(config=config, _agent_loop_postprocess=lambda *_, **__: asyncio.sleep(0))
         for other in ("llm_client", "tokenizer", "processor", "hf_model_type", "dataset_cls", "tools"):
             setattr(worker, other, None)
-        trajectory = {"step": step, "sample_index": 0, "rollout_n": 0, "validate": validate}
+        trajectory = {"step": 1, "sample_index": 0, "rollout_n": 0, "validate": False}
         place = {"uid": "1", "session_id": 0} | place
         asyncio.run(module.AgentLoopWorker._run_agent_loop(worker, asked, trajectory, agent_name="loop", trace=False, **place))
         return given[0].get("seed")
@@ -748,7 +753,7 @@ def test_seed_of_a_request(pristine: Callable[[str], ModuleType], monkeypatch: p
     assert seed(pristine(name)) is None
     ours = importlib.import_module(name)
     assert seed(ours) == seed(ours) is not None and asked == {"temperature": 1.0}
-    changed = [{"step": 2}, {"validate": True}, {"own": 8}, {"uid": "2"}, {"session_id": 1}, {"priority": 1}]
+    changed = [{"own": 8}, {"uid": "2"}, {"session_id": 1}, {"priority": 1}]
     assert len({seed(ours), *(seed(ours, **change) for change in changed)}) == 1 + len(changed)
 
 
