@@ -113,9 +113,9 @@ def compare(a: Run, b: Run) -> Comparison:
 
 
 def repeats(a: Run, b: Run) -> list[tuple[str, Curves]]:
-    """Return the newest jobs that succeeded with A's JobSpec, code, data and model, and their curves; neither A nor B."""
+    """Return the newest jobs that succeeded with A's toolkit, JobSpec, code, data and model, without A and B, and their curves."""
     found: list[tuple[str, Curves]] = []
-    own = identity(a)
+    own = _toolkit(a), identity(a)
     for submission_id in job_folder.newest_ids(a.folder.shared, MOST_SEEN):
         folder = a.folder.shared.job(submission_id)
         if submission_id in (a.id, b.id) or len(found) == MOST_REPEATS:
@@ -125,10 +125,15 @@ def repeats(a: Run, b: Run) -> list[tuple[str, Curves]]:
             if (
                 result.state == "SUCCEEDED"
                 and result.workload == a.result.workload
-                and identity(Run(folder, result, a.mask)) == own
+                and (_toolkit(run := Run(folder, result, a.mask)), identity(run)) == own
             ):
                 found.append((submission_id, curves.read(folder.metrics)))
     return found
+
+
+def _toolkit(run: Run) -> tuple[Any, Any]:
+    known = run.provenance().get("toolkit") or {}
+    return known.get("version"), known.get("commit")
 
 
 def identity(run: Run) -> tuple[Any, ...]:

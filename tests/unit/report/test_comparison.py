@@ -128,9 +128,10 @@ def test_steps_that_only_one_run_has_are_told(tmp_path: Path, folder: JobFolder,
 
 
 def test_a_metric_outside_of_what_repeated_runs_vary_is_marked(shared: SharedRoot, folder: JobFolder, load: Load) -> None:
-    for name, last in (("ppo-r1", 0.48), ("ppo-r2", 0.52), ("ppo-b", 0.9)):
+    for name, last in (("ppo-r1", 0.48), ("ppo-r2", 0.52), ("ppo-older", 0.1), ("ppo-b", 0.9)):
         write_metrics(good_job(shared, name), [{"critic/score/mean": last}] * 5)
     write_metrics(folder, [{"critic/score/mean": 0.5}] * 5)
+    change_json(shared.job("ppo-older").provenance, "toolkit", value={"version": "1.0.0", "commit": "b" * 40})
     other = shared.job("ppo-b")
     made = comparison.compare(load(folder), load(other))
     [row] = made.rows
