@@ -113,7 +113,7 @@ def compare(a: Run, b: Run) -> Comparison:
 
 
 def repeats(a: Run, b: Run) -> list[tuple[str, Curves]]:
-    """Return the newest jobs that succeeded with A's toolkit, JobSpec, code, data and model, without A and B, and their curves."""
+    """Return the newest jobs that succeeded with A's toolkit, JobSpec, code, data and model, without A and B, and curves."""
     found: list[tuple[str, Curves]] = []
     own = _toolkit(a), identity(a)
     for submission_id in job_folder.newest_ids(a.folder.shared, MOST_SEEN):
