@@ -44,7 +44,7 @@ CASES = {
     ),
     "a sentence that ends with an exception": (
         "[rewards] reward_fn failed on row 4: KeyError('task')\n",
-        "Blocked",
+        "Fail",
         "reward model",
     ),
     "a sentence about an attempt": ("[client] request failed: ConnectionError('x'), trying again\n", "Unknown", ""),
@@ -121,7 +121,56 @@ CASES = {
         "dependency",
     ),
     "an engine's limit, without its frames": ("ValueError: max_num_seqs (7) is too small\n", "Blocked", "rollout engine"),
-    "a reward function, without its frames": ("RuntimeError: compute_score returned nothing\n", "Blocked", "reward model"),
+    "a reward function, without its frames": ("RuntimeError: compute_score returned nothing\n", "Fail", "reward model"),
+    "a reward function that cannot be loaded": ("ValueError: no reward function is named 'own'\n", "Blocked", "reward model"),
+    "a loader of data of another version": (
+        raised("AttributeError: 'OwnDataLoader' object has no attribute 'sampler'", "/q/train.py"),
+        "Blocked",
+        "dependency",
+    ),
+    "rows that a loader of data cannot read": ("ValueError: the dataloader got no rows\n", "Blocked", "data"),
+    "a configuration without a section": (
+        raised("AttributeError: 'ConfigDict' object has no attribute 'actor'", "/q/compat.py"),
+        "Blocked",
+        "config",
+    ),
+    "data that are built in a trainer's own file": (
+        'Traceback (most recent call last):\n  File "/m/megatron/training.py", line 8, in build_train_valid_data_iterators\n'
+        "    assert samples is None\nAssertionError: samples\n",
+        "Blocked",
+        "data",
+    ),
+    "a wrapper of the launcher around a trainer": (
+        'Traceback (most recent call last):\n  File "/t/torchtitan/trainer.py", line 9, in train\n    self.work()\n'
+        f'  File "{PACKAGES}torch/distributed/elastic/multiprocessing/errors/__init__.py", line 3, in wrapper\n    f()\n'
+        "ValueError: odd\n",
+        "Fail",
+        "trainer",
+    ),
+    "a save that the excerpt ends in, as a statement of several lines": (
+        'rank3]:Traceback (most recent call last):\n[rank3]:  File "/t/torchtitan/trainer.py", line 9, in train\n'
+        "[rank3]:    self.checkpointer.save(\n[rank3]:    ~~~~^\n[rank3]:        self.step, last=True\n[rank3]:        ^^^^^\n",
+        "Fail",
+        "checkpoint",
+    ),
+    "an assertion without words, in an indented text": (
+        '   Traceback (most recent call last):\n     File "/opt/vllm/v1/core.py", line 9, in run\n       assert heads % n == 0\n'
+        "   AssertionError\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "lines that a listing numbers": (
+        '12   File "/q/train.py", line 9, in save_checkpoint\n13     torch.save(state, path)\n'
+        "14 RuntimeError: Parent directory /q/tmp-5 is gone\n",
+        "Fail",
+        "checkpoint",
+    ),
+    "an operation of a trainer that only a library's own code refuses": (
+        STEP.format(1)
+        + raised("NotImplementedError: use keys()", "/v/verl/workers/actor/dp.py", PACKAGES + "tensordict/tensordict.py"),
+        "Fail",
+        "training",
+    ),
     "a shape that does not fit, without its frames": (
         "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16\n",
         "Fail",
@@ -707,6 +756,17 @@ OPERATIONS = {
         called("RuntimeError: odd", "/n/nemo_rl/models/generation/worker.py:generate", f"{VLLM}:x"),
         "rollout engine",
     ),
+    "weights that another process could not share": (
+        "ray.exceptions.RayTaskError(RuntimeError): ray::OwnTrainActor.update_weights() (pid=7, ip=10.0.0.4)\n"
+        f'  File "/s/utils/common.py", line 3, in serialize\n    x()\n  File "{VLLM}", line 4, in take\n    y()\n'
+        "RuntimeError: odd\n",
+        "refit",
+    ),
+    "an engine that fails in another process's call to generate": (
+        "ray.exceptions.RayTaskError(RuntimeError): ray::OwnTrainActor.generate() (pid=7, ip=10.0.0.4)\n"
+        f'  File "{VLLM}", line 4, in take\n    y()\nRuntimeError: odd\n',
+        "rollout engine",
+    ),
     "sharding that fails in a save": (
         called("AssertionError: odd", "/o/olmo/train.py:save_sharded_checkpoint", f"{FSDP}:_impl"),
         "checkpoint",
@@ -723,6 +783,11 @@ OPERATIONS = {
 def test_what_was_being_done_says_more_than_the_library_that_raised(name: str, tmp_path: Path) -> None:
     text, boundary = OPERATIONS[name]
     assert triaged(tmp_path, BUILT + text).boundary == boundary
+
+
+def test_code_that_no_boundary_knows_is_what_to_look_at(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, raised("IndexError: 1", "/q/heads.py"))
+    assert answer.verdict == "Unknown" and answer.follow_up.startswith("work at /q/heads.py:11, on the unchanged checkout")
 
 
 def test_an_exception_that_only_carries_another_is_not_the_cause(tmp_path: Path) -> None:
