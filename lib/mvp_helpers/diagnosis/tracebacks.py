@@ -32,6 +32,8 @@ _FRAME = re.compile(
     r"|(?:File )?\[?(?P<file_>[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
 )
 """A frame as Python, IPython, pytest and rich print it; perhaps cut off. ``dump``: by faulthandler, the innermost first."""
+_TORN = re.compile(r'[^\s"]+\.py", line \d+, in ')
+"""A frame without its beginning, which no exception's message continues with."""
 _CODE = re.compile(r"\s|[\^~ ]*$|-+> *\[?\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
 """The beginning of a line that shows the code of a frame, or marks a place in it."""
 _RICH = re.compile(r"❱ +\d+ [│|]")
@@ -95,6 +97,11 @@ class Link:
     def cut_off(self) -> bool:
         """Return whether the place is known but not the exception."""
         return not self.name and self.text.startswith(CUT_OFF)
+
+    @property
+    def says_little(self) -> bool:
+        """Return whether all its frames only pass calls on."""
+        return all(_PLUMBING.search(frame.file) for frame in self.frames)
 
     @property
     def wrapper(self) -> bool:
@@ -278,7 +285,7 @@ class _Open:
         if raised and link.wrapper:
             self.chain.links.append(Link(line.number, *raised))
             return True
-        if (line.logged and not self.logged) or raised or _FRESH.match(line.text):
+        if (line.logged and not self.logged) or raised or _FRESH.match(line.text) or _TORN.match(line.text):
             return False
         link.rest.append(line)
         return True

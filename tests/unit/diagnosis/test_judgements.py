@@ -171,6 +171,16 @@ CASES = {
         "Fail",
         "training",
     ),
+    "a trainer that generates and scores": (
+        'File ".../trl/trainer/grpo_trainer.py", line 9, in _generate_and_score_completions\n    x()\nRuntimeError: odd\n',
+        "Fail",
+        "trainer",
+    ),
+    "a trainer that is made": (
+        'File ".../trl/trainer/grpo_trainer.py", line 9, in __init__\n    x()\nRuntimeError: odd\n',
+        "Unknown",
+        "trainer",
+    ),
     "a shape that does not fit, without its frames": (
         "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16\n",
         "Fail",
@@ -772,6 +782,22 @@ OPERATIONS = {
         "checkpoint",
     ),
     "sharding that fails in a step": (called("AssertionError: odd", "/o/olmo/train.py:fit", f"{FSDP}:_impl"), "parallel state"),
+    "weights that a trainer puts into its engine": (
+        called("AssertionError: odd", "/t/trl/trainer/grpo_trainer.py:_move_model_to_vllm", f"{VLLM}:load_weights"),
+        "refit",
+    ),
+    "weights that an engine reads itself": (
+        called("AssertionError: odd", "/t/trl/trainer/grpo_trainer.py:_generate", f"{VLLM}:load_weights"),
+        "rollout engine",
+    ),
+    "a reward of one's own": (
+        called("AttributeError: odd", "/t/trl/trainer/grpo_trainer.py:_calculate_rewards", "/q/agent.py:tidy_reward"),
+        "reward model",
+    ),
+    "what only sounds like a reward": (
+        called("AttributeError: odd", "/t/trl/trainer/grpo_trainer.py:_generate", "/q/agent.py:rewarding_turns"),
+        "trainer",
+    ),
     "the reward's own server in a save": (
         called("ValueError: odd", "/o/train.py:save_checkpoint", "/o/rewards/remote_rm.py:get_reward"),
         "reward model",
