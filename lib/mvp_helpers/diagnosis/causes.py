@@ -48,7 +48,7 @@ class Finding:
     @property
     def says_little(self) -> bool:
         """Return whether every frame only passes calls on."""
-        return bool(self.chain) and self.chain.causes()[0].says_little
+        return self.chain is not None and self.chain.causes()[0].says_little
 
     @property
     def phase(self) -> Phase:
