@@ -103,6 +103,8 @@ class Findings:
         earlier = self.known.get(rule.id)
         if earlier is None or now.outlives(earlier.progress, rule.outlived_by):
             self.known[rule.id] = finding
+        elif finding.order < earlier.order and not now.outlives(finding.progress, rule.outlived_by):
+            self.known[rule.id] = finding  # a traceback counts from its beginning, and is known at its end
 
     def add_cut_off(self, finding: Finding, now: Progress) -> None:
         """Add a traceback that gives only a place."""

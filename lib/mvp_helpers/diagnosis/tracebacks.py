@@ -295,6 +295,8 @@ class _Open:
         links, frames = self.chain.links, tuple(self.frames or ())
         carried = _WRAPPER.search(links[-1].text) if links else None
         name = self.named or (carried and (carried["carried"] or carried["caught"])) or ""
+        if frames and carried and not any(frame.name for frame in frames):  # it ends within its first frame's path
+            frames, self.code = links[-1].frames, ""
         if frames:
             inner = frames[-1]
             if (raises := _RAISES.match(self.code)) and _LOUD_NAME.search(raises["name"]):

@@ -43,3 +43,17 @@ def test_a_cut_off_traceback_of_code_that_only_passes_calls_on_gives_way_to_anot
     torn = "00, repr=<main.Runner object at 0x7f>)\n"
     assert triaged(tmp_path, RAY + torn + VERL).boundary == "trainer"
     assert triaged(tmp_path, INNER + torn + VERL).boundary == "unknown"
+
+
+def test_an_error_of_another_process_whose_first_frame_is_torn_is_judged_by_who_called(tmp_path: Path) -> None:
+    carrier = "Traceback (most recent call last):\n" + VERL + RAY + "ray.exceptions.RayTaskError: ray::Runner.fit() (pid=7)\n"
+    assert triaged(tmp_path, carrier + '  File "/home/run').boundary == "trainer"
+    assert triaged(tmp_path, carrier + INNER + '  File "/home/run').boundary == "unknown"
+
+
+def test_the_first_line_of_a_wrapped_message_is_the_evidence(tmp_path: Path) -> None:
+    first = "ValueError: To serve at least one request with the model's length, (4 GiB KV cach"
+    second = "e is needed, which is larger than the available KV cache memory (3 GiB)"
+    text = f"(EngineCore pid=3) {first}\n{second}\n"
+    assert triaged(tmp_path, text).evidence == first
+    assert triaged(tmp_path, f"{second}\n").evidence == second

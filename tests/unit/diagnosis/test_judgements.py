@@ -121,6 +121,16 @@ CASES = {
         "dependency",
     ),
     "an engine's limit, without its frames": ("ValueError: max_num_seqs (7) is too small\n", "Blocked", "rollout engine"),
+    "an engine's option, without its frames": (
+        "RuntimeError: no slot is left. Please set a smaller number for `--max-running-requests`.\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "an option that only sounds like an engine's": (
+        "RuntimeError: no slot is left. Please set a smaller number of running requests.\n",
+        "Unknown",
+        "unknown",
+    ),
     "a reward function, without its frames": ("RuntimeError: compute_score returned nothing\n", "Fail", "reward model"),
     "a reward function that cannot be loaded": ("ValueError: no reward function is named 'own'\n", "Blocked", "reward model"),
     "a loader of data of another version": (
@@ -782,6 +792,22 @@ OPERATIONS = {
         "checkpoint",
     ),
     "sharding that fails in a step": (called("AssertionError: odd", "/o/olmo/train.py:fit", f"{FSDP}:_impl"), "parallel state"),
+    "a file that torch writes": (
+        called("RuntimeError: odd", "/q/train.py:keep", PACKAGES + "torch/serialization.py:_save"),
+        "checkpoint",
+    ),
+    "a file that torch reads": (
+        called("RuntimeError: odd", "/q/train.py:keep", PACKAGES + "torch/serialization.py:_load"),
+        "unknown",
+    ),
+    "a resume through a trainer's integration": (
+        called("ValueError: odd", PACKAGES + "transformers/integrations/deepspeed.py:deepspeed_load_checkpoint"),
+        "checkpoint",
+    ),
+    "an integration that loads no checkpoint": (
+        called("ValueError: odd", PACKAGES + "transformers/integrations/deepspeed.py:deepspeed_init"),
+        "model path",
+    ),
     "weights that a trainer puts into its engine": (
         called("AssertionError: odd", "/t/trl/trainer/grpo_trainer.py:_move_model_to_vllm", f"{VLLM}:load_weights"),
         "refit",
