@@ -56,4 +56,4 @@ def test_the_first_line_of_a_wrapped_message_is_the_evidence(tmp_path: Path) -> 
     second = "e is needed, which is larger than the available KV cache memory (3 GiB)"
     text = f"(EngineCore pid=3) {first}\n{second}\n"
     assert triaged(tmp_path, text).evidence == first
-    assert triaged(tmp_path, f"{second}\n").evidence == second
+    assert triaged(tmp_path, f"ERROR: {second}\n{text}").evidence == second
