@@ -53,7 +53,7 @@ class JobTrials:
     def code_of(self, commit: str) -> str:
         """Make a snapshot of verl, or a folder of this project, from the commit. Raises CannotRun; Blocked for the storage."""
         if not git.listing(self.repository, commit, VERL if self.request.kind == "verl" else TOOLKIT):
-            raise CannotRun(f"it has no {VERL if self.request.kind == 'verl' else TOOLKIT}")
+            raise CannotRun(f"the commit lacks {VERL if self.request.kind == 'verl' else TOOLKIT}")
         return self._snapshot(commit) if self.request.kind == "verl" else self._toolkit(commit)
 
     def run(self, commit: str, code_id: str, job: str) -> str:

@@ -269,7 +269,7 @@ _INSTALLED = re.compile(r"^.*(?=-packages/)|^.*/(?=lib/python3\.\d+/(?!site-pack
 
 
 def _call(frame: Frame) -> str:
-    """Return ``file:function``; where a package, or Python, is installed says nothing about it, e.g. an environment's name."""
+    """Return ``file:function``; ignore where a package or Python is installed, e.g. an environment's name."""
     return f"{_INSTALLED.sub('', frame.file)}:{frame.name}"
 
 

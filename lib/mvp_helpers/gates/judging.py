@@ -15,7 +15,7 @@ from .baseline import Baseline
 from .gates import Gates
 
 MOST_OTHER_WORK = 1 / 3
-"""Of the cores; more than that, and the speed of a job says nothing about the job."""
+"""Of the cores; with more, a job's speed depends on the other work."""
 OF_SPEED = ("throughput", "start")
 
 

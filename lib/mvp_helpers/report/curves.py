@@ -122,7 +122,7 @@ def of_steps(steps: Mapping[int, Mapping[str, Any]]) -> Curves:
 
 
 def _draw(curves: Curves, records: Iterable[tuple[int, Mapping[str, Any]]], lines: int) -> None:
-    """Add what is drawn of ``lines`` lines of metrics."""
+    """Add the points of ``lines`` lines of metrics."""
     size = math.ceil(max(1, lines) / INTERVALS)
     interval: list[tuple[int, Mapping[str, Any]]] = []
     for row in records:

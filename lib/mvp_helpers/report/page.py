@@ -63,7 +63,7 @@ def of_jobs(
 
 
 def _drawn(runs: Sequence[Run]) -> list[Drawn]:
-    """Return what is drawn of each run; the attempts of one chain have one clock, which began with the first of them."""
+    """Return each run's curves; the attempts of a chain share a clock that starts with the first."""
     began = {run.id: seconds_of(run.result.started_at) for run in runs if run.result.started_at}
     one_chain = len({run.chain.id if run.chain else run.id for run in runs}) == 1
     drawn = []
