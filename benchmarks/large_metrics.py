@@ -22,24 +22,28 @@ from truthful_job import good_job  # noqa: E402
 
 from mvp_helpers.base.paths import SharedRoot  # noqa: E402
 from mvp_helpers.cluster import cluster_file  # noqa: E402
+from mvp_helpers.gates import gates  # noqa: E402
 
 METRICS = 100
-VERBS = {"50": ["status", "--limit", "1"], "54": ["verify", "big"], "56": ["report", "big"]}
+VERBS = {
+    "50": ["status", "--limit", "1"],
+    "54": ["verify", "big"],
+    "54 --gates": ["verify", "big", "--gates"],
+    "56": ["report", "big"],
+}
 
 
 def fill(path: Path, size: int) -> int:
     """Write steps of random values with all digits, up to ``size`` bytes; return how many."""
     noise, step = random.Random(0), 0
+    named = sorted(name for name in gates.load("ppo").metrics if not name.startswith(gates.OF_JOB))
+    names = [*named, *(f"some/metric/{at}" for at in range(METRICS - len(named)))]
     with path.open("w") as stream:
         while stream.tell() < size:
             lines = []
             for _ in range(1000):
                 step += 1
-                values = {
-                    "critic/score/mean": noise.random(),
-                    **{f"some/metric/{at}": noise.random() for at in range(METRICS - 1)},
-                }
-                lines.append(json.dumps({"step": step, "data": values}) + "\n")
+                lines.append(json.dumps({"step": step, "data": {name: noise.random() for name in names}}) + "\n")
             stream.writelines(lines)
     return step
 

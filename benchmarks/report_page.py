@@ -75,9 +75,7 @@ def main() -> None:
             jobs = [Job(folder, job_folder.read(folder), seals_of(folder)) for folder in folders[:count]]
             runs = [facts.load(job, judged.checks) for job, judged in zip(jobs, facts.judge(jobs), strict=True)]
             compared = comparison.compare(*runs) if count == 2 else None
-            more = [("comparison", "Comparison", comparison.section(compared))] if compared else []
-            then = [("compared", "Metrics of both", comparison.metrics(compared))] if compared else []
-            text = page.of_jobs(runs, more=more, after_curves=then)
+            text = page.of_jobs(runs, compared=compared)
             seconds = time.process_time() - began
             over = "" if seconds < limit else ", OVER"
             size = len(text.encode()) / 1e6

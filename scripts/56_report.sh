@@ -15,7 +15,7 @@
 # Of two jobs of one workload the page says first what differs: JobSpec, Hydra's whole config (defaults included), plan, code files with
 # a diff, packages, data, model, hosts, image, versions. Then whether they are bit-equal, or from which step and metric on not, and for
 # each metric the median of its last 5 values, the difference, and whether that is outside what repeated runs of the first job vary:
-# jobs with the same JobSpec, code, data and model among the newest 100.
+# jobs of the same toolkit, JobSpec, code, data and model among the newest 100.
 #
 # The page of an end-to-end run has its criteria with the lines of the logs that prove them, the metrics with the asserted limits, commands,
 # limitations and diagnosis. 60 and 61 write it as summary.html at the end of each run; this script writes it again.

@@ -5,7 +5,7 @@
 # usage: ./scripts/regress_bisect.sh --good CODE --bad CODE --spec SPEC [--source DIR] [--gates FILE] [--gate NAME]... [--baseline NAME]
 #                                    [--set KEY=VALUE]... [--json] [--cluster NAME|FILE] [--dry-run]
 #
-# First the two ends are tested; then always the commit that halves what is left (git rev-list --bisect), about log2(n) of n commits. A test
+# First the two ends are tested; then the commit that halves the rest (git rev-list --bisect), about log2(n) of n commits. A test
 # is a job with the commit's code and its own job folder; the gates judge it as 54_verify.sh --gates does. Between the ends only the
 # gates count that the bad end fails. A commit is skipped when its code cannot be used, or its job does not succeed. The work tree,
 # index and refs of the repository stay as they are, and so does common/code/verl/current.
@@ -47,7 +47,7 @@ bisection() { # [--dry-run]: its JobSpec goes through stdin, because it may name
     helper_for_plan -i bisect --packed --spec-name "$spec" "${words[@]}" "$@" || exit # the message was printed in the pipe
 }
 
-if [[ -z $DRY_RUN && -x $PROJECT/.venv/bin/python ]]; then # a mistake ends it before the cluster starts, where the head is there already
+if [[ -z $DRY_RUN && -x $PROJECT/.venv/bin/python ]]; then # with a running head, report a mistake before anything starts
   load_cluster
   find_spec "$spec"
   ! answers "$HEAD" || (bisection --dry-run >/dev/null) || exit

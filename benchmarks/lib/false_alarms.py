@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mvp_helpers.base.paths import JobFolder
-from mvp_helpers.gates import assertions, baseline, gates, judging, of_job
+from mvp_helpers.gates import baseline, gates, judging, of_job
 from mvp_helpers.gates.gates import Gates
 from mvp_helpers.plan import plan
 from mvp_helpers.record import job_folder
@@ -44,9 +44,8 @@ def alarms(found: Gates, runs: Sequence[Run], size: int) -> tuple[Counter[str], 
 
 def read(found: Gates, folder: JobFolder) -> Run:
     """Return what the gates read of one job."""
-    data = of_job.data(folder, job_folder.read(folder))
-    names = sorted(set().union(*(assertions.words(gate.expect)[0] for gate in found.gates.values())))
-    return {name: {step: float(f"{value:.{DIGITS}g}") for step, value in sorted(data[name].items())} for name in names}
+    data = of_job.data(folder, job_folder.read(folder), found.metrics)
+    return {name: {step: float(f"{value:.{DIGITS}g}") for step, value in data[name].items()} for name in sorted(found.metrics)}
 
 
 def main(workload: str, folders: Sequence[JobFolder], kept: Path | None) -> None:

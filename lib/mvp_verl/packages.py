@@ -46,7 +46,7 @@ def look() -> dict[str, Any]:
 
 
 def _cpu() -> str | None:
-    """Return the model of this machine's processor, as the kernel names it; its architecture where that has no name."""
+    """Return the model of this machine's processor, as the kernel names it; its architecture where the kernel gives no name."""
     with contextlib.suppress(OSError):
         if match := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
             return match[1].strip()

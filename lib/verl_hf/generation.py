@@ -1,16 +1,24 @@
-"""Token-in, token-out generation with ``transformers`` and the trainer's weights; independent of Ray."""
+"""Token-in, token-out generation with ``transformers`` and the trainer's weights; independent of Ray.
+
+With one thread the same prompt, seed and weights give the same answer to the bit, whatever is generated beside it: each row draws
+from random numbers of its own, and the shapes of a batch are such that torch adds up a row's numbers in the same order.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+ROWS, COLUMNS = 4, 64
+"""A batch has a multiple of so many rows, and prompts are padded to one of so many tokens: other shapes change last bits."""
+
 # Sent by verl with every request, without effect here: log-probs are always returned.
 _NEUTRAL = {"repetition_penalty": 1.0, "n": 1, "min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-_IGNORED = frozenset({"logprobs"})
+_IGNORED = frozenset({"logprobs", "seed"})
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,6 @@ class TokenModel:
     Args:
         path: folder of a Hugging Face model; its config, tokenizer and generation config are read, its weights are not.
         dtype: of the weights and of the computation.
-        seed: of the sampling.
         device: of the weights and of the computation.
     """
 
@@ -66,7 +73,6 @@ class TokenModel:
         path: str,
         *,
         dtype: torch.dtype = torch.float32,
-        seed: int = 0,
         trust_remote_code: bool = False,
         device: str = "cpu",
     ) -> None:
@@ -83,11 +89,10 @@ class TokenModel:
         self.max_length = int(getattr(config, "max_position_embeddings", None) or 1 << 30)
         self.has_weights = False
         self._received: set[str] = set()
-        torch.manual_seed(seed)
 
     @torch.no_grad()
-    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
-        """Return one completion per prompt, in order, generated in one padded batch.
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, seeds: Sequence[int]) -> list[Completion]:
+        """Return one completion per prompt and seed, in order, generated in one padded batch.
 
         Raises:
             RuntimeError: no weights have been received, or an update is not complete.
@@ -97,34 +102,29 @@ class TokenModel:
 
         if not self.has_weights:
             raise RuntimeError("asked to generate before the trainer sent all its weights")
-        width = max(map(len, prompts))
-        room = self.max_length - width
-        if room < 1 or min(map(len, prompts)) < 1:
-            lengths = sorted(map(len, prompts))
+        lengths = sorted(map(len, prompts))
+        room = self.max_length - lengths[-1]
+        if room < 1 or lengths[0] < 1:
             raise ValueError(f"prompts of {lengths[0]} to {lengths[-1]} tokens; the model takes 1 to {self.max_length - 1}")
         device = self.model.device
+        rows = [*zip(prompts, seeds, strict=True)]
+        rows += rows[:1] * (-len(rows) % ROWS)
+        width = columns(lengths[-1])
         # Pad on the left, so that every row's next token is in the last column.
-        ids = torch.tensor([[self.pad_id] * (width - len(prompt)) + list(prompt) for prompt in prompts], device=device)
-        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
+        ids = torch.tensor([[self.pad_id] * (width - len(prompt)) + list(prompt) for prompt, _ in rows], device=device)
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt, _ in rows], device=device)
         eos_ids = [] if sampling.ignore_eos else self.eos_ids
-        how: dict[str, Any] = {"do_sample": False}
-        if sampling.temperature > 0:
-            how = {"do_sample": True, "temperature": float(sampling.temperature), "top_p": float(sampling.top_p)}
-            how["top_k"] = max(int(sampling.top_k), 0)
         config = GenerationConfig(
             max_new_tokens=max(1, min(sampling.max_tokens, room)),
             eos_token_id=eos_ids or None,
             pad_token_id=self.pad_id,
-            return_dict_in_generate=True,
-            output_scores=True,
-            **how,
+            do_sample=False,  # the draws are those of _draws, and the likeliest token is what they make it
         )
-        output = self.model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
-        tokens = output.sequences[:, width:]
-        # Scores are the distribution after temperature and truncation: verl's default logprobs_mode=processed_logprobs.
-        scores = torch.stack([score.float().log_softmax(-1) for score in output.scores], dim=1)
-        log_probs = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-        return [_completion(row, row_probs, eos_ids) for row, row_probs in zip(tokens.tolist(), log_probs.tolist(), strict=True)]
+        log_probs, processors = _draws(sampling, rows)
+        output = self.model.generate(input_ids=ids, attention_mask=mask, generation_config=config, logits_processor=processors)
+        tokens = output[: len(prompts), width:]
+        chosen = torch.stack(log_probs, dim=1)[: len(prompts)].gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+        return [_completion(row, row_probs, eos_ids) for row, row_probs in zip(tokens.tolist(), chosen.tolist(), strict=True)]
 
     @torch.no_grad()
     def load_weights(self, tensors: Mapping[str, torch.Tensor], *, last: bool) -> None:
@@ -154,6 +154,45 @@ class TokenModel:
         if missing:
             raise ValueError(f"the trainer did not send these weights of the rollout model: {missing}")
         self.has_weights = True
+
+
+def columns(tokens: int) -> int:
+    """Return how wide the prompts of a batch are whose longest one has ``tokens`` tokens."""
+    return -(-tokens // COLUMNS) * COLUMNS
+
+
+def _draws(sampling: Sampling, rows: Sequence[tuple[Sequence[int], int]]) -> tuple[list[torch.Tensor], Any]:
+    """Return what makes the likeliest token of each step a draw, and a list that gets each step's log-probabilities.
+
+    The largest sum of log-probability and Gumbel noise is a draw from the distribution. The log-probabilities are those after
+    temperature and truncation: verl's default ``logprobs_mode=processed_logprobs``.
+    """
+    from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+    log_probs: list[torch.Tensor] = []
+    generators = [torch.Generator().manual_seed(_seed(prompt, seed)) for prompt, seed in rows]
+
+    def draw(_: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        log_probs.append(scores.float().log_softmax(-1))
+        if sampling.temperature == 0:
+            return scores
+        waits = torch.stack([torch.empty(scores.shape[-1]).exponential_(generator=each) for each in generators])
+        return log_probs[-1] - waits.clamp_min(torch.finfo(torch.float32).tiny).log().to(scores.device)
+
+    processors = LogitsProcessorList()
+    if sampling.temperature not in (0, 1):
+        processors.append(TemperatureLogitsWarper(float(sampling.temperature)))
+    if sampling.temperature > 0 and sampling.top_k > 0:
+        processors.append(TopKLogitsWarper(int(sampling.top_k)))
+    if sampling.temperature > 0 and sampling.top_p < 1:
+        processors.append(TopPLogitsWarper(float(sampling.top_p)))
+    processors.append(draw)
+    return log_probs, processors
+
+
+def _seed(prompt: Sequence[int], seed: int) -> int:
+    """Return the seed of a row: turns of one conversation have the same seed, and other prompts."""
+    return int.from_bytes(hashlib.sha256(repr((seed, [*prompt])).encode()).digest()[:8], "big") >> 1
 
 
 def _eos_ids(path: str, tokenizer_eos: int | None) -> list[int]:

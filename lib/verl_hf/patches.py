@@ -1,11 +1,12 @@
-"""Patches that generation with ``transformers`` needs on any device: its rollout in verl's registries, and a critic that needs no
-flash attention."""
+"""Patches that generation with ``transformers`` needs on any device: its rollout in verl's registries, a critic that needs no
+flash attention, and equal runs."""
 
 from __future__ import annotations
 
 from types import ModuleType
 from typing import Any
 
+from . import repeatable
 from .patching import Patch, set_default
 
 POLL_SECONDS = 0.1
@@ -15,17 +16,23 @@ def _critic_attention(module: ModuleType) -> None:
     # verl/utils/model.py:649 loads the critic with flash_attention_2 whatever critic.model.override_config says, and shows the
     # missing package as "not a value head model".
     def load_valuehead_model(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
-        """Load a token classification model with one label as the critic, with the attention its config asks for."""
+        """Load a token classification model with one label as the critic, with the attention its config asks for.
+
+        Its head is not in the checkpoint: it gets the same random weights in every run and process.
+        """
+        import torch
         from transformers import AutoModelForTokenClassification
 
         asked = getattr(model_config, "_attn_implementation", None)
-        return AutoModelForTokenClassification.from_pretrained(
-            local_path,
-            dtype=torch_dtype,
-            config=model_config,
-            attn_implementation="sdpa" if asked in (None, "flash_attention_2") else asked,
-            trust_remote_code=trust_remote_code,
-        )
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(0)
+            return AutoModelForTokenClassification.from_pretrained(
+                local_path,
+                dtype=torch_dtype,
+                config=model_config,
+                attn_implementation="sdpa" if asked in (None, "flash_attention_2") else asked,
+                trust_remote_code=trust_remote_code,
+            )
 
     module.load_valuehead_model = load_valuehead_model  # type: ignore[attr-defined]
 
@@ -87,4 +94,5 @@ PATCHES = (
         where="verl/workers/rollout/replica.py:318 (the public registry of rollout servers)",
         apply=_rollout_replica,
     ),
+    *repeatable.PATCHES,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections import defaultdict
 from collections.abc import Generator
 from typing import Any
@@ -19,7 +20,7 @@ from verl.plugin.platform import get_platform
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutMode, RolloutReplica, TokenOutput
 
-from .generation import Completion, Sampling, TokenModel
+from .generation import Completion, Sampling, TokenModel, columns
 
 # Long enough to collect the requests of one batch, short compared with a generation.
 GATHER_SECONDS = 0.02
@@ -43,11 +44,11 @@ class RolloutServer:
         self.model = TokenModel(
             model_path,
             dtype=getattr(torch, config.dtype),
-            seed=int(config.seed) + replica_rank,
             trust_remote_code=trust_remote_code,
             device=get_platform().device_name,
         )
-        self._waiting: dict[Sampling, list[tuple[list[int], asyncio.Future[Completion]]]] = defaultdict(list)
+        self._seeds = random.Random(int(config.seed) + replica_rank)
+        self._waiting: dict[tuple[Sampling, int], list[tuple[list[int], int, asyncio.Future[Completion]]]] = defaultdict(list)
         self._busy = asyncio.Lock()
 
     async def address(self) -> str:
@@ -67,13 +68,15 @@ class RolloutServer:
             raise ValueError("rollout.name=hf generates from text only, but the request has images or videos")
         budget = min(self.config.response_length, self.config.prompt_length + self.config.response_length - len(prompt_ids))
         sampling = Sampling.from_verl(sampling_params, max_tokens=budget, ignore_eos=bool(self.config.ignore_eos))
+        seed = sampling_params.get("seed")
         answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        self._waiting[sampling].append((list(prompt_ids), answer))
+        alike = sampling, columns(len(prompt_ids))
+        self._waiting[alike].append((list(prompt_ids), self._seeds.getrandbits(63) if seed is None else int(seed), answer))
         await asyncio.sleep(GATHER_SECONDS)
         async with self._busy:
             # The first request generates for all waiting ones; the others find their answer ready.
             if not answer.done():
-                await self._serve(sampling)
+                await self._serve(alike)
         completion = await answer
         return TokenOutput(
             token_ids=completion.token_ids,
@@ -83,19 +86,19 @@ class RolloutServer:
             extra_fields={"global_steps": self.global_steps},
         )
 
-    async def _serve(self, sampling: Sampling) -> None:
-        """Generate for all waiting requests with the same sampling, at most ``max_num_seqs`` at a time."""
-        waiting = self._waiting.pop(sampling)
+    async def _serve(self, alike: tuple[Sampling, int]) -> None:
+        """Generate for all waiting requests with the same sampling and width, at most ``max_num_seqs`` at a time."""
+        waiting = self._waiting.pop(alike)
         for start in range(0, len(waiting), self.config.max_num_seqs):
-            batch = waiting[start : start + self.config.max_num_seqs]
+            prompts, seeds, answers = zip(*waiting[start : start + self.config.max_num_seqs], strict=True)
             try:
-                completions = await asyncio.to_thread(self.model.generate, [prompt for prompt, _ in batch], sampling)
+                completions = await asyncio.to_thread(self.model.generate, prompts, alike[0], seeds)
             except Exception as error:  # pass it to every waiting request, or the trainer would wait forever
-                for _, answer in batch:
+                for answer in answers:
                     if not answer.cancelled():
                         answer.set_exception(error)
             else:
-                for (_, answer), completion in zip(batch, completions, strict=True):
+                for answer, completion in zip(answers, completions, strict=True):
                     if not answer.cancelled():
                         answer.set_result(completion)
 

@@ -11,6 +11,7 @@ TRAINER=${FAULTS_OF:-sft}
 
 setup_file() {
   make_job_cluster faults 6 20
+  [[ $TRAINER == sft ]] || sed -i 's/num_cpus: 8/num_cpus: 16/' "$MVP_CLUSTER" # for two RL jobs at once
   printf 'entry: {command: [python3, %s, "2", "0.1"]}\n' "$BATS_TEST_DIRNAME/toy_trainer.py" >"$WORKLOADS/short.yaml"
   mkdir "$FOLDER/private" # on a file system that one test can fill
   mount -t tmpfs -o size=400m tmpfs "$FOLDER/private" || true

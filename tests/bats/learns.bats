@@ -38,6 +38,31 @@ gate() { # <verdict> <gate>: its verdict on the last job that trained
 }
 
 # bats test_tags=nightly
+@test "a run that is stopped and resumed is equal, to the last bit, to one that is not" {
+  cp "$FOLDER/specs/ppo.yaml" "$FOLDER/specs/part.yaml"
+  sed -i 's/^submission_id: .*/submission_id: part/' "$FOLDER/specs/part.yaml"
+  43_submit_jobspec.sh "$FOLDER/specs/part.yaml"
+  wait_for 400 'its fifth step' grep -q '"step":5,' "$JOBS/part/metrics.jsonl"
+  52_stop.sh part
+  { sed 's/^submission_id: .*/submission_id: rest/' "$FOLDER/specs/part.yaml" && echo 'resume_from: part'; } >"$FOLDER/specs/rest.yaml"
+  43_submit_jobspec.sh "$FOLDER/specs/rest.yaml" --wait
+  python - "$JOBS" <<'PY'
+import json, sys
+from pathlib import Path
+
+def trained(*jobs):
+    rows = [json.loads(line) for job in jobs for line in (Path(sys.argv[1]) / job / "metrics.jsonl").open()]
+    measured = ("timing", "perf/", "memory", "throughput")
+    return [{name: value for name, value in row["data"].items() if not any(word in name for word in measured)} for row in rows]
+
+whole, parts = trained("ppo"), trained("part", "rest")
+assert len(whole) == len(parts) == 20 and len(whole[0]) > 40, (len(whole), len(parts), len(whole[0]))
+for step, (one, other) in enumerate(zip(whole, parts), 1):
+    assert one == other, (step, {name: (one[name], other.get(name)) for name in one if one[name] != other.get(name)})
+PY
+}
+
+# bats test_tags=nightly
 @test "a learning rate of 0 fails the verdict and the gate" {
   trained grpo still --set actor_rollout_ref.actor.optim.lr=0
   assert_status 1

@@ -23,7 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-
 
 def shown(text: str) -> str:
     """Return a message that may quote others: colours left out, every other control character escaped (``\\x1b``)."""
-    return _escaped(text).replace("\r", "\\x0d")
+    return inert(text).replace("\r", "\\x0d")
 
 
 class LogText:
@@ -38,10 +38,11 @@ class LogText:
         text = self._begun + self._decoder.decode(piece, last)
         begun = None if last else _BEGUN.search(text)
         self._begun = begun[0] if begun else ""
-        return _escaped(text[: len(text) - len(self._begun)]).encode()
+        return inert(text[: len(text) - len(self._begun)]).encode()
 
 
-def _escaped(text: str) -> str:
+def inert(text: str) -> str:
+    """Return ``shown`` with the carriage returns."""
     return _CONTROL.sub(_escape, _COLOUR.sub("", text))
 
 

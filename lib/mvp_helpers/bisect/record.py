@@ -80,7 +80,7 @@ class Record(msgspec.Struct, kw_only=True):
     outcome: Outcome | None = None
 
     def step(self, commit: str) -> Step | None:
-        """Return what is known of a commit."""
+        """Return the step of a commit; None before its first test."""
         return next((step for step in self.steps if step.commit == commit), None)
 
     def commits(self, verdict: Verdict) -> list[str]:

@@ -50,7 +50,7 @@ def make(
     place = source or good_place or bad_place or cluster.code.folder
     if not place:
         raise BadInput(
-            f"cluster '{cluster.name}' takes verl from a package, which has no commits", hint="--source DIR, a checkout"
+            f"cluster '{cluster.name}' takes verl from a package, not from a git repository", hint="--source DIR, a checkout"
         )
     repository = Path(place)
     first, last = git.commit_of(repository, good), git.commit_of(repository, bad)
@@ -109,7 +109,7 @@ def _kind(repository: Path, commit: str) -> Kind:
         return "verl"
     if git.listing(repository, commit, TOOLKIT):
         return "toolkit"
-    raise BadInput(f"commit {commit[:10]} of {repository} is neither verl's nor this project's: it has no {VERL}")
+    raise BadInput(f"commit {commit[:10]} of {repository} is neither verl's nor this project's: {VERL} is missing")
 
 
 def _check_range(repository: Path, good: str, bad: str) -> None:

@@ -1,4 +1,4 @@
-"""Search for the first bad commit: test both ends, then the commit that halves what is left, until one is left.
+"""Search for the first bad commit: test both ends, then repeatedly the commit that halves the rest.
 
 Git chooses the commits (``rev-list --bisect-all``), so histories with merges work; the repository stays unchanged. Everything is
 recorded before and after each job: a search that was interrupted continues where it was.

@@ -1,4 +1,4 @@
-"""What a bisection tells a person or a program: its plan, and what it found."""
+"""Show a bisection's plan and result, as text or as JSON."""
 
 from __future__ import annotations
 

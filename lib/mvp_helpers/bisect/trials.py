@@ -19,8 +19,8 @@ from ..base.shared_storage import remove_tree, writing
 from ..base.verdict import Check
 from ..cluster import ray_api
 from ..cluster.cluster_file import Cluster
+from ..gates import assertions, gates, of_job
 from ..gates import baseline as baselines
-from ..gates import gates, of_job
 from ..gates.baseline import Baseline
 from ..gates.gates import Gates
 from ..job import follow, submit
@@ -53,7 +53,7 @@ class JobTrials:
     def code_of(self, commit: str) -> str:
         """Make a snapshot of verl, or a folder of this project, from the commit. Raises CannotRun; Blocked for the storage."""
         if not git.listing(self.repository, commit, VERL if self.request.kind == "verl" else TOOLKIT):
-            raise CannotRun(f"it has no {VERL if self.request.kind == 'verl' else TOOLKIT}")
+            raise CannotRun(f"the commit lacks {VERL if self.request.kind == 'verl' else TOOLKIT}")
         return self._snapshot(commit) if self.request.kind == "verl" else self._toolkit(commit)
 
     def run(self, commit: str, code_id: str, job: str) -> str:
@@ -82,7 +82,7 @@ class JobTrials:
     def baseline(self, jobs: Sequence[str]) -> Baseline:
         """Return the baseline of jobs with the same code and JobSpec. Raises BadInput when a relative gate has no value."""
         folders = [self.shared.job(job) for job in jobs]
-        values = [gates.values(self.gates, of_job.data(folder, job_folder.read(folder))) for folder in folders]
+        values = [gates.values(self.gates, self._data(folder)) for folder in folders]
         hardware = baselines.together([of_job.hardware(folder, plan.read(folder)) for folder in folders])
         by_gate = {gate: [each[gate] for each in values] for gate in values[0]}
         return baselines.make("good-end", self.gates.workload, jobs, hardware, of_job.versions(folders[0]), by_gate)
@@ -90,9 +90,11 @@ class JobTrials:
     def judge(self, job: str, recorded: Baseline | None) -> list[Check]:
         """Return the verdict of each gate. Raises BadInput."""
         folder = self.shared.job(job)
-        data = of_job.data(folder, job_folder.read(folder))
         own = self.request.baseline is None  # of this cluster: a short job may lack a fact that another has
-        return gates.judge(self.gates, data, recorded, of_job.hardware(folder, plan.read(folder)), any_hardware=own)
+        return gates.judge(self.gates, self._data(folder), recorded, of_job.hardware(folder, plan.read(folder)), any_hardware=own)
+
+    def _data(self, folder: JobFolder) -> assertions.Data:
+        return of_job.data(folder, job_folder.read(folder), self.gates.metrics)
 
     def _snapshot(self, commit: str) -> str:
         tree = self.place / "tree"

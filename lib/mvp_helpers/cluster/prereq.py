@@ -23,7 +23,7 @@ import msgspec
 from ..base import git, processes
 from ..base.errors import MvpError
 from ..base.verdict import Check
-from . import gpus, network, packages, ray_node, shape
+from . import gpus, network, packages, shape
 from .all_reduce import Bandwidth, Outcome
 from .cluster_file import AUTO, Cluster, Code
 from .gpus import GpuFacts
@@ -429,7 +429,7 @@ def _port_problem(cluster: Cluster, host: Host) -> str:
     if _running(cluster, host):
         return ""
     try:
-        ray_node.check_ports(cluster, host)
+        network.check_ports(cluster, host)
     except MvpError as error:
         return error.what
     return ""

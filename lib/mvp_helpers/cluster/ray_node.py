@@ -14,7 +14,6 @@ import os
 import platform
 import re
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -41,7 +40,6 @@ TOKEN_AUTH_SINCE = (2, 52)
 TERM_WAIT_S = 10.0
 """Time for ``ray start`` to end its own processes; it takes 3 s on an idle machine."""
 LEFTOVER_WAIT_S = 5.0
-PORT_WAIT_S = 3.0
 
 
 def token_auth(ray_version: str) -> bool:
@@ -91,46 +89,6 @@ def start_environment(
     return kept | hidden | cluster.ray.system_env | ray_api.environment(cluster) | {INSTANCE: instance}
 
 
-def ports(cluster: Cluster, host: Host) -> list[tuple[str, int, str, str]]:
-    """Return what ``host`` listens on: address ("" for all), port, field of the cluster file, variable that changes it."""
-    ray = cluster.ray
-    agent = ray.agent_port + cluster.hosts.index(host)
-    agents = [(ip, agent, "ray.agent_port", "MVP_AGENT_PORT") for ip in (host.ip, "127.0.0.1")]
-    if host.role == "worker":
-        return agents
-    return [
-        ("", ray.port, "ray.port", "MVP_HEAD_PORT"),
-        (host.ip, ray.dashboard_port, "ray.dashboard_port", "MVP_DASHBOARD_PORT"),
-        *((ip, ray.client_port, "ray.client_port", "MVP_CLIENT_PORT") for ip in (host.ip, "127.0.0.1")),
-        *agents,
-    ]
-
-
-def check_ports(cluster: Cluster, host: Host) -> None:
-    """Check the node's ports. Raises Blocked when one is taken, or the node's address is not this host's."""
-    for ip, port, field, variable in ports(cluster, host):
-        try:
-            if _becomes_free(ip, port):
-                continue
-        except OSError as error:
-            raise Blocked(
-                f"{host.name}: cannot listen on {ip}:{port}: {error.strerror}",
-                hint=f"the host's ip and {field} in the cluster file",
-            ) from None
-        raise Blocked(
-            f"{host.name}: port {port} is taken {processes.holder(ip, port)}",
-            hint=f"{variable}=<free port> ./scripts/01_up.sh moves it ({field} in the cluster file)",
-        )
-
-
-def _becomes_free(ip: str, port: int) -> bool:
-    """Wait for a port that a process killed a moment ago may still hold; return whether it is free."""
-    deadline = time.monotonic() + PORT_WAIT_S
-    while not (free := processes.can_listen(ip, port)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return free
-
-
 def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
     """Start host ``name``'s node; return ``started``, ``repaired`` (ended the rest of a dead node) or ``already running``.
 
@@ -145,7 +103,7 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
     with paths.locked():
         if host.role == "worker":
             cluster = addresses.with_head(cluster)
-            if not _answers(cluster.head.ip, cluster.ray.port):
+            if not network.answers(cluster.head.ip, cluster.ray.port):
                 raise Blocked(f"{name}: no head answers at {cluster.gcs_address}", hint="./scripts/20_start_head.sh")
         old = paths.read()
         if old and old.runs() and _has_raylet(old) and _wait_for_row(cluster, old):
@@ -158,7 +116,7 @@ def start(cluster: Cluster, name: str, *, early: bool = False) -> str:
         ray_version = _installed_ray(cluster, host)
         _check_versions(cluster, host, ray_version)
         _make_token(cluster, host, ray_version)
-        check_ports(cluster, host)
+        network.check_ports(cluster, host)
         if host.role == "worker" and cluster.device == "cuda":
             gpus.check_count(name, cluster.worker.num_gpus, os.environ | cluster.ray.system_env)
         paths.make_temp_dir()
@@ -222,7 +180,7 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
         )
     paths.write(msgspec.structs.replace(record, pid=process.pid, pid_start_time=processes.start_time(process.pid) or 0))
     joinable = early and host.role == "head"
-    while not ((joinable and _answers(host.ip, cluster.ray.port)) or _row(cluster, record)):
+    while not ((joinable and network.answers(host.ip, cluster.ray.port)) or _row(cluster, record)):
         if process.poll() is not None:
             raise Blocked(f"{host.name}: ray start ended with code {process.returncode}{paths.log_tail(offset)}")
         if time.monotonic() - began > cluster.ray.start_timeout_s:
@@ -328,7 +286,7 @@ def orphans_of_unknown_jobs(cluster: Cluster, name: str) -> list[int]:
 
 def _ask(cluster: Cluster, question: Callable[[ray_api.RayApi], T]) -> T | None:
     """Return the head's answer, or None when it does not answer (yet)."""
-    if not _answers(cluster.head.ip, cluster.ray.dashboard_port):
+    if not network.answers(cluster.head.ip, cluster.ray.dashboard_port):
         return None
     try:
         return question(ray_api.of(cluster))
@@ -354,12 +312,6 @@ def _wait_for_row(cluster: Cluster, record: Record) -> bool:
     while (alive := _row(cluster, record)) is None and record.runs() and time.monotonic() < deadline:
         time.sleep(0.2)
     return bool(alive)
-
-
-def _answers(ip: str, port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection((ip, port), timeout=5):
-        return True
-    return False
 
 
 def _installed_ray(cluster: Cluster, host: Host) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from .log_lines import Line
 from .phases import Phase, Progress
 from .signatures import Hit, Rule, Signatures
-from .tracebacks import Chain
+from .tracebacks import Chain, Frame
 
 KEPT = 200
 """Errors of a run that are kept."""
@@ -41,8 +41,22 @@ class Finding:
         return self.chain.source if self.chain else ""
 
     @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The calls in which the first of its exceptions was raised."""
+        return self.chain.causes()[0].frames if self.chain else ()
+
+    @property
+    def says_little(self) -> bool:
+        """Return whether every frame only passes calls on."""
+        return self.chain is not None and self.chain.causes()[0].says_little
+
+    @property
     def phase(self) -> Phase:
         return self.stage or self.progress.phase
+
+    def repeats(self, other: Finding) -> bool:
+        """Return whether it is the same error of the same process, raised at the same place."""
+        return (self.evidence, self.source) == (other.evidence, other.source) and self.frames[-1:] == other.frames[-1:]
 
     def seen_in(self, stage: Phase, signatures: Signatures) -> Finding:
         """Return the same error, judged as one of the phase ``stage``."""
@@ -89,11 +103,14 @@ class Findings:
         earlier = self.known.get(rule.id)
         if earlier is None or now.outlives(earlier.progress, rule.outlived_by):
             self.known[rule.id] = finding
+        elif finding.order < earlier.order and not now.outlives(finding.progress, rule.outlived_by):
+            self.known[rule.id] = finding  # a traceback counts from its beginning, and is known at its end
 
     def add_cut_off(self, finding: Finding, now: Progress) -> None:
         """Add a traceback that gives only a place."""
         self._keep(finding)
-        if _outlived(self.cut_off, now):
+        vague = self.cut_off and self.cut_off.frames and self.cut_off.says_little and not finding.says_little
+        if _outlived(self.cut_off, now) or vague:
             self.cut_off = finding
 
     def add_error_line(self, finding: Finding, now: Progress) -> None:
@@ -106,8 +123,12 @@ class Findings:
     def add_unknown(self, finding: Finding, now: Progress) -> None:
         """Add an exception that no rule knows."""
         self._keep(finding)
-        if _outlived(self.first_unknown, now):
+        if self.first_unknown is None or _outlived(self.first_unknown, now):
             self.first_unknown = finding
+        elif finding.repeats(self.first_unknown) and len(finding.frames) > len(self.first_unknown.frames):
+            first = self.first_unknown  # an excerpt began within its traceback, and a program printed it again
+            whole = dataclasses.replace(first, chain=finding.chain, stage=finding.stage or first.stage)
+            self.first_unknown, self.last_unknown = whole, whole if self.last_unknown is first else self.last_unknown
         # The same error, reported again by another process or one level up, is not a new one.
         if self.last_unknown is None or self.last_unknown.evidence != finding.evidence:
             self.last_unknown = finding

@@ -20,7 +20,7 @@ from .causes import Finding, first_cause
 from .phases import Phase, Progress, later
 from .scan import Scan
 from .signatures import Hit, Rule, Signatures, Whose
-from .tracebacks import CUT_OFF
+from .tracebacks import CUT_OFF, Frame
 
 Verdict = Literal["Pass", "Fail", "Blocked", "Noise", "Unknown", "Skipped"]
 Confidence = Literal["high", "medium", "low"]
@@ -175,14 +175,22 @@ def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) ->
         return _of_rule(place, rule, hit, target)
     # Without a frame that shows it, the line of code that raised, or what carried the exception, may say what it worked on.
     carriers = " ".join(each.text for each in cause.chain.links if each.wrapper) if cause.chain else ""
-    boundary = known.boundary(frames, f"{cause.source} {cause.evidence} {link.code if link else ''} {carriers}")
+    boundary = known.boundary(frames, f"{cause.source} {cause.evidence} {link.code if link else ''}", carriers)
     return msgspec.structs.replace(
         place,
         boundary=boundary,
         whose="user" if boundary == "user code" else "unknown",
         advice="No signature matches this error; it is the last distinct one, and not proven to be the cause.",
-        next=f"less +{cause.number} {target.get('log') or cause.log}" if frames or not cause.chain else NO_FRAMES,
+        next=_look(cause, culprit, target) if frames or not cause.chain else NO_FRAMES,
     )
+
+
+def _look(cause: Finding, culprit: Frame | None, target: Mapping[str, str]) -> str:
+    """Return what to look at after an error that nothing explains: the log, and the code that raised, if that is known."""
+    lines = f"less +{cause.number} {target.get('log') or cause.log}"
+    if culprit is None:
+        return lines
+    return f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}, on the unchanged checkout, too; {lines}"
 
 
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:

@@ -20,7 +20,7 @@ _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])|(?:\
 _SOURCE = re.compile(
     r"(?P<who>\((?:[^()]*[^()\s] )?pid=\w+(?:, ip=[^(),\s]+)?\)"  # (WorkerDict pid=1, ip=10.0.0.1)
     r"|\((?:raylet|autoscaler|gcs_server)[^()]*\)"
-    r"|\[(?:rank|default)?\d+\]:"
+    r"|\[(?:rank|default)?\d+\]:|rank\d+\]:"  # perhaps an excerpt that begins within
     r"|\d{1,5}:(?= ?\S|   )"  # srun --label
     r"|[\w.-]+/\d+ (?=\[(?:rank|default)\d+\]:))"  # nemo-run, torchx
     r" ?"
@@ -28,6 +28,7 @@ _SOURCE = re.compile(
     r"|[a-z][\w.-]*[-_]\d+ +\| (?=\S|  )"  # compose
     r"|\[\d{1,9}(?:\.\d+)?\] (?=\S)"  # the kernel, slurmd's steps, numbered lines
     r"|\d+\.\d+s\t\d+\t"  # notebooks
+    r"|\s{0,8}\d{1,6}[ \t](?=  File \"|Traceback \(most|(?:[a-z_]\w*\.)*[A-Z]\w+(?:Error|Exception)\b)"  # numbered lines
     r"|E {2,}(?=\S)"  # pytest
     r"|[A-Za-z]\w* pid=\d+(?:, ip=[^(),\s]+)?\) (?=\S)"  # an excerpt that begins within (TaskRunner pid=1)
     r"|>(?: - | |$)"  # a quotation
@@ -114,7 +115,7 @@ def clean(raw: bytes, number: int) -> Line:
     source, level, logged = "", "", False
     while True:
         if match := _SOURCE.match(text):
-            source += "" if logged else match["who"] or ""
+            source += "" if logged else (match["who"] or "").lstrip("[")
         elif not logged and text[:1] in _BEGINS and (match := _LOGGER.match(text)):
             level = match["a"] or match["b"] or match["e"] or _CODES.get(match["c"] or match["d"] or "", "INFO")
             logged = True

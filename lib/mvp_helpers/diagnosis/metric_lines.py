@@ -16,7 +16,8 @@ CHUNK = 1 << 20
 _METRICS = re.compile(VERL.metrics.encode())
 _WORD = VERL.metrics_word.encode()
 _PAIR = re.compile(
-    rb"([A-Za-z_][\w@./-]*):(?:np\.float\d+\()?(-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|nan|inf|NaN|Infinity))\)?(?=\s|$)", re.I
+    rb"([A-Za-z_][\w@./-]*):(?:np\.(?:float|int)\d+\()?(-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|nan|inf|NaN|Infinity))\)?(?=\s|$)",
+    re.I,
 )
 _TRAINABLE = re.compile(VERL.trainable.encode())
 

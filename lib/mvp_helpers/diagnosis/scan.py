@@ -284,6 +284,8 @@ class Scan:
             return
         at = (self.rank, line.number), self.name, line.number
         stage = self._reached(self.stage)
+        if line.error and (said := self.signatures.stage_said(line.text)):
+            stage = self._reached(said) or stage
         if self.broken is None and line.text.startswith(BROKEN_OFF):
             self.broken = Finding(*at, line.text.strip(), self.progress, line=line)
         if hit := self.signatures.of_line(line, stage or self.progress.phase):

@@ -37,10 +37,13 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run that is in a function that matches ``frames`` (``file:function``, or Ray's ``ray::Class.method``) is in ``phase``."""
+    """A run is in ``phase`` that is in a function that matches ``frames`` (``file:function``, or Ray's ``ray::Class.method``), or
+    whose error ``says`` so.
+    """
 
     phase: Phase
-    frames: str
+    frames: str = ""
+    says: str = ""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +64,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """… that have a frame, written ``file:function``, that matches this."""
     raised_in: str = ""
     """… whose innermost file outside of libraries matches this."""
+    innermost: str = ""
+    """… whose innermost file of all matches this."""
     phase: list[Phase] = msgspec.field(default_factory=lambda: list(PHASES))
     level: Literal["error", "any"] = "error"
     """``any``: fits also lines that call themselves a warning or information."""
@@ -197,6 +202,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 culprit = self.culprit(link.frames)
                 if rule.raised_in and not (culprit and re.search(rule.raised_in, culprit.file)):
                     continue
+                if rule.innermost and not (link.frames and re.search(rule.innermost, link.frames[-1].file)):
+                    continue
                 text = "\n".join([link.text, *(line.text for line in link.rest)])
                 if hit := _fit(rule, text, phase, link.number, link):
                     yield hit
@@ -221,18 +228,23 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         own = [frame for frame in every if not _pattern(self.libraries).search(frame.file)]
         return own[-1] if own else every[-1] if every else None
 
-    def boundary(self, frames: Iterable[Frame], says: str = "") -> str:
-        """Return the boundary of the innermost frame that has one, else that of the text ``says``, else "unknown"."""
+    def boundary(self, frames: Iterable[Frame], says: str = "", carriers: str = "") -> str:
+        """Return the boundary of the innermost frame that has one, else that of the text ``says``, else "unknown".
+
+        ``carriers``: what carried the exception from another process; the methods called there are operations, too.
+        """
         calls = [_call(frame) for frame in frames]
+        operations = [*calls, *(f"ray:{method}" for method in _REMOTE_METHOD.findall(carriers))]
         by_call = (each for call in reversed(calls) for each in self.boundaries if _pattern(each.frames).search(call))
         inner = next(by_call, None)
         if inner is None or inner.layer:
             for each in self.boundaries:
-                if each.operation and any(_pattern(each.operation).search(call) for call in calls):
+                if each.operation and any(_pattern(each.operation).search(call) for call in operations):
                     return each.boundary
         if inner:
             return inner.boundary
-        by_text = (each.boundary for each in self.boundaries if each.says and _pattern(each.says).search(says))
+        text = f"{says} {carriers}"
+        by_text = (each.boundary for each in self.boundaries if each.says and _pattern(each.says).search(text))
         return next(by_text, "unknown")
 
     def follow_up(self, boundary: str, evidence: str = "") -> FollowUp | None:
@@ -241,21 +253,33 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return next(fitting, None)
 
     def stage(self, chain: Chain) -> Phase | None:
-        """Return the phase of the first stage that fits a function in the chain; None when none fits."""
+        """Return the phase of the first stage that fits a function in the chain, or its text; None when none fits."""
         calls = [_call(frame) for link in chain.links for frame in link.frames]
         calls += [chain.header, *(link.text for link in chain.links if link.wrapper)]
-        return next((stage.phase for stage in self.stages if any(_pattern(stage.frames).search(call) for call in calls)), None)
+        said = " ".join(link.text for link in chain.causes())
+        return next((stage.phase for stage in self.stages if _is_in(stage, calls, said)), None)
+
+    def stage_said(self, text: str) -> Phase | None:
+        """Return the phase of the first stage that fits an error's text; None when none fits."""
+        return next((stage.phase for stage in self.stages if _is_in(stage, (), text)), None)
 
 
+_REMOTE_METHOD = re.compile(r"\bray::[\w.:-]*?(\w+)\(")
 _INSTALLED = re.compile(r"^.*(?=-packages/)|^.*/(?=lib/python3\.\d+/(?!site-packages/))")
 
 
 def _call(frame: Frame) -> str:
-    """Return ``file:function``; where a package, or Python, is installed says nothing about it, e.g. an environment's name."""
+    """Return ``file:function``; ignore where a package or Python is installed, e.g. an environment's name."""
     return f"{_INSTALLED.sub('', frame.file)}:{frame.name}"
 
 
 _pattern = functools.lru_cache(maxsize=None)(re.compile)
+
+
+def _is_in(stage: Stage, calls: Iterable[str], said: str) -> bool:
+    """Return whether a run whose error says ``said``, raised in ``calls``, is in ``stage``."""
+    by_frames = stage.frames and any(_pattern(stage.frames).search(call) for call in calls)
+    return bool(by_frames or (stage.says and _pattern(stage.says).search(said)))
 
 
 def _fit(rule: Rule, text: str, phase: Phase, number: int, link: Link | None, remark: bool = False) -> Hit | None:
@@ -286,8 +310,8 @@ def load(file: Path = FILE) -> Signatures:
         seen.add(rule.id)
         if not (rule.any or rule.exception):
             raise BadInput(f"{file}: rule '{rule.id}' needs 'any' or 'exception'")
-        if (rule.frames or rule.raised_in) and not rule.exception:
-            raise BadInput(f"{file}: rule '{rule.id}': 'frames' and 'raised_in' need 'exception'")
+        if (rule.frames or rule.raised_in or rule.innermost) and not rule.exception:
+            raise BadInput(f"{file}: rule '{rule.id}': 'frames', 'raised_in' and 'innermost' need 'exception'")
     for rule in signatures.rules:
         if unknown := [cause for cause in rule.effect_of if cause not in seen]:
             raise BadInput(f"{file}: rule '{rule.id}': 'effect_of' names no rule: {', '.join(unknown)}")
@@ -303,9 +327,10 @@ def _expressions(signatures: Signatures) -> Iterator[str]:
     yield signatures.libraries
     for boundary in signatures.boundaries:
         yield from (boundary.frames, boundary.says, boundary.operation)
-    yield from (stage.frames for stage in signatures.stages)
+    for stage in signatures.stages:
+        yield from (stage.frames, stage.says)
     yield from (mark.regex for mark in signatures.marks)
     for rule in signatures.rules:
-        yield from (rule.regex, rule.exception, rule.frames, rule.raised_in)
+        yield from (rule.regex, rule.exception, rule.frames, rule.raised_in, rule.innermost)
     yield from (judgement.evidence for judgement in signatures.judgements)
     yield from (each.evidence for several in signatures.follow_ups.values() for each in several)

@@ -32,6 +32,8 @@ _FRAME = re.compile(
     r"|(?:File )?\[?(?P<file_>[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
 )
 """A frame as Python, IPython, pytest and rich print it; perhaps cut off. ``dump``: by faulthandler, the innermost first."""
+_TORN = re.compile(r'[^\s"]+\.py", line \d+, in ')
+"""A frame without its beginning, which no exception's message continues with."""
 _CODE = re.compile(r"\s|[\^~ ]*$|-+> *\[?\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
 """The beginning of a line that shows the code of a frame, or marks a place in it."""
 _RICH = re.compile(r"❱ +\d+ [│|]")
@@ -43,11 +45,13 @@ _GLUED = re.compile(
 )
 """Code of a frame that shares a line with the exception, where a web page or a log removed the end of the line."""
 _IMPORTS = re.compile(r"\s*(?:from \S+ )?import \S")
-_CALLS = re.compile(r"(?P<name>[A-Za-z_]\w+)\(")
+_CALLS = re.compile(r"(?P<whole>(?:\b(?!self\b)[A-Za-z_]\w+\.)?(?P<name>[A-Za-z_]\w+))\(")
 _RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
 _PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d+): \w+$")
 _PLUMBING = re.compile(r"/ray/_private/|/torch/nn/modules/module\.py|/runpy\.py|/contextlib\.py|/concurrent/futures/|^<")
 """Files that only pass calls on: a frame in them says little."""
+_BARE = re.compile(r"\s+(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)$")
+"""An exception without a message in a text that is indented."""
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
 _EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
 _LOUD_NAME = re.compile(r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty)(?:\(\w+\))?$")
@@ -93,6 +97,11 @@ class Link:
     def cut_off(self) -> bool:
         """Return whether the place is known but not the exception."""
         return not self.name and self.text.startswith(CUT_OFF)
+
+    @property
+    def says_little(self) -> bool:
+        """Return whether all its frames only pass calls on."""
+        return all(_PLUMBING.search(frame.file) for frame in self.frames)
 
     @property
     def wrapper(self) -> bool:
@@ -209,7 +218,9 @@ class _Open:
     last: int = 0
     frames: list[Frame] | None = None
     code: str = ""
-    """The last line of code in it."""
+    """The line of code in it that says most: the first of a statement, the last of a listing."""
+    listing: bool = False
+    """The frame shows the lines around its code, as IPython, pytest and rich do."""
     code_due: bool = False
     """The previous line was a frame, so the next one is its code, even if a web page removed the indentation."""
     continues: bool = False
@@ -237,18 +248,20 @@ class _Open:
             place = _frame(frame, self.wrapped)
             self.frames, self.wrapped = [place, *before] if frame["dump"] is not None else [*before, place], ""
             self.code, self.code_due = "" if frame["line"] or frame["name_"] else self.code, True
+            self.listing = not frame["line"]
         elif inside and (path := _WRAPPED.match(line.text)):
             self.wrapped = path["path"]
         elif self.frames is not None:
             # A web page may have indented every line, or none.
-            text = line.text.strip() if not self.code_due and exception_in(line.text.strip()) else line.text
+            indented = not self.code_due and (exception_in(line.text.strip()) or _BARE.match(line.text))
+            text = line.text.strip() if indented else line.text
             raised = _EXCEPTION.match(text)
             sure = raised and (_LOUD_NAME.search(raised["name"]) or _DOTTED.match(text) or raised["name"].startswith("Stop"))
             if not sure and (self.code_due or (raised and not raised["message"])):
                 raised = None  # code, or the end of an excerpt
             if _CODE.match(text) or (self.code_due and not raised):
                 shows = text.strip(" ^~-│") and not 'File "'.startswith(text.strip())
-                self.code, self.code_due = text if shows else self.code, False
+                self.code, self.code_due = text if shows and (self.listing or not self.code) else self.code, False
             elif raised:
                 self.chain.links.append(Link(line.number, raised["name"], text, tuple(self.frames), code=self.code.strip()))
                 self.frames = None
@@ -272,7 +285,7 @@ class _Open:
         if raised and link.wrapper:
             self.chain.links.append(Link(line.number, *raised))
             return True
-        if (line.logged and not self.logged) or raised or _FRESH.match(line.text):
+        if (line.logged and not self.logged) or raised or _FRESH.match(line.text) or _TORN.match(line.text):
             return False
         link.rest.append(line)
         return True
@@ -282,6 +295,8 @@ class _Open:
         links, frames = self.chain.links, tuple(self.frames or ())
         carried = _WRAPPER.search(links[-1].text) if links else None
         name = self.named or (carried and (carried["carried"] or carried["caught"])) or ""
+        if frames and carried and not any(frame.name for frame in frames):  # it ends within its first frame's path
+            frames, self.code = links[-1].frames, ""
         if frames:
             inner = frames[-1]
             if (raises := _RAISES.match(self.code)) and _LOUD_NAME.search(raises["name"]):
@@ -292,8 +307,9 @@ class _Open:
             named = [frame for frame in frames if frame.name]
             known = next((frame for frame in reversed(named) if not _PLUMBING.search(frame.file)), named[-1] if named else inner)
             place = f"{known.file}:{known.line}, in {known.name}" if known.name else known.file
-            # The call that raised is one of the line's.
-            frames = (*frames, *(Frame(inner.file, inner.line, name) for name in _CALLS.findall(self.code)))
+            # The call that raised is one of the line's; what it is called on may say more than its name.
+            names = [name for match in _CALLS.finditer(self.code) for name in dict.fromkeys((match["whole"], match["name"]))]
+            frames = (*frames, *(Frame(inner.file, inner.line, name) for name in names))
             code = f": {self.code.strip()}" if self.code.strip() and known is (named[-1] if named else inner) else ""
             text = f"{name}: (cut off) {place}{code}" if name else f"{CUT_OFF}: {place}{code}"
             links.append(Link(self.last, name, text, frames, code=self.code.strip()))

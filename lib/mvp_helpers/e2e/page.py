@@ -95,7 +95,7 @@ def load(folder: E2eRun) -> Run:
         summary = msgspec.convert(plain, Summary)
         steps = msgspec.convert(summary.steps, list[Step])
     except FileNotFoundError:
-        raise BadInput(f"run '{folder.path.name}' has no summary: it has not ended, or was killed", hint="--resume") from None
+        raise BadInput(f"run '{folder.path.name}' has no summary: it still runs, or was killed", hint="--resume") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         raise BadInput(f"{folder.summary('json')} is damaged: {error}") from None
     made_at, here = summary.run, folder.path

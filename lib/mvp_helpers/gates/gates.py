@@ -48,6 +48,11 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     workload: str
     gates: dict[str, Gate]
 
+    @property
+    def metrics(self) -> set[str]:
+        """The names of all metrics that the gates read."""
+        return {name for gate in self.gates.values() for name in assertions.words(gate.expect)[0]}
+
 
 def load(workload: str, file: Path | None = None) -> Gates:
     """Return the gates of a workload. Raises BadInput when there are none, or one is not in the grammar."""

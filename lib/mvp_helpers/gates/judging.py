@@ -15,7 +15,7 @@ from .baseline import Baseline
 from .gates import Gates
 
 MOST_OTHER_WORK = 1 / 3
-"""Of the cores; more than that, and the speed of a job says nothing about the job."""
+"""Of the cores; with more, a job's speed depends on the other work."""
 OF_SPEED = ("throughput", "start")
 
 
@@ -48,7 +48,9 @@ def judge(folder: JobFolder, result: Result, name: str | None = None, *, any_har
         any_hardware = True  # what hardware decides is skipped
         skipped, note = _unfit(found, recorded, folder, the_plan, hardware)
     skipped |= of_a_busy_machine(found, folder, the_plan)
-    checks = gates.judge(found, of_job.data(folder, result), recorded, hardware, any_hardware=any_hardware, skipped=skipped)
+    checks = gates.judge(
+        found, of_job.data(folder, result, found.metrics), recorded, hardware, any_hardware=any_hardware, skipped=skipped
+    )
     return Judged(checks, list(gates.limits(found, recorded, skipped)), note)
 
 

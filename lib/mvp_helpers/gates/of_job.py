@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import statistics
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
+from ..base import files
 from ..base.documents import Damaged, as_number, read_json
 from ..base.paths import JobFolder
 from ..plan.plan import Plan
@@ -26,18 +32,51 @@ AMOUNT = (
     "actor_rollout_ref.rollout.n",
 )
 """Overrides that decide how much a model sees in a step."""
+LAST_STEP = (1 << 63) - 1
 ON_ONE_MACHINE = ("local", "docker")
 """Host drivers whose hosts share the cores of one machine."""
 
 
-def data(folder: JobFolder, result: Result) -> dict[str, dict[int, float]]:
-    """Return the metrics by name and step, with those of the job as a whole at step 1."""
-    found: dict[str, dict[int, float]] = {}
-    for step, values in metrics.read(folder.metrics).steps.items():
-        for name, value in values.items():
-            number = as_number(value)
-            if number is not None and step > 0:
-                found.setdefault(name, {})[step] = number
+class Column(Mapping[int, float]):
+    """One metric by step, in the order of the steps; sixteen bytes each, so that a very long job fits into memory."""
+
+    def __init__(self) -> None:
+        self._steps, self._numbers = array("q"), array("d")
+
+    def add(self, step: int, number: float) -> None:
+        """Set the number of a step; steps mostly rise."""
+        at = bisect.bisect_left(self._steps, step)
+        if step in self._steps[at : at + 1]:
+            self._numbers[at] = number
+        else:
+            self._steps.insert(at, step)
+            self._numbers.insert(at, number)
+
+    def __getitem__(self, step: int) -> float:
+        at = bisect.bisect_left(self._steps, step)
+        if step not in self._steps[at : at + 1]:
+            raise KeyError(step)
+        return self._numbers[at]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._steps)
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+
+def data(folder: JobFolder, result: Result, wanted: Set[str]) -> dict[str, Mapping[int, float]]:
+    """Return the wanted metrics by name and step, with those of the job as a whole at step 1; every other name with no step."""
+    columns: defaultdict[str, Column] = defaultdict(Column)
+    others: set[str] = set()
+    with contextlib.suppress(OSError), files.opened(folder.metrics) as stream:
+        for step, values in filter(None, metrics.records(stream)):
+            if 0 < step <= LAST_STEP:
+                others |= values.keys() - wanted
+                for name in wanted & values.keys():
+                    if (number := as_number(values[name])) is not None:
+                        columns[name].add(step, number)
+    found: dict[str, Mapping[int, float]] = {**{name: {} for name in others}, **columns}
     if result.wall_time:
         seconds = result.wall_time.seconds
         found[START_UP] = {1: seconds.get("precheck", 0.0) + seconds.get("start_up", 0.0)}

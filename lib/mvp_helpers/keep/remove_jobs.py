@@ -64,7 +64,7 @@ def check(folders: Sequence[JobFolder], resumers: Sequence[Resumer], is_running:
 
 
 def _examined(folder: JobFolder) -> Doomed:
-    """Return what is known about a job, or about one whose removal was interrupted. Raises BadInput as ``job_folder.read``."""
+    """Read the record of a job, or of one whose removal was interrupted. Raises BadInput as ``job_folder.read``."""
     aside, interrupted = _aside(folder), None
     if not folder.path.exists() and aside.exists():
         with contextlib.suppress(OSError, Damaged):
@@ -104,9 +104,9 @@ def _remove(job: Doomed, shared: SharedRoot, cluster: str) -> None:
             bytes=job.bytes,
             seal=files.sha256(folder.seal) if folder.seal.exists() else None,
         )
-        removals.record_job(shared, about)  # first: nobody may claim the id once the folder is gone
+        removals.record_job(shared, about)  # first: the id must stay taken once the folder is gone
         remove_tree(_aside(folder))
-        folder.path.rename(_aside(folder))  # at once: nobody sees half a job folder
+        folder.path.rename(_aside(folder))  # at once: readers see the whole job folder or none
     seal_request.remove(folder, cluster)
     (shared.job_index / f"{job.claimed_at.replace(':', '')}_{job.id}").unlink(missing_ok=True)
     _forget_empty_chain(shared, job.id)

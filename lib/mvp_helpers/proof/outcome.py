@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from ..base.documents import as_number
 from ..base.errors import BadInput
 from ..plan import workloads
 from ..record import job_folder, removals
@@ -100,18 +97,18 @@ def metrics_whole(job: Job, _: Sequence[Job]) -> str:
         bool(metrics.trained) and metrics.trained == list(range(first, total + 1)),
         f"metrics.jsonl: steps {ranges(metrics.trained)}, expected {first}-{total}",
     )
-    for step, data in metrics.steps.items():
-        # verl's file logger writes NaN and infinity as null.
-        if bad := [key for key, value in data.items() if not _finite(value)]:
-            job.cited = []
-            job.cite_line(file, metrics.lines[step])
-            need(False, f"metrics.jsonl: step {step}: {bad[0]} is {data[bad[0]]} ({len(bad)} values not finite)")
+    if metrics.not_finite:  # verl's file logger writes NaN and infinity as null
+        step, bad = metrics.not_finite
+        job.cited = []
+        job.cite_line(file, metrics.lines[step])
+        name, value = next(iter(bad.items()))
+        need(False, f"metrics.jsonl: step {step}: {name} is {value} ({len(bad)} values not finite)")
     need(
         not job.result.last_metrics or job.result.last_metrics == metrics.steps[metrics.last],
         f"result.json: last_metrics are not those of step {metrics.last} in metrics.jsonl",
     )
     known = "as expected" if expected else "how many to expect was not known"
-    return f"metrics.jsonl: steps {first}-{total}, {known}; {sum(map(len, metrics.steps.values()))} values, all finite"
+    return f"metrics.jsonl: steps {first}-{total}, {known}; {metrics.steps.count} values, all finite"
 
 
 def _steps_total(job: Job) -> int | None:
@@ -141,13 +138,6 @@ def snapshots(job: Job, _: Sequence[Job]) -> str:
     for moment, names in MOMENTS.items():
         need(bool(names & events.keys()), f"debug/: no bundle of the job's {moment} ({shown or 'none at all'})")
     return f"debug/: {shown}"
-
-
-def _finite(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return all(map(_finite, value))
-    number = as_number(value)
-    return number is None or math.isfinite(number)
 
 
 def ranges(steps: Iterable[int]) -> str:

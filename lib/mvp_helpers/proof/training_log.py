@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from ..base import files
 from ..diagnosis.log_lines import Raw, Samples
-from ..diagnosis.metric_lines import Steps, metrics_of
+from ..diagnosis.metric_lines import metrics_of
 from ..trainers.log_patterns import VERL
 from .evidence import LONGEST_LINE, Job, Skip, need
 
@@ -26,28 +27,41 @@ _IGNORED = b"Exception ignored in"
 class LogView:
     """What one pass over a driver log finds."""
 
-    steps: Steps = field(default_factory=dict)
     lines: dict[int, int] = field(default_factory=dict)
     """The line (from 1) where each step is last."""
+    compared: int = 0
+    """Values that metrics.jsonl has too."""
+    problem: str = ""
+    """The first step or value that is not that of metrics.jsonl."""
     traceback: int = 0
     """The line of the first traceback after the last step; 0 without one."""
 
 
-def view(job: Job) -> LogView:
-    """Read the whole driver log. Raises OSError."""
+def view(log: Path, written: Mapping[int, Mapping[str, Any]]) -> LogView:
+    """Read a whole driver log beside the metrics by step. Raises OSError."""
     found, ignored = LogView(), 0
-    with files.opened(job.folder.driver_log) as stream:
+    with files.opened(log) as stream:
         for line, number, _ in _own_lines(stream):
             if _WORD in line:
                 step, values = metrics_of(line)
                 if values:
-                    found.steps.setdefault(step, {}).update(values)
                     found.lines[step], found.traceback = number, 0
+                    found.problem = found.problem or _difference(found, step, values, written.get(step))
             elif _IGNORED in line:
                 ignored = number
             elif _TRACEBACK.search(line) and not found.traceback and not (ignored and number - ignored <= IGNORED_LINES):
                 found.traceback = number
     return found
+
+
+def _difference(found: LogView, step: int, shown: Mapping[str, float], written: Mapping[str, Any] | None) -> str:
+    """Return how a step in the log differs from the same step in metrics.jsonl; count the values that both have."""
+    if written is None:
+        return f"logs/driver.log: step {step} is not in metrics.jsonl"
+    common = shown.keys() & written.keys()
+    found.compared += len(common)
+    unequal = next((key for key in shown if key in common and not _same(written[key], shown[key])), None)
+    return f"metrics.jsonl: step {step}: {unequal} is {written[unequal]}, the log has {shown[unequal]}" if unequal else ""
 
 
 def _own_lines(stream: BinaryIO) -> Iterator[Raw]:
@@ -63,31 +77,22 @@ def log_agrees(job: Job, _: Sequence[Job]) -> str:
     if not job.trains:
         raise Skip(f"workload '{job.plan.workload}' is not a trainer")
     _check_length(job)
-    log, metrics = view(job), job.metrics
-    for step in dict.fromkeys((min(log.steps), max(log.steps))) if log.steps else ():
+    metrics = job.metrics
+    log = view(job.folder.driver_log, metrics.steps)
+    last = max(log.lines, default=0)
+    for step in dict.fromkeys((min(log.lines), last)) if log.lines else ():
         job.cite_line(job.folder.driver_log, log.lines[step])
-    last = max(log.steps, default=0)
     need(
-        not log.steps or last == metrics.last, f"logs/driver.log: the last step is {last}, in metrics.jsonl it is {metrics.last}"
+        not log.lines or last == metrics.last, f"logs/driver.log: the last step is {last}, in metrics.jsonl it is {metrics.last}"
     )
-    compared = 0
-    for step, values in log.steps.items():
-        written = metrics.steps.get(step)
-        need(written is not None, f"logs/driver.log: step {step} is not in metrics.jsonl")
-        for key, value in values.items():
-            if key in (written or {}):
-                compared += 1
-                need(
-                    _same((written or {})[key], value),
-                    f"metrics.jsonl: step {step}: {key} is {(written or {})[key]}, the log has {value}",
-                )
+    need(not log.problem, log.problem)
     if log.traceback:
         job.cited = []
         job.cite_line(job.folder.driver_log, log.traceback)
     need(not log.traceback, f"logs/driver.log:{log.traceback}: a traceback after the last step")
-    if not log.steps:
+    if not log.lines:
         return "logs/driver.log shows no metrics of steps, and no traceback"
-    return f"logs/driver.log: {len(log.steps)} steps, {compared} values as in metrics.jsonl; no traceback after the last"
+    return f"logs/driver.log: {len(log.lines)} steps, {log.compared} values as in metrics.jsonl; no traceback after the last"
 
 
 def _check_length(job: Job) -> None:

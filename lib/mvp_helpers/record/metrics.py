@@ -11,7 +11,7 @@ import statistics
 from array import array
 from collections.abc import ItemsView, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -23,6 +23,8 @@ STEP_SECONDS = ("timing_s/step", "perf/time_per_step", "timing/train/total_step_
 LONGEST_LINE = 1 << 20
 """In bytes; verl's lines have about 5,000."""
 MOST_NAMED = 1000
+MOST_HELD = 1 << 20
+"""Values that are held in memory, eight bytes each; the steps after them are read from the file again when they are asked for."""
 
 
 class _Flat(msgspec.Struct):
@@ -42,6 +44,19 @@ def record(line: bytes) -> tuple[int, dict[str, Any]]:
         case {"step": int(step), "data": dict(data)} if not isinstance(step, bool):
             return step, data
     raise Damaged("not a metrics record")
+
+
+def records(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any]] | None]:
+    """Yield step and metrics of each whole line of a file; None for one that is damaged or longer than ``LONGEST_LINE``."""
+    inside_long = False
+    for _, line in files.lines(stream, LONGEST_LINE):
+        whole, was_long = line.endswith(b"\n"), inside_long
+        inside_long = not whole
+        if whole:
+            try:
+                yield record(b"" if was_long else line)
+            except Damaged:
+                yield None
 
 
 class Row(Mapping[str, Any]):
@@ -66,21 +81,66 @@ class Row(Mapping[str, Any]):
         return dict(zip(self._at, self._numbers, strict=True)).items()
 
 
+class Steps(Mapping[int, Mapping[str, Any]]):
+    """Metrics by step, in the order of the file; of steps after the first ``MOST_HELD`` values only the place of their line."""
+
+    def __init__(self, path: Path) -> None:
+        self.count = 0
+        """How many values all steps have."""
+        self._path, self._names = path, dict[tuple[str, ...], dict[str, int]]()
+        self._rows: dict[int, Mapping[str, Any] | int] = {}
+
+    def __getitem__(self, step: int) -> Mapping[str, Any]:
+        row = self._rows[step]
+        return self._read(row) if isinstance(row, int) else row
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, step: int, values: dict[str, Any], place: int) -> bool:
+        """Add the values of a line that begins at this byte; return whether the step has some of them already."""
+        earlier = self.get(step, {})
+        merged = {**earlier, **values}
+        self.count += len(merged) - len(earlier)
+        self._rows[step] = self._packed(merged) if earlier or self.count <= MOST_HELD else place
+        return len(merged) < len(earlier) + len(values)
+
+    def _packed(self, values: dict[str, Any]) -> Mapping[str, Any]:
+        try:
+            numbers = array("d", values.values())
+        except (TypeError, OverflowError):  # a text, or the null that verl writes for NaN
+            return values
+        if any(type(value) is bool for value in values.values()):
+            return values
+        names = tuple(values)
+        return Row(self._names.setdefault(names, {name: at for at, name in enumerate(names)}), numbers)
+
+    def _read(self, place: int) -> Mapping[str, Any]:
+        with contextlib.suppress(OSError, Damaged), files.opened(self._path) as stream:
+            stream.seek(place)
+            return record(stream.readline(LONGEST_LINE))[1]
+        return {}  # the line is gone
+
+
 class Metrics:
     """The steps of one metrics file; ``refresh`` reads only what was added."""
 
     def __init__(self, path: Path) -> None:
-        self.steps: dict[int, Mapping[str, Any]] = {}
-        """Metrics by step, in the order of the file; lines of the same step are merged."""
+        self.steps = Steps(path)
+        """Lines of the same step are merged."""
         self.lines: dict[int, int] = {}
         """The line (from 1) where each step is first."""
         self.damaged: list[int] = []
         """Lines (from 1) that are not a step, the first ``MOST_NAMED``."""
         self.repeated: list[int] = []
         """Lines (from 1) with a value that an earlier line of the same step has already, the first ``MOST_NAMED``."""
+        self.not_finite: tuple[int, dict[str, Any]] | None = None
+        """The first step with values that are NaN or infinite, and these values."""
         self._path, self._offset, self._lines = path, 0, 0
         self._inside_long = False
-        self._names: dict[tuple[str, ...], dict[str, int]] = {}
 
     def refresh(self) -> bool:
         """Read complete new lines; return whether there were any. A file that cannot be read has no steps."""
@@ -99,6 +159,7 @@ class Metrics:
 
     def _take(self, data: bytes) -> None:
         """Take whole lines, or a piece of one that is too long, which counts as damaged up to its end."""
+        place = self._offset
         self._offset += len(data)
         *lines, rest = data.split(b"\n")
         for line in lines:
@@ -110,25 +171,13 @@ class Metrics:
                     self.damaged.append(self._lines)
             else:
                 self.lines.setdefault(step, self._lines)
-                if earlier := self.steps.get(step):
-                    if earlier.keys() & values.keys() and len(self.repeated) < MOST_NAMED:
-                        self.repeated.append(self._lines)
-                    values = {**earlier, **values}
-                self.steps[step] = self._packed(values)
+                if self.steps.add(step, values, place) and len(self.repeated) < MOST_NAMED:
+                    self.repeated.append(self._lines)
+                if self.not_finite is None and not all(map(is_finite, values.values())):
+                    self.not_finite = step, {name: value for name, value in values.items() if not is_finite(value)}
             self._inside_long = False
+            place += len(line) + 1
         self._inside_long = self._inside_long or bool(rest)
-
-    def _packed(self, values: dict[str, Any]) -> Mapping[str, Any]:
-        try:
-            numbers = array("d", values.values())
-        except (TypeError, OverflowError):  # a text, or the null that verl writes for NaN
-            return values
-        if any(type(value) is bool for value in values.values()):
-            return values
-        names = tuple(values)
-        if names not in self._names:
-            self._names[names] = {name: at for at, name in enumerate(names)}
-        return Row(self._names[names], numbers)
 
     @property
     def trained(self) -> list[int]:
@@ -196,6 +245,16 @@ def headline(data: Mapping[str, Any]) -> tuple[str, float] | None:
 
 def _first(data: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
     return next((value for key in keys if (value := _finite(data.get(key))) is not None), None)
+
+
+def is_finite(value: Any) -> bool:
+    """Return whether a value has no NaN and no infinity in it."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, (list, tuple)):
+        return all(map(is_finite, value))
+    number = as_number(value)
+    return number is None or math.isfinite(number)
 
 
 def _finite(value: Any) -> float | None:

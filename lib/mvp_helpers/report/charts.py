@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..trainers.metric_names import CURVES
-from .curves import Curves, Series
+from .curves import Curves, Point, Series
 from .markup import Html, join, table, tag
 
 EXACT_POINTS = 20_000
@@ -22,11 +22,12 @@ FEW = 6
 
 @dataclass(frozen=True)
 class Drawn:
-    """The curves of one run under a name, and for some steps the seconds since its start."""
+    """The curves of one run under a name, and for some steps the seconds since its start; ``about``: which run the name means."""
 
     name: str
     curves: Curves
     seconds: Mapping[int, float]
+    about: str = ""
 
     def with_more(self, series: Mapping[str, Series]) -> Drawn:
         """Return it with more curves."""
@@ -40,6 +41,11 @@ class Limit:
     low: float | None
     high: float | None
     text: str
+
+    def in_words(self) -> str:
+        """Return the text, after the number if it does not end with it: ``0.5: max(data["loss"]) < baseline``."""
+        ends = " to ".join(number(float(f"{end:.6g}")) for end in (self.low, self.high) if end is not None)
+        return self.text if self.text.endswith(f" {ends}") else f"{ends}: {self.text}"
 
 
 Limits = Mapping[str, Sequence[Limit]]
@@ -56,13 +62,22 @@ def limits(found: Iterable[tuple[str, str, float, str]]) -> dict[str, list[Limit
     return by_metric
 
 
-def shown_metrics(runs: Sequence[Drawn]) -> list[tuple[str, str]]:
-    """Return kind and name of each metric that has a chart of its own."""
+def shown_metrics(runs: Sequence[Drawn], limits: Limits) -> list[tuple[str, str]]:
+    """Return kind and name of each metric with a chart of its own: of equal ones of a kind the first, or those with a limit."""
     names = list(dict.fromkeys(name for run in runs for name in run.curves.series))
     found = []
     for kind, pattern in CURVES:
-        found += [(kind, name) for name in names if re.search(pattern, name)][:MOST_OF_A_KIND]
+        of_kind = {name: _points(runs, name) for name in names if re.search(pattern, name)}
+        several: dict[str, list[list[Point]]] = {}
+        for name in sorted(of_kind, key=lambda name: name not in limits):
+            if name in limits or of_kind[name] not in several.values():
+                several[name] = of_kind[name]
+        found += [(kind, name) for name in of_kind if name in several][:MOST_OF_A_KIND]
     return list(dict.fromkeys(found)) or [("", name) for name in names[:FEW]]
+
+
+def _points(runs: Sequence[Drawn], name: str) -> list[list[Point]]:
+    return [run.curves.series[name].points if name in run.curves.series else [] for run in runs]
 
 
 def charts(runs: Sequence[Drawn], limits: Limits) -> Html:
@@ -70,12 +85,15 @@ def charts(runs: Sequence[Drawn], limits: Limits) -> Html:
     names = list(dict.fromkeys(name for run in runs for name in run.curves.series))
     if not names:
         return tag("p", "No metrics: no step was recorded.")
-    shown = shown_metrics(runs)
+    shown = shown_metrics(runs, limits)
     figures = [_figure(f"chart-{at}", name, kind, runs, limits) for at, (kind, name) in enumerate(shown)]
     others = sorted(set(names) - {name for _, name in shown}) or sorted(names)
     options = [tag("option", name, value=name) for name in others]
     chooser = tag("label", "Any other metric: ", tag("select", *options, id="any"))
-    legend = [tag("li", _swatch(at), " ", run.name, class_=f"t{at % 6}") for at, run in enumerate(runs)]
+    legend = [
+        tag("li", _swatch(at), " ", run.name, f": {run.about}" if run.about else "", class_=f"t{at % 6}")
+        for at, run in enumerate(runs)
+    ]
     return join(
         [
             _controls(any(run.seconds for run in runs)),
@@ -113,7 +131,7 @@ def _controls(timed: bool) -> Html:
 
 def _figure(identity: str, name: str, kind: str, runs: Sequence[Drawn], limits: Limits) -> Html:
     series = [(run, run.curves.series[name]) for run in runs if name in run.curves.series]
-    bands = "".join(f" Limit: {limit.text}." for limit in limits.get(name, ()))
+    bands = "".join(f" Limit {limit.in_words()}." for limit in limits.get(name, ()))
     said = "; ".join((f"{run.name}: " if len(runs) > 1 else "") + in_words(each) for run, each in series)
     gaps = " ".join(gaps_in_words(each, run.name if len(runs) > 1 else "") for run, each in series if each.gap_count)
     return tag(
@@ -163,18 +181,19 @@ def _about(run: Drawn, named: bool) -> Html:
 def metrics_table(runs: Sequence[Drawn]) -> Html:
     """Return all metrics of all runs with exact values."""
     several = len(runs) > 1
+    gaps = any(each.gap_count for run in runs for each in run.curves.series.values())
     rows = []
     for name in sorted({name for run in runs for name in run.curves.series}):
         for run in runs:
             if each := run.curves.series.get(name):
                 values = [_cell(pair) for pair in (each.first, each.last, each.lowest, each.highest)]
-                cells: list[object] = [name, *([run.name] if several else []), *values, each.count, each.gap_count or ""]
-                rows.append(cells)
-    titles = ["metric", *(["job"] if several else []), "first", "last", "lowest (step)", "highest (step)", "values", "NaN, inf"]
+                cells: list[object] = [name, *([run.name] if several else []), *values, each.count]
+                rows.append([*cells, *([each.gap_count or ""] if gaps else [])])
+    titles = ["metric", *(["job"] if several else []), "first (step)", "last (step)", "lowest (step)", "highest (step)", "values"]
+    titles += ["NaN, inf"] if gaps else []
     numbers = range(2 if several else 1, len(titles))
-    return table(
-        "Every metric: first and last value, extremes, and values that are not finite", titles, rows, number_columns=numbers
-    )
+    caption = f"Every metric: first and last value, extremes; {'values that are' if gaps else 'no value is'} NaN or infinite"
+    return table(caption, titles, rows, number_columns=numbers, kind="wide")
 
 
 def _cell(pair: tuple[float, int] | None) -> str:
@@ -193,7 +212,7 @@ def data(runs: Iterable[Drawn], limits: Limits) -> dict[str, Any]:
     return {
         "runs": [_run(run, exact) for run in listed],
         "limits": {
-            metric: [{"low": limit.low, "high": limit.high, "text": limit.text} for limit in each]
+            metric: [{"low": limit.low, "high": limit.high, "text": limit.in_words()} for limit in each]
             for metric, each in limits.items()
         },
     }

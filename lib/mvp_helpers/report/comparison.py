@@ -11,13 +11,14 @@ import msgspec
 
 from ..base.errors import BadInput, MvpError
 from ..record import job_folder
-from . import charts, curves, differences, same_steps
+from . import curves, differences, same_steps
 from .curves import Curves
 from .differences import Found
 from .facts import Run
 from .markup import Html, join, table, tag
 from .same_steps import Equality
 
+NAMES = ("A", "B")
 MOST_SEEN = 100
 """Newest jobs among which repeated runs of A are looked for."""
 MOST_REPEATS = 10
@@ -57,8 +58,23 @@ class Comparison(msgspec.Struct, kw_only=True):
         plain |= {key: found[key] for key in ("differences", "compared", "not_compared", "code_diff")}
         for row, each in zip(plain["rows"], self.rows, strict=True):
             row["outside"] = each.outside
-        plain["in_words"] = [self.sentence(), self.equality.in_words()]
+        plain["in_words"] = self.in_words()
         return dict(plain)
+
+    def in_words(self) -> list[str]:
+        """Return the three results, a sentence each."""
+        return [self.sentence(), self.equality.in_words(), self.repeatability()]
+
+    def repeatability(self) -> str:
+        """Return how many metrics of B are outside of what repeated runs of A vary, and of how many one expects it by chance."""
+        judged = [row.outside for row in self.rows if row.outside is not None]
+        if not judged:
+            return "No repeated run of A was found: how far equal runs differ is not known."
+        count = len(self.repeats)
+        return (
+            f"In {judged.count(True)} of {len(judged)} metrics B is outside of the range of A and {count} repeated "
+            f"run{'s' if count > 1 else ''} of it; by chance an equal run is so in 2 of {count + 2} metrics that vary."
+        )
 
     def sentence(self) -> str:
         """Return whether anything differs, and what was compared."""
@@ -97,9 +113,9 @@ def compare(a: Run, b: Run) -> Comparison:
 
 
 def repeats(a: Run, b: Run) -> list[tuple[str, Curves]]:
-    """Return the newest jobs that succeeded with A's JobSpec, code, data and model, and their curves; neither A nor B."""
+    """Return the newest jobs that succeeded with A's toolkit, JobSpec, code, data and model, without A and B, and curves."""
     found: list[tuple[str, Curves]] = []
-    own = identity(a)
+    own = _toolkit(a), identity(a)
     for submission_id in job_folder.newest_ids(a.folder.shared, MOST_SEEN):
         folder = a.folder.shared.job(submission_id)
         if submission_id in (a.id, b.id) or len(found) == MOST_REPEATS:
@@ -109,10 +125,15 @@ def repeats(a: Run, b: Run) -> list[tuple[str, Curves]]:
             if (
                 result.state == "SUCCEEDED"
                 and result.workload == a.result.workload
-                and identity(Run(folder, result, a.mask)) == own
+                and (_toolkit(run := Run(folder, result, a.mask)), identity(run)) == own
             ):
                 found.append((submission_id, curves.read(folder.metrics)))
     return found
+
+
+def _toolkit(run: Run) -> tuple[Any, Any]:
+    known = run.provenance().get("toolkit") or {}
+    return known.get("version"), known.get("commit")
 
 
 def identity(run: Run) -> tuple[Any, ...]:
@@ -149,6 +170,7 @@ def section(made: Comparison) -> Html:
             tag("p", "A is ", tag("b", made.a), ", B is ", tag("b", made.b), "."),
             tag("p", made.sentence(), id="sentence"),
             tag("p", made.equality.in_words(), id="equality"),
+            tag("p", made.repeatability(), id="repeatability"),
             table("What differs before any metric", ["subject", "name", "A", "B"], rows) if rows else None,
             _diff(made.found.code_diff) if made.found.code_diff else None,
         ]
@@ -156,25 +178,23 @@ def section(made: Comparison) -> Html:
 
 
 def metrics(made: Comparison) -> Html:
-    """Return the table of metrics: both runs, their difference, and what repeated runs of A vary."""
-    known = (
-        f"{len(made.repeats)} repeated runs of A: {', '.join(made.repeats)}" if made.repeats else "no repeated run of A was found"
-    )
+    """Return the table of metrics, those outside of the band first: both runs, difference, and what repeated runs of A vary."""
+    known = f"A and {len(made.repeats)} repeated runs of it, {', '.join(made.repeats)}" if made.repeats else "no repeated run"
     return table(
         f"Median of the last {curves.WINDOW} values of A ({made.a}) and B ({made.b}); band: {known}",
         ["metric", "A", "B", "B - A", "band", "outside the band"],
-        [_cells(row) for row in made.rows],
+        [_cells(row) for row in sorted(made.rows, key=lambda row: not row.outside)],
         number_columns=[1, 2, 3, 4],
     )
 
 
 def _cells(row: Row) -> list[object]:
-    change = "–" if row.a is None or row.b is None else f"{row.b - row.a:+.6g}"
-    if row.a and row.b is not None:
+    change = "–" if row.a is None or row.b is None else "0" if row.a == row.b else f"{row.b - row.a:+.6g}"
+    if row.a and row.b is not None and row.a != row.b:
         change += f" ({(row.b - row.a) / abs(row.a):+.1%})"
     band = "–" if row.low is None or row.high is None else f"{row.low:.6g} to {row.high:.6g}"
     outside = {True: tag("span", "outside", class_="badge warn"), False: "inside", None: "–"}[row.outside]
-    return [row.metric, *("–" if value is None else charts.number(value) for value in (row.a, row.b)), change, band, outside]
+    return [row.metric, *("–" if value is None else f"{value:.6g}" for value in (row.a, row.b)), change, band, outside]
 
 
 def _diff(lines: Sequence[str]) -> Html:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..base import files
-from ..base.documents import Damaged, as_number
+from ..base.documents import as_number
 from ..record import metrics
 
 INTERVALS = 500
@@ -122,7 +122,7 @@ def of_steps(steps: Mapping[int, Mapping[str, Any]]) -> Curves:
 
 
 def _draw(curves: Curves, records: Iterable[tuple[int, Mapping[str, Any]]], lines: int) -> None:
-    """Add what is drawn of ``lines`` lines of metrics."""
+    """Add the points of ``lines`` lines of metrics."""
     size = math.ceil(max(1, lines) / INTERVALS)
     interval: list[tuple[int, Mapping[str, Any]]] = []
     for row in records:
@@ -142,18 +142,12 @@ def _count_lines(stream: BinaryIO) -> int:
 
 def _records(stream: BinaryIO, curves: Curves) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield step and values of each whole line; count the lines, and those that are damaged."""
-    inside_long = False
-    for _, line in files.lines(stream, metrics.LONGEST_LINE):
-        whole, was_long = line.endswith(b"\n"), inside_long
-        inside_long = not whole
-        if not whole:
-            continue
+    for record in metrics.records(stream):
         curves.lines += 1
-        try:
-            step, values = metrics.record(b"" if was_long else line)
-        except Damaged:
+        if record is None:
             curves.damaged += 1
             continue
+        step, values = record
         curves.first_step = step if not curves.last_step and not curves.first_step else min(curves.first_step, step)
         curves.last_step = max(curves.last_step, step)
         yield step, values

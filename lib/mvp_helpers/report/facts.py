@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,7 +88,7 @@ class Run:
         return value if isinstance(value, dict) else {}
 
     def packages(self) -> dict[str, Any] | str:
-        """Return the trainer's packages and their versions; why there are none as text."""
+        """Return the trainer's packages and their versions, and its hardware by names in brackets; why there are none as text."""
         try:
             value = read_json(self.folder.packages)
         except FileNotFoundError:
@@ -99,7 +98,7 @@ class Run:
         packages = value.get("packages") if isinstance(value, dict) else None
         if not isinstance(packages, dict):
             return "packages.json has no packages"
-        hardware = {f"({name})": value[name] for name in ("cuda", "driver", "gpus") if value.get(name)}
+        hardware = {f"({name})": value[name] for name in ("cpu", "cuda", "driver", "gpus") if value.get(name)}
         return {**hardware, **packages}
 
     def step_seconds(self) -> dict[int, float]:
@@ -168,8 +167,3 @@ def _metrics_bytes(job: Job) -> int:
 def jobs_of_chain(chain: Chain, gone: Sequence[str] = ()) -> list[str]:
     """Return the ids of a chain's attempts whose folders are there, oldest first."""
     return [attempt.id for attempt in chain.attempts if attempt.id not in gone]
-
-
-def pretty(value: Any) -> str:
-    """Return plain data as indented JSON."""
-    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)

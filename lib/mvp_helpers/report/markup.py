@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import html
 import json
-import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
+
+from ..base.terminal import inert
 
 _VOID = frozenset({"meta", "input", "br"})
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that a page must not contain, or that change how the text around them reads."""
 
 
 class Html(str):
@@ -18,10 +17,8 @@ class Html(str):
 
 
 def escaped(text: object) -> Html:
-    """Return any text as markup that shows it; control characters as ``\\x1b``."""
-    if isinstance(text, Html):
-        return text
-    return Html(html.escape(_CONTROL.sub(lambda match: ascii(match[0])[1:-1], str(text))))
+    """Return any text as markup that shows it: colours left out, control characters as ``\\x1b``."""
+    return text if isinstance(text, Html) else Html(html.escape(inert(str(text))))
 
 
 def tag(name: str, /, *inside: object, **attributes: object) -> Html:
@@ -40,13 +37,29 @@ def join(parts: Iterable[object]) -> Html:
     return Html("".join(escaped(part) for part in parts if part is not None))
 
 
-def table(caption: str, titles: Sequence[str], rows: Iterable[Sequence[object]], *, number_columns: Sequence[int] = ()) -> Html:
-    """Return a table whose rows are named by their first cell; a region of its own, so that the keyboard can scroll it."""
+def table(
+    caption: str,
+    titles: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    number_columns: Sequence[int] = (),
+    kind: Literal["stacked", "wide"] | None = None,
+) -> Html:
+    """Return a table whose rows are named by their first cell; a region of its own, so that the keyboard can scroll it.
+
+    ``stacked``: the last cell of a row has sentences; on a narrow page it is below the others. ``wide``: many long numbers.
+    """
     head = tag(
         "tr", *(tag("th", title, scope="col", class_="n" if at in number_columns else None) for at, title in enumerate(titles))
     )
     body = [tag("tr", *(_cell(at, cell, "n" if at in number_columns else None) for at, cell in enumerate(row))) for row in rows]
-    inner = tag("table", tag("caption", caption), tag("thead", head) if any(titles) else None, tag("tbody", *body))
+    inner = tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", head) if any(titles) else None,
+        tag("tbody", *body),
+        class_=kind,
+    )
     return tag("div", inner, class_="scroll", role="region", aria_label=caption, tabindex="0")
 
 

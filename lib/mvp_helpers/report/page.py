@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from .. import __version__
 from ..base.times import now, seconds_of
 from ..base.verdict import SIGNS, Check
-from . import charts, extras, sections
+from . import charts, comparison, extras, sections
 from .charts import Drawn, Limits
+from .comparison import Comparison
 from .curves import Curves
 from .facts import Run
 from .markup import Html, data, join, table, tag
@@ -26,23 +28,22 @@ def of_jobs(
     *,
     limits: Limits | None = None,
     done: Sequence[Check] = (),
-    more: Sequence[Section] = (),
-    after_curves: Sequence[Section] = (),
+    compared: Comparison | None = None,
     title: str = "",
 ) -> str:
-    """Return the page of one job, or of several; ``more`` sections come first."""
+    """Return the page of one job, or of several; with the comparison of two their curves are called A and B."""
     for run in runs:
         run.usage = extras.usage(run.folder)
-    drawn = _drawn(runs)
-    used = [Drawn(run.id, Curves(series=run.usage), each.seconds) for run, each in zip(runs, drawn, strict=True)]
+    drawn = _drawn(runs, comparison.NAMES if compared else ())
+    used = [replace(each, curves=Curves(series=run.usage)) for run, each in zip(runs, drawn, strict=True)]
     several = len(runs) > 1
     parts: list[Section] = [
         ("jobs", "Jobs", sections.overview(runs) if several else None),
-        *more,
+        ("comparison", "Comparison", comparison.section(compared) if compared else None),
         ("done", "Definition of Done", _done(done) if done else None),
         ("diagnosis", "Diagnosis", _each(runs, lambda run, prefix: sections.diagnosis(run, prefix))),
         ("curves", "Curves", charts.charts(drawn, limits or {})),
-        *after_curves,
+        ("compared", "Metrics of both", comparison.metrics(compared) if compared else None),
         ("checks", "Checks", _each(runs, lambda run, prefix: sections.verdicts(run, prefix) if run.checks else None)),
         ("metrics", "All metrics", charts.metrics_table(drawn) if any(each.curves.series for each in drawn) else None),
         ("resources", "Resources", _resources(runs, used)),
@@ -62,14 +63,15 @@ def of_jobs(
     )
 
 
-def _drawn(runs: Sequence[Run]) -> list[Drawn]:
-    """Return what is drawn of each run; the attempts of one chain have one clock, which began with the first of them."""
+def _drawn(runs: Sequence[Run], names: Sequence[str]) -> list[Drawn]:
+    """Return each run's curves; the attempts of a chain share a clock that starts with the first."""
     began = {run.id: seconds_of(run.result.started_at) for run in runs if run.result.started_at}
     one_chain = len({run.chain.id if run.chain else run.id for run in runs}) == 1
     drawn = []
-    for run in runs:
+    for run, name in zip(runs, names or [run.id for run in runs], strict=True):
         later = began[run.id] - min(began.values()) if one_chain and run.id in began else 0.0
-        drawn.append(Drawn(run.id, run.curves, {step: round(at + later, 3) for step, at in run.step_seconds().items()}))
+        seconds = {step: round(at + later, 3) for step, at in run.step_seconds().items()}
+        drawn.append(Drawn(name, run.curves, seconds, about=run.id if names else ""))
     return drawn
 
 

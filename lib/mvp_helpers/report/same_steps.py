@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ..base import files
-from ..base.documents import Damaged, as_number
+from ..base.documents import as_number
 from ..record import metrics
 from ..trainers.metric_names import MEASURED
 
@@ -28,10 +28,10 @@ class Equality(msgspec.Struct, kw_only=True):
     values: int
     """Values that were compared."""
     step: int | None = None
-    """The first step with a difference, and the first metric there, with both values."""
+    """The first step with a difference, and the first metric there, with both values or why one is no finite number."""
     metric: str = ""
-    a: float | None = None
-    b: float | None = None
+    a: float | str | None = None
+    b: float | str | None = None
     differing: int = 0
     """Metrics that differ at that step."""
     only_a: int = 0
@@ -43,10 +43,12 @@ class Equality(msgspec.Struct, kw_only=True):
         if not self.steps:
             return "The runs have no step in common."
         rest = "".join(f"; {count} more steps in {name}" for name, count in (("A", self.only_a), ("B", self.only_b)) if count)
+        rest = f", times, throughput and memory aside{rest}."
         if self.equal:
-            return f"Bit-equal: {self.values} values of {self.steps} steps, times, throughput and memory aside{rest}."
-        more = f", with {self.differing - 1} more metrics" if self.differing > 1 else ""
-        return f"Not bit-equal: from step {self.step} on, {self.metric} ({self.a} in A, {self.b} in B){more}{rest}."
+            return f"Bit-equal: {self.values} values of {self.steps} steps{rest}"
+        count = self.differing - 1
+        more = f" and {count} more metric{'s' if count > 1 else ''} differ" if count else " differs"
+        return f"Not bit-equal: from step {self.step} on, {self.metric} ({self.a} in A, {self.b} in B){more}{rest}"
 
 
 def compare(a: Path, b: Path) -> Equality:
@@ -77,7 +79,7 @@ def _compare(found: Equality, step: int, a: dict[str, Any], b: dict[str, Any]) -
     unequal = [name for name in names if not _same(a.get(name, _ABSENT), b.get(name, _ABSENT))]
     if unequal:
         found.equal, found.step, found.metric, found.differing = False, step, unequal[0], len(unequal)
-        found.a, found.b = (_finite(side.get(unequal[0])) for side in (a, b))
+        found.a, found.b = (_shown(side.get(unequal[0], _ABSENT)) for side in (a, b))
 
 
 @functools.lru_cache(maxsize=64)
@@ -92,19 +94,17 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b) or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
 
 
-def _finite(value: Any) -> float | None:
+def _shown(value: Any) -> float | str:
+    if value is _ABSENT:
+        return "missing"
     number = as_number(value)
-    return number if number is not None and math.isfinite(number) else None
+    return "text" if number is None else number if math.isfinite(number) else "not finite"
 
 
 def _steps(stream: Any) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the steps of a file, lines of the same step that follow each other as one."""
     step, values = None, {}
-    for _, line in files.lines(stream, metrics.LONGEST_LINE):
-        try:
-            number, data = metrics.record(line)
-        except Damaged:
-            continue
+    for number, data in filter(None, metrics.records(stream)):
         if number == step:
             values.update(data)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from ..diagnosis.views import explanation
 from ..record.job_folder import elapsed_s
 from ..record.metrics import headline
 from .excerpts import Excerpt, Excerpts
-from .facts import Run, pretty
+from .facts import Run
 from .markup import Html, escaped, join, table, tag
 
 STATES = {"SUCCEEDED": "good", "FAILED": "bad", "BLOCKED": "bad", "NOT_SUBMITTED": "bad", "STOPPED": "warn", "RUNNING": "warn"}
@@ -37,9 +38,7 @@ def facts(run: Run) -> Html:
             "checks",
             tag("a", badge(f"{failed} failed", "bad"), href="#checks")
             if failed
-            else f"{verdicts.count('Pass')} of {len(verdicts)} pass"
-            if verdicts
-            else "–",
+            else ", ".join(f"{count} {word}" for word, count in Counter(each.lower() for each in verdicts).items()) or "–",
         ),
         ("workload", result.workload),
         ("steps", f"{result.steps_done} of {result.steps_total}" if result.steps_total else str(result.steps_done)),
@@ -76,9 +75,11 @@ class Cited:
         return tag("a", place, href=f"#{anchor(self.prefix, file, line)}") if linked else escaped(self.shown(place))
 
     def reason(self, check: Check) -> Html:
-        """Return a reason over its evidence."""
+        """Return a reason over its evidence, without a line's evidence that only says the same."""
         items = []
         for each in check.evidence:
+            if each.line is None and each.text in check.reason:
+                continue
             place = each.file if each.line is None else f"{each.file}:{each.line}"
             items.append(tag("li", self.link(each.file, each.line, place), ": " if place else "", self.shown(each.text)[:160]))
         return join([self.shown(check.reason), tag("ul", *items, class_="evidence") if items else None])
@@ -87,7 +88,7 @@ class Cited:
 def checks(caption: str, title: str, made: Sequence[Check], cited: Cited) -> Html:
     """Return a table of checks with their evidence."""
     rows = [[check.name, badge(check.verdict, sign=SIGNS[check.verdict]), cited.reason(check)] for check in made]
-    return table(caption, [title, "verdict", "reason and evidence"], rows)
+    return table(caption, [title, "verdict", "reason and evidence"], rows, kind="stacked")
 
 
 def anchor(prefix: str, file: str, line: int | None) -> str:
@@ -143,13 +144,15 @@ def provenance(run: Run) -> Html:
     known = run.provenance()
     code, inputs = known.get("code") or {}, known.get("inputs") or {}
     toolkit, packages = known.get("toolkit") or {}, run.packages()
+    changed = ", with uncommitted changes" if toolkit.get("dirty") else ""
     rows: list[tuple[str, object]] = [
-        ("code", f"{code.get('code_id')}, content {code.get('content')}, from {_line(code.get('source'))}" if code else ""),
-        *((name, _input(facts)) for name, facts in inputs.items() if isinstance(facts, dict)),
-        ("reward function", _line(known.get("reward_fn"))),
-        ("toolkit", " ".join(str(value) for value in toolkit.values() if value is not None)),
+        ("code", f"{code.get('code_id')}, content {code.get('content')}, from {in_words(code.get('source'))}" if code else ""),
+        *((name, in_words(facts)) for name, facts in inputs.items()),
+        ("reward function", in_words(known.get("reward_fn"))),
+        ("toolkit", f"{toolkit.get('version')}, commit {toolkit.get('commit')}{changed}" if toolkit else ""),
         ("Ray, Python", ", ".join(str(known[name]) for name in ("ray", "python") if known.get(name))),
-        ("image", " ".join(str(known[name]) for name in ("image", "image_id") if known.get(name))),
+        ("image", " ".join(str(known[name]) for name in ("image", "image_id") if known.get(name)) or "none"),
+        ("submitted from", in_words(known.get("submitted_from"))),
         *(
             (f"host {host.get('name')}", f"{host.get('role')}, {host.get('ip')}")
             for host in known.get("hosts") or []
@@ -157,7 +160,9 @@ def provenance(run: Run) -> Html:
         ),
     ]
     rows += [(name.replace("_", " "), str(value)) for name in PRINTED if (value := getattr(run.result, name)) is not None]
-    listed = [[str(name), str(version)] for name, version in packages.items()] if isinstance(packages, dict) else []
+    found = packages.items() if isinstance(packages, dict) else ()
+    rows += [(name.strip("()"), str(value)) for name, value in found if name.startswith("(")]
+    listed = [[name, str(version)] for name, version in found if not name.startswith("(")]
     command = run.text("config/submit_cmd.txt")
     return join(
         [
@@ -184,12 +189,12 @@ def details(title: str, text: str) -> Html:
     return tag("details", tag("summary", title), tag("pre", text, role="group", tabindex="0", aria_label=title))
 
 
-def _input(facts: dict[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in facts.items() if value and not isinstance(value, dict))
-
-
-def _line(value: object) -> str:
-    return pretty(value).replace("\n", " ") if isinstance(value, (dict, list)) else str(value or "")
+def in_words(value: object) -> str:
+    """Return plain data on one line: ``kind package, made from (source generated, seed 0)``; "" for None."""
+    if not isinstance(value, dict):
+        return "" if value is None else str(value)
+    known = [(name.replace("_", " "), inner) for name, inner in value.items() if inner not in (None, "", {}, [])]
+    return ", ".join(f"{name} ({in_words(inner)})" if isinstance(inner, dict) else f"{name} {inner}" for name, inner in known)
 
 
 def files(excerpts: Excerpts, prefix: str) -> Html:

@@ -240,7 +240,7 @@ def e2e_driver_log(folder: str) -> int:
 @click.argument("run")
 @click.option("--runs-dir", default="", metavar="FOLDER", help="The folder for the runs' folders (default: .mvp/e2e).")
 def e2e_report(run: str, runs_dir: str) -> None:
-    """Write the page of an end-to-end run, named by its folder, from what is in it; print its path."""
+    """Write the page of the end-to-end run in this folder; print the page's path."""
     from pathlib import Path
 
     from ..e2e import page, run_folders

@@ -41,7 +41,6 @@ def report(
 
     from ..proof import definition_of_done
     from ..report import comparison, page
-    from ..report.page import Section
     from ..report.reports import write
     from ..seal.seals import Seals
 
@@ -59,17 +58,11 @@ def report(
         )
     loaded, folder = job(names[0])
     runs, reports, chain = _runs(names)
-    first: list[Section] = []
-    then: list[Section] = []
-    compared = None
-    if len(names) == 2:
-        compared = comparison.compare(*runs)
-        first.append(("comparison", "Comparison", comparison.section(compared)))
-        then.append(("compared", "Metrics of both", comparison.metrics(compared)))
+    compared = comparison.compare(*runs) if len(names) == 2 else None
     title = f"chain {chain}" if chain else ""
     limits = _judge_gates(runs, against, any_hardware) if with_gates or against is not None else None
     judged = definition_of_done.judge(reports) if done else []
-    text = page.of_jobs(runs, more=first, after_curves=then, title=title, limits=limits, done=judged)
+    text = page.of_jobs(runs, compared=compared, title=title, limits=limits, done=judged)
     path = None
     try:
         path = write(folder, text, Seals.of(loaded))
@@ -78,7 +71,7 @@ def report(
             f"the page was written, but not added to the job's seal: {error.what}", hint="./scripts/54_verify.sh"
         ) from None
     if compared:
-        for line in (compared.sentence(), compared.equality.in_words()):
+        for line in compared.in_words():
             say(line)
     print(json.dumps({"page": str(path), **compared.to_builtins()}) if compared and as_json else path)
 
@@ -138,7 +131,8 @@ def _record(name: str, names: list[str], any_hardware: bool) -> Path:
     left_out = {gate: f"{why}: {name}" for name, each in zip(names, busy, strict=True) for gate, why in each.items()}
     for gate, why in left_out.items():
         say(f"gate '{gate}' is not recorded: {why}")
-    values = [gates.values(found, of_job.data(folder, result), left_out) for folder, result in zip(folders, results, strict=True)]
+    read = [of_job.data(folder, result, found.metrics) for folder, result in zip(folders, results, strict=True)]
+    values = [gates.values(found, each, left_out) for each in read]
     by_gate = {gate: [each[gate] for each in values] for gate in values[0]}
     made = baseline.make(name, workload, names, hardware, versions, by_gate, of_job.task(folders[0], plans[0]))
     with writing(folders[0].shared.root):
@@ -184,5 +178,4 @@ def compare(first: str, second: str) -> Path:
 
     loaded, folder = job(first)
     runs, _, _ = _runs([first, second])
-    compared = comparison.compare(*runs)
-    return write(folder, page.of_jobs(runs, more=[("comparison", "Comparison", comparison.section(compared))]), Seals.of(loaded))
+    return write(folder, page.of_jobs(runs, compared=comparison.compare(*runs)), Seals.of(loaded))

@@ -104,7 +104,7 @@ def test_what_is_wrong_with_a_request_is_one_line(
 
 
 def test_a_repository_is_needed_and_must_be_one(cluster: Cluster, verl: History, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="takes verl from a package, which has no commits"):
+    with pytest.raises(BadInput, match="takes verl from a package, not from a git repository"):
         requests.make(cluster, "v1", "main", SPEC, "ppo.json")
     with pytest.raises(BadInput, match="is not a git repository"):
         requests.make(cluster, "v1", "main", SPEC, "ppo.json", source=str(tmp_path / "shared"))
@@ -157,7 +157,7 @@ def test_a_commit_without_verl_or_with_a_link_out_of_it_cannot_run(cluster: Clus
     with pytest.raises(CannotRun, match="no snapshot can be made: symlink"):
         found.code_of(verl.commit("ok"))
     verl.git("rm", "--quiet", "-r", "verl")
-    with pytest.raises(CannotRun, match=r"it has no verl/__init__\.py"):
+    with pytest.raises(CannotRun, match=r"the commit lacks verl/__init__\.py"):
         found.code_of(verl.commit("ok"))
 
 

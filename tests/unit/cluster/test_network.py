@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
+from mvp_helpers.base import processes
 from mvp_helpers.base.errors import BadInput, Blocked
 from mvp_helpers.cluster import addresses, cluster_file, network
 from mvp_helpers.cluster.cluster_file import Cluster, Network
@@ -54,3 +58,29 @@ def test_a_cluster_file_names_exactly_one_interface(name: str, tmp_path_factory:
     file.write_text((cluster_file.TEMPLATES / "local.yaml").read_text() + f"network: {{interface: '{name}'}}\n")
     with pytest.raises(BadInput, match=r"network.*interface"):
         cluster_file.load(str(file))
+
+
+def test_a_port_held_by_somebody_is_named_with_holder_and_variable(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "PORT_WAIT_S", 0.2)
+    server = "from socket import *; s = create_server(('127.0.0.10', 0)); print(s.getsockname()[1], flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout
+        taken = int(holder.stdout.readline())
+        moved = msgspec.structs.replace(
+            cluster, ray=msgspec.structs.replace(cluster.ray, dashboard_port=taken, port=a_free_port())
+        )
+        with pytest.raises(Blocked, match=rf"head: port {taken} is taken by pid {holder.pid} \(.*import \*") as caught:
+            network.check_ports(moved, moved.head)
+        assert "MVP_DASHBOARD_PORT" in caught.value.hint
+        holder.kill()
+
+
+def a_free_port() -> int:
+    return next(port for port in range(20000, 30000) if processes.can_listen("", port))
+
+
+def test_an_address_that_is_not_this_hosts_is_named(cluster: Cluster) -> None:
+    away = msgspec.structs.replace(cluster.workers[0], ip="192.0.2.77")
+    elsewhere = msgspec.structs.replace(cluster, hosts=[cluster.head, away])
+    with pytest.raises(Blocked, match=r"cannot listen on 192\.0\.2\.77"):
+        network.check_ports(elsewhere, away)

@@ -319,32 +319,6 @@ def test_a_stranger_in_the_cluster_is_an_error(cluster: Cluster) -> None:
     assert ray_node.missing(cluster, [*whole(cluster), node("127.0.0.99", alive=False)]) == []
 
 
-def test_a_port_held_by_somebody_is_named_with_holder_and_variable(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_node, "PORT_WAIT_S", 0.2)
-    server = "from socket import *; s = create_server(('127.0.0.10', 0)); print(s.getsockname()[1], flush=True); input()"
-    with subprocess.Popen([sys.executable, "-c", server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout
-        taken = int(holder.stdout.readline())
-        moved = msgspec.structs.replace(
-            cluster, ray=msgspec.structs.replace(cluster.ray, dashboard_port=taken, port=a_free_port())
-        )
-        with pytest.raises(Blocked, match=rf"head: port {taken} is taken by pid {holder.pid} \(.*import \*") as caught:
-            ray_node.check_ports(moved, moved.head)
-        assert "MVP_DASHBOARD_PORT" in caught.value.hint
-        holder.kill()
-
-
-def a_free_port() -> int:
-    return next(port for port in range(20000, 30000) if processes.can_listen("", port))
-
-
-def test_an_address_that_is_not_this_hosts_is_named(cluster: Cluster) -> None:
-    away = msgspec.structs.replace(cluster.workers[0], ip="192.0.2.77")
-    elsewhere = msgspec.structs.replace(cluster, hosts=[cluster.head, away])
-    with pytest.raises(Blocked, match=r"cannot listen on 192\.0\.2\.77"):
-        ray_node.check_ports(elsewhere, away)
-
-
 def test_processes_are_found_by_their_mark_and_ended_even_when_they_ignore_term() -> None:
     mark = os.urandom(8).hex()
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"

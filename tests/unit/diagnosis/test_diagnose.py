@@ -323,7 +323,7 @@ def test_a_target_that_is_not_a_text_is_refused_with_one_message(tmp_path: Path)
         ({"id": "disk-full"}, "duplicate rule"),
         ({"any": [], "exception": ""}, "needs 'any' or 'exception'"),
         ({"regex": "("}, "is not a regular expression"),
-        ({"frames": "x", "exception": ""}, "'frames' and 'raised_in' need 'exception'"),
+        ({"frames": "x", "exception": ""}, "'frames', 'raised_in' and 'innermost' need 'exception'"),
         ({"effect_of": ["disk-full", "no-such-rule"]}, "'effect_of' names no rule: no-such-rule"),
         ({"phase": ["nowhere"]}, "'nowhere' is not one of"),
     ],

@@ -44,7 +44,7 @@ CASES = {
     ),
     "a sentence that ends with an exception": (
         "[rewards] reward_fn failed on row 4: KeyError('task')\n",
-        "Blocked",
+        "Fail",
         "reward model",
     ),
     "a sentence about an attempt": ("[client] request failed: ConnectionError('x'), trying again\n", "Unknown", ""),
@@ -121,7 +121,76 @@ CASES = {
         "dependency",
     ),
     "an engine's limit, without its frames": ("ValueError: max_num_seqs (7) is too small\n", "Blocked", "rollout engine"),
-    "a reward function, without its frames": ("RuntimeError: compute_score returned nothing\n", "Blocked", "reward model"),
+    "an engine's option, without its frames": (
+        "RuntimeError: no slot is left. Please set a smaller number for `--max-running-requests`.\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "an option that only sounds like an engine's": (
+        "RuntimeError: no slot is left. Please set a smaller number of running requests.\n",
+        "Unknown",
+        "unknown",
+    ),
+    "a reward function, without its frames": ("RuntimeError: compute_score returned nothing\n", "Fail", "reward model"),
+    "a reward function that cannot be loaded": ("ValueError: no reward function is named 'own'\n", "Blocked", "reward model"),
+    "a loader of data of another version": (
+        raised("AttributeError: 'OwnDataLoader' object has no attribute 'sampler'", "/q/train.py"),
+        "Blocked",
+        "dependency",
+    ),
+    "rows that a loader of data cannot read": ("ValueError: the dataloader got no rows\n", "Blocked", "data"),
+    "a configuration without a section": (
+        raised("AttributeError: 'ConfigDict' object has no attribute 'actor'", "/q/compat.py"),
+        "Blocked",
+        "config",
+    ),
+    "data that are built in a trainer's own file": (
+        'Traceback (most recent call last):\n  File "/m/megatron/training.py", line 8, in build_train_valid_data_iterators\n'
+        "    assert samples is None\nAssertionError: samples\n",
+        "Blocked",
+        "data",
+    ),
+    "a wrapper of the launcher around a trainer": (
+        'Traceback (most recent call last):\n  File "/t/torchtitan/trainer.py", line 9, in train\n    self.work()\n'
+        f'  File "{PACKAGES}torch/distributed/elastic/multiprocessing/errors/__init__.py", line 3, in wrapper\n    f()\n'
+        "ValueError: odd\n",
+        "Fail",
+        "trainer",
+    ),
+    "a save that the excerpt ends in, as a statement of several lines": (
+        'rank3]:Traceback (most recent call last):\n[rank3]:  File "/t/torchtitan/trainer.py", line 9, in train\n'
+        "[rank3]:    self.checkpointer.save(\n[rank3]:    ~~~~^\n[rank3]:        self.step, last=True\n[rank3]:        ^^^^^\n",
+        "Fail",
+        "checkpoint",
+    ),
+    "an assertion without words, in an indented text": (
+        '   Traceback (most recent call last):\n     File "/opt/vllm/v1/core.py", line 9, in run\n       assert heads % n == 0\n'
+        "   AssertionError\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "lines that a listing numbers": (
+        '12   File "/q/train.py", line 9, in save_checkpoint\n13     torch.save(state, path)\n'
+        "14 RuntimeError: Parent directory /q/tmp-5 is gone\n",
+        "Fail",
+        "checkpoint",
+    ),
+    "an operation of a trainer that only a library's own code refuses": (
+        STEP.format(1)
+        + raised("NotImplementedError: use keys()", "/v/verl/workers/actor/dp.py", PACKAGES + "tensordict/tensordict.py"),
+        "Fail",
+        "training",
+    ),
+    "a trainer that generates and scores": (
+        'File ".../trl/trainer/grpo_trainer.py", line 9, in _generate_and_score_completions\n    x()\nRuntimeError: odd\n',
+        "Fail",
+        "trainer",
+    ),
+    "a trainer that is made": (
+        'File ".../trl/trainer/grpo_trainer.py", line 9, in __init__\n    x()\nRuntimeError: odd\n',
+        "Unknown",
+        "trainer",
+    ),
     "a shape that does not fit, without its frames": (
         "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16\n",
         "Fail",
@@ -707,11 +776,54 @@ OPERATIONS = {
         called("RuntimeError: odd", "/n/nemo_rl/models/generation/worker.py:generate", f"{VLLM}:x"),
         "rollout engine",
     ),
+    "weights that another process could not share": (
+        "ray.exceptions.RayTaskError(RuntimeError): ray::OwnTrainActor.update_weights() (pid=7, ip=10.0.0.4)\n"
+        f'  File "/s/utils/common.py", line 3, in serialize\n    x()\n  File "{VLLM}", line 4, in take\n    y()\n'
+        "RuntimeError: odd\n",
+        "refit",
+    ),
+    "an engine that fails in another process's call to generate": (
+        "ray.exceptions.RayTaskError(RuntimeError): ray::OwnTrainActor.generate() (pid=7, ip=10.0.0.4)\n"
+        f'  File "{VLLM}", line 4, in take\n    y()\nRuntimeError: odd\n',
+        "rollout engine",
+    ),
     "sharding that fails in a save": (
         called("AssertionError: odd", "/o/olmo/train.py:save_sharded_checkpoint", f"{FSDP}:_impl"),
         "checkpoint",
     ),
     "sharding that fails in a step": (called("AssertionError: odd", "/o/olmo/train.py:fit", f"{FSDP}:_impl"), "parallel state"),
+    "a file that torch writes": (
+        called("RuntimeError: odd", "/q/train.py:keep", PACKAGES + "torch/serialization.py:_save"),
+        "checkpoint",
+    ),
+    "a file that torch reads": (
+        called("RuntimeError: odd", "/q/train.py:keep", PACKAGES + "torch/serialization.py:_load"),
+        "unknown",
+    ),
+    "a resume through a trainer's integration": (
+        called("ValueError: odd", PACKAGES + "transformers/integrations/deepspeed.py:deepspeed_load_checkpoint"),
+        "checkpoint",
+    ),
+    "an integration that loads no checkpoint": (
+        called("ValueError: odd", PACKAGES + "transformers/integrations/deepspeed.py:deepspeed_init"),
+        "model path",
+    ),
+    "weights that a trainer puts into its engine": (
+        called("AssertionError: odd", "/t/trl/trainer/grpo_trainer.py:_move_model_to_vllm", f"{VLLM}:load_weights"),
+        "refit",
+    ),
+    "weights that an engine reads itself": (
+        called("AssertionError: odd", "/t/trl/trainer/grpo_trainer.py:_generate", f"{VLLM}:load_weights"),
+        "rollout engine",
+    ),
+    "a reward of one's own": (
+        called("AttributeError: odd", "/t/trl/trainer/grpo_trainer.py:_calculate_rewards", "/q/agent.py:tidy_reward"),
+        "reward model",
+    ),
+    "what only sounds like a reward": (
+        called("AttributeError: odd", "/t/trl/trainer/grpo_trainer.py:_generate", "/q/agent.py:rewarding_turns"),
+        "trainer",
+    ),
     "the reward's own server in a save": (
         called("ValueError: odd", "/o/train.py:save_checkpoint", "/o/rewards/remote_rm.py:get_reward"),
         "reward model",
@@ -723,6 +835,11 @@ OPERATIONS = {
 def test_what_was_being_done_says_more_than_the_library_that_raised(name: str, tmp_path: Path) -> None:
     text, boundary = OPERATIONS[name]
     assert triaged(tmp_path, BUILT + text).boundary == boundary
+
+
+def test_code_that_no_boundary_knows_is_what_to_look_at(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, raised("IndexError: 1", "/q/heads.py"))
+    assert answer.verdict == "Unknown" and answer.follow_up.startswith("work at /q/heads.py:11, on the unchanged checkout")
 
 
 def test_an_exception_that_only_carries_another_is_not_the_cause(tmp_path: Path) -> None:

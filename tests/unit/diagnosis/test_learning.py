@@ -25,12 +25,16 @@ def test_what_was_logged_is_read_from_a_console_whatever_stands_around_it() -> N
     seen = metric_lines.LogMetrics()
     for piece in (
         b"(TaskRunner pid=1) st",
-        b"ep:3 - actor/loss:np.float64(0.25) - critic/score/mean:1e-3 - a:nan\nTrain",
+        b"ep:3 - actor/loss:np.float64(0.25) - critic/score/mean:1e-3 - n:np.int32(2) - a:nan\nTrain",
         b"able percentage: 0.4%\n",
     ):
         seen.feed(piece)
     seen.finish()
-    assert seen.steps[3]["actor/loss"] == 0.25 and seen.steps[3]["critic/score/mean"] == 1e-3 and math.isnan(seen.steps[3]["a"])
+    assert (seen.steps[3]["actor/loss"], seen.steps[3]["critic/score/mean"], seen.steps[3]["n"]) == (
+        0.25,
+        1e-3,
+        2,
+    ) and math.isnan(seen.steps[3]["a"])
     assert seen.trainable == 0.4
 
 

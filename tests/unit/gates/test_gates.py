@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from gated_jobs import run
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
-from mvp_helpers.gates import baseline, gates
+from mvp_helpers.gates import baseline, gates, of_job
 from mvp_helpers.gates.baseline import Baseline
+from mvp_helpers.record.job_folder import Result
 
 HERE = {"device": "cpu", "processes": "2 x 1"}
 WORKLOADS = sorted(path.stem for path in gates.SHIPPED.glob("*.yaml"))
@@ -85,3 +87,21 @@ def test_a_baseline_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert baseline.find(shared, "cpu") == made
     with pytest.raises(BadInput, match=r"no baseline 'cpus' \(did you mean 'cpu'\?\)"):
         baseline.find(shared, "cpus")
+
+
+def test_a_job_gives_the_wanted_series_and_only_the_names_of_all_others(tmp_path: Path) -> None:
+    """Whatever the order of the steps; of a step in two lines the later value counts, as everywhere."""
+    folder = SharedRoot(tmp_path).job("a")
+    folder.path.mkdir(parents=True)
+    rows = [
+        (0, {"a": 9}),
+        (3, {"a": 3.5, "b": 1}),
+        (1, {"a": None}),
+        (2, {"a": 7, "c": "text"}),
+        (2, {"a": 2}),
+        (1 << 70, {"a": 5}),
+    ]
+    folder.metrics.write_text("".join(json.dumps({"step": step, "data": values}) + "\n" for step, values in rows) + "damaged\n")
+    data = of_job.data(folder, Result(submission_id="a", workload="ppo", state="SUCCEEDED"), {"a", "c", "gone"})
+    assert {name: list(series.items())[1:] for name, series in data.items()} == {"a": [(2, 2.0), (3, 3.5)], "b": []}
+    assert math.isnan(data["a"][1]) and 4 not in data["a"]

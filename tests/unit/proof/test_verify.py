@@ -8,7 +8,6 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -731,4 +730,4 @@ def test_a_traceback_that_the_model_wrote_is_none_of_the_run(pair: tuple[JobFold
     quoted = "[prompt] x\n[response] Traceback (most recent call last)\n[ground_truth] 42\n[score] 0.0\n"
     for text, fails in ((quoted, False), (quoted.replace("[ground_truth]", "[truth]"), True)):
         job.driver_log.write_text(before + text)
-        assert bool(training_log.view(SimpleNamespace(folder=job)).traceback) == fails  # type: ignore[arg-type]
+        assert bool(training_log.view(job.driver_log, {}).traceback) == fails

@@ -85,3 +85,18 @@ def test_the_steps_of_a_large_file_need_a_fraction_of_its_size(tmp_path: Path) -
         stream.write('{"step":2001,"data":{"a":null,"b":1}}\n{"step":2002,"data":{"a":true}}\n{"step":2002,"data":{"b":2}}\n')
     assert read.refresh() and read.steps[2001] == {"a": None, "b": 1}
     assert read.steps[2002] == {"a": True, "b": 2} and read.steps[2002]["a"] is True and not read.repeated
+
+
+def test_a_step_that_is_not_held_is_read_from_the_file_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "metrics.jsonl"
+    rows = [{"a": 1.5 * step, "text": "é", "nan": None} for step in range(1, 9)]
+    lines = [json.dumps({"step": step, "data": row}, ensure_ascii=False) + "\n" for step, row in enumerate(rows, 1)]
+    path.write_text("".join(["broken\n", *lines, '{"step": 7, "data": {"b": 2}}\n', '{"step": 8, "data": {"a": 3}}\n']))
+    whole = metrics.read(path)
+    monkeypatch.setattr(metrics, "MOST_HELD", 7)
+    read = metrics.read(path)
+    assert dict(read.steps) == dict(whole.steps) and read.steps[7] == {**rows[6], "b": 2} and read.steps[8] == {**rows[7], "a": 3}
+    assert (read.repeated, read.steps.count, read.not_finite) == ([11], 25, (1, {"nan": None}))
+    assert read.usual_step_s() == whole.usual_step_s()
+    path.unlink()
+    assert read.steps[5] == {}, "a line that is gone has no values"

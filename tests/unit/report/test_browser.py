@@ -154,11 +154,29 @@ def test_the_keyboard_reaches_the_content_first_and_every_control(browser: Brows
 
 def test_a_printed_page_has_the_content_without_the_controls(browser: Browser, file: Path) -> None:
     browser.open(file, 1440)
+    closed = "document.querySelectorAll('details:not([open])').length"
+    browser.run(f"addEventListener('beforeprint', () => {{ window.closed_on_paper = {closed}; }})")
     browser.call("Emulation.setEmulatedMedia", media="print")
     hidden = "[...document.querySelectorAll('nav, .controls')].every(e => getComputedStyle(e).display === 'none')"
     assert browser.run(hidden) and browser.run("document.querySelectorAll('figure path.curve').length") > 0
     printed = base64.b64decode(browser.call("Page.printToPDF", printBackground=True)["data"])
     assert printed.startswith(b"%PDF-") and len(re.findall(rb"/Type\s*/Page\b", printed)) >= 2
+    assert browser.run("window.closed_on_paper") == 0 and browser.run(closed)
+    browser.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_a_section_far_below_is_searched_linked_and_printed_although_its_layout_waits(browser: Browser, file: Path) -> None:
+    browser.open(file, 390)
+    sections = "[...document.querySelectorAll('section')]"
+    assert browser.run(f"{sections}.every(s => getComputedStyle(s).contentVisibility === 'auto')")
+    assert browser.run("window.find('Traceback (most recent')")
+    assert browser.run("getSelection().getRangeAt(0).getBoundingClientRect().top < innerHeight && scrollY > innerHeight")
+    for link in browser.run("[...document.querySelectorAll('main a, nav a')].map(a => a.getAttribute('href'))"):
+        browser.run(f"scrollTo(0, 0); document.querySelector('a[href=\"{link}\"]').click()")
+        top, bottom = browser.run(f"(b => [b.top, b.bottom])(document.getElementById('{link[1:]}').getBoundingClientRect())")
+        assert top >= 0 and bottom <= 900, link
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    assert browser.run(f"{sections}.every(s => getComputedStyle(s).contentVisibility === 'visible')")
     browser.call("Emulation.setEmulatedMedia", media="")
 
 

@@ -115,6 +115,10 @@ def test_the_first_step_and_metric_with_another_bit_are_named(tmp_path: Path, fo
     found = equality(tmp_path, folder, other)
     assert (found.equal, found.step, found.metric, found.a) == (False, 2, "actor/loss", 0.1)
     assert found.in_words().startswith("Not bit-equal: from step 2 on, actor/loss (0.1 in A, 0.1000")
+    assert found.in_words().endswith(" in B) differs, times, throughput and memory aside.")
+    write_metrics(other, [{**row, "b": None, "c": 1.0} for row in rows(0.5, None, 0.25)])
+    words = equality(tmp_path, folder, other).in_words()
+    assert "from step 1 on, b (missing in A, not finite in B) and 1 more metric differ, " in words
 
 
 def test_steps_that_only_one_run_has_are_told(tmp_path: Path, folder: JobFolder, other: JobFolder) -> None:
@@ -124,21 +128,24 @@ def test_steps_that_only_one_run_has_are_told(tmp_path: Path, folder: JobFolder,
 
 
 def test_a_metric_outside_of_what_repeated_runs_vary_is_marked(shared: SharedRoot, folder: JobFolder, load: Load) -> None:
-    for name, last in (("ppo-r1", 0.48), ("ppo-r2", 0.52), ("ppo-b", 0.9)):
+    for name, last in (("ppo-r1", 0.48), ("ppo-r2", 0.52), ("ppo-older", 0.1), ("ppo-b", 0.9)):
         write_metrics(good_job(shared, name), [{"critic/score/mean": last}] * 5)
     write_metrics(folder, [{"critic/score/mean": 0.5}] * 5)
+    change_json(shared.job("ppo-older").provenance, "toolkit", value={"version": "1.0.0", "commit": "b" * 40})
     other = shared.job("ppo-b")
     made = comparison.compare(load(folder), load(other))
     [row] = made.rows
     assert sorted(made.repeats) == ["ppo-r1", "ppo-r2"]
     assert (row.low, row.high, row.outside) == (0.48, 0.52, True)
+    assert made.repeatability().startswith("In 1 of 1 metrics B is outside of the range of A and 2 repeated runs of it;")
+    assert made.repeatability().endswith("an equal run is so in 2 of 4 metrics that vary.")
     write_metrics(other, [{"critic/score/mean": 0.51}] * 5)
     assert comparison.compare(load(folder), load(other)).rows[0].outside is False
 
 
 def test_without_a_repeated_run_nothing_is_inside_or_outside(compare: Callable[[], Comparison], other: JobFolder) -> None:
     change_json(other.job_spec(), "workload", value="ppo")
-    assert compare().rows[0].outside is None
+    assert compare().rows[0].outside is None and compare().repeatability().startswith("No repeated run of A was found")
 
 
 def test_two_workloads_or_no_metrics_are_one_line_and_exit_code_2(folder: JobFolder, other: JobFolder, verb: Verb) -> None:
@@ -165,11 +172,10 @@ def test_json_has_the_whole_comparison_and_the_page(folder: JobFolder, other: Jo
 def test_the_page_shows_the_comparison(folder: JobFolder, other: JobFolder, load: Load) -> None:
     change_json(other.provenance, "ray", value="<b>2.61</b>")
     runs = [load(folder), load(other)]
-    made = comparison.compare(*runs)
-    first, then = ("comparison", "Comparison", comparison.section(made)), ("compared", "Metrics", comparison.metrics(made))
-    text = page.of_jobs(runs, more=[first], after_curves=[then])
+    text = page.of_jobs(runs, compared=comparison.compare(*runs))
     assert text.index("What differs before any metric") < text.index('id="chart-0"') < text.index("Median of the last 5 values")
     assert "What differs before any metric" in text and "&lt;b&gt;2.61&lt;/b&gt;" in text
+    assert "━━ A: ppo-a" in text and "╌╌ B: ppo-b" in text, "what A and B are is beside the curves"
 
 
 def test_a_job_is_not_compared_with_itself(folder: JobFolder, load: Load) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from truthful_job import change_result, good_job, seals_of, write_metrics
+from truthful_job import change_json, change_result, good_job, seals_of, write_metrics
 
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.record import chain as chains
@@ -20,6 +20,7 @@ from mvp_helpers.record.chain import Attempt, Chain, Retry
 from mvp_helpers.record.job_folder import Result
 from mvp_helpers.record.wall_time import WallTime
 from mvp_helpers.report import page
+from mvp_helpers.report.charts import Limit
 from mvp_helpers.report.facts import Run
 
 Load = Callable[[JobFolder], Run]
@@ -75,6 +76,30 @@ def test_control_and_bidi_characters_are_shown_escaped(folder: JobFolder, load: 
     assert "a\\x00b\\u202ecred" in text and "\x00" not in text and "\u202e" not in text
 
 
+def test_provenance_is_in_words_and_complete(folder: JobFolder, load: Load) -> None:
+    change_json(folder.provenance, "inputs", "model", "made_from", value={"source": "generated", "seed": 0})
+    change_json(folder.provenance, "submitted_from", "user", value="ann")
+    change_json(folder.provenance, "toolkit", value={"version": "1.1.0", "commit": "abc", "dirty": True})
+    folder.packages.write_text(json.dumps({"cpu": "EPYC", "gpus": [], "packages": {"torch": "2.13.0"}}))
+    text = page.of_jobs([load(folder)])
+    for words in (
+        "made from (source generated, seed 0)",
+        "user ann",
+        "1.1.0, commit abc, with uncommitted changes",
+        ">image</th><td>none<",
+        ">cpu</th><td>EPYC<",
+        "Packages (1)",
+    ):
+        assert words in text, words
+
+
+def test_the_colours_of_a_cited_log_line_are_left_out(folder: JobFolder, load: Load) -> None:
+    log = folder.driver_log.read_text()
+    folder.driver_log.write_text(log.replace("(TaskRunner pid=7)", "\x1b[36m(T pid=7)\x1b[0m"))  # as long
+    text = page.of_jobs([load(folder)])
+    assert "</a>: (T pid=7) step:1 " in text and "\\x1b" not in text
+
+
 def test_the_policy_allows_the_pages_own_script_and_nothing_else(folder: JobFolder, load: Load) -> None:
     text = page.of_jobs([load(folder)])
     policy = html.unescape(re.findall(r'Content-Security-Policy" content="([^"]*)"', text)[0])
@@ -90,6 +115,19 @@ def test_ten_thousand_steps_of_a_hundred_metrics_fit_into_a_megabyte(folder: Job
     text = page.of_jobs([load(folder)])
     assert len(text.encode()) < 1_000_000
     assert "the lowest and the highest value of each interval" in text
+
+
+def test_of_equal_curves_of_a_kind_one_has_a_chart_of_its_own_and_each_that_has_a_limit(folder: JobFolder, load: Load) -> None:
+    write_metrics(folder, [{"timing_s/step": step, "perf/time_per_step": step, "critic/score/mean": step} for step in (1.0, 2.0)])
+    run, limit = load(folder), [Limit(None, 3.0, "gate step-time")]
+
+    def drawn(**limits: list[Limit]) -> list[str]:
+        return re.findall(r'<figure id="chart-\d+" data-metric="([^"]*)"', page.of_jobs([run], limits=limits))
+
+    assert drawn() == ["critic/score/mean", "timing_s/step"]
+    assert drawn(**{"perf/time_per_step": limit}) == ["critic/score/mean", "perf/time_per_step"]
+    assert drawn(**{"perf/time_per_step": limit, "timing_s/step": limit})[1:] == ["timing_s/step", "perf/time_per_step"]
+    assert "Limit 3: gate step-time." in page.of_jobs([run], limits={"timing_s/step": limit})
 
 
 def test_a_gap_is_named_on_the_page(folder: JobFolder, load: Load) -> None:

@@ -26,6 +26,9 @@ PATCH_NAMES = [
     "poll faster",
     "rollout class",
     "rollout replica",
+    "ids in order",
+    "order of a batch",
+    "seed of a request",
 ]
 
 
@@ -122,7 +125,7 @@ def token_model(folder: Path, seed: int = 1) -> tuple[Any, Any]:
     """A rollout model with the weights of the trainer's model beside it."""
     from verl_hf.generation import TokenModel
 
-    rollout, trainer = TokenModel(str(folder), seed=seed), trainer_model(folder, seed)
+    rollout, trainer = TokenModel(str(folder)), trainer_model(folder, seed)
     rollout.load_weights(trainer.state_dict(), last=True)
     return rollout, trainer
 
@@ -137,6 +140,7 @@ def own_log_probs(model: Any, prompt: list[int], answer: list[int], temperature:
 
 
 PROMPTS = [[5, 9, 3], [7], [4, 4, 8, 2, 30, 11], [12, 6]]
+SEEDS = range(len(PROMPTS))
 
 
 # -- generation
@@ -147,7 +151,7 @@ def test_log_probs_are_the_models_own_whatever_the_padding(model_folder: Path, t
     from verl_hf.generation import Sampling
 
     rollout, trainer = token_model(model_folder)
-    completions = rollout.generate(PROMPTS, Sampling(max_tokens=8, temperature=temperature))
+    completions = rollout.generate(PROMPTS, Sampling(max_tokens=8, temperature=temperature), SEEDS)
     assert len(completions) == len(PROMPTS)
     for prompt, completion in zip(PROMPTS, completions, strict=True):
         own = own_log_probs(trainer, prompt, completion.token_ids, temperature)
@@ -160,8 +164,9 @@ def test_temperature_zero_and_top_k_one_take_the_likeliest_token(model_folder: P
     from verl_hf.generation import Sampling
 
     rollout, trainer = token_model(model_folder)
-    greedy = rollout.generate(PROMPTS, Sampling(max_tokens=6, temperature=0))
-    assert [c.token_ids for c in greedy] == [c.token_ids for c in rollout.generate(PROMPTS, Sampling(max_tokens=6, top_k=1))]
+    greedy = rollout.generate(PROMPTS, Sampling(max_tokens=6, temperature=0), SEEDS)
+    likeliest = rollout.generate(PROMPTS, Sampling(max_tokens=6, top_k=1), SEEDS)
+    assert [c.token_ids for c in greedy] == [c.token_ids for c in likeliest]
     with torch.no_grad():
         first = [int(trainer(torch.tensor([prompt])).logits[0, -1].argmax()) for prompt in PROMPTS]
     assert [c.token_ids[0] for c in greedy] == first
@@ -170,30 +175,67 @@ def test_temperature_zero_and_top_k_one_take_the_likeliest_token(model_folder: P
 def test_an_answer_ends_with_its_first_end_token_or_at_the_limit(model_folder: Path) -> None:
     from verl_hf.generation import Sampling, TokenModel
 
-    rollout = TokenModel(str(model_folder), seed=3)
+    rollout = TokenModel(str(model_folder))
     rollout.load_weights(rollout.model.state_dict(), last=True)  # nearly uniform: some answers end early, some do not
-    completions = rollout.generate([[5]] * 64, Sampling(max_tokens=16))
+    completions = rollout.generate([[5]] * 64, Sampling(max_tokens=16), range(64))
     assert {completion.ended for completion in completions} == {True, False}
     for completion in completions:
         assert len(completion.log_probs) == len(completion.token_ids)
         assert 1 not in completion.token_ids[:-1], "something follows the end token"
         assert completion.ended == (completion.token_ids[-1] == 1)
         assert completion.ended or len(completion.token_ids) == 16
-    through = rollout.generate([[5]] * 64, Sampling(max_tokens=16, ignore_eos=True))
+    through = rollout.generate([[5]] * 64, Sampling(max_tokens=16, ignore_eos=True), range(64))
     assert {len(completion.token_ids) for completion in through} == {16}
     assert any(1 in completion.token_ids[:-1] for completion in through), "ignore_eos must not forbid the end token"
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """As in a job: several threads share a batch among them, and its last bits depend on how."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_an_answer_depends_on_its_seed_and_prompt_and_on_nothing_beside_it(model_folder: Path, one_thread: None) -> None:
+    from verl_hf.generation import Sampling
+
+    rollout, _ = token_model(model_folder)
+    how = Sampling(max_tokens=12, temperature=0.9, top_p=0.95)
+    alone = [rollout.generate([prompt], how, [seed])[0] for prompt, seed in zip(PROMPTS, SEEDS, strict=True)]
+    assert rollout.generate(PROMPTS, how, SEEDS) == alone
+    beside = rollout.generate([[3] * 40, *reversed(PROMPTS), [8]], how, [9, *reversed(SEEDS), 9])
+    assert beside[4:0:-1] == alone, "not equal to the last bit"
+    assert rollout.generate(PROMPTS, how, range(4, 8)) != alone
+
+
+def test_draws_follow_the_models_distribution(model_folder: Path) -> None:
+    import torch
+
+    from verl_hf.generation import Sampling
+
+    rollout, trainer = token_model(model_folder)
+    draws = 4000
+    with torch.no_grad():
+        expected = (trainer(torch.tensor([[5, 9, 3]])).logits[0, -1] / 0.5).softmax(-1)
+    drawn = rollout.generate([[5, 9, 3]] * draws, Sampling(max_tokens=1, temperature=0.5), range(draws))
+    seen = torch.bincount(torch.tensor([completion.token_ids[0] for completion in drawn]), minlength=len(expected)) / draws
+    assert (seen - expected).abs().max() < 5 * (0.25 / draws) ** 0.5
 
 
 def test_an_answer_stays_within_the_models_context(model_folder: Path) -> None:
     from verl_hf.generation import Sampling
 
     rollout, _ = token_model(model_folder)
-    (completion,) = rollout.generate([[5] * 126], Sampling(max_tokens=50, ignore_eos=True))
+    (completion,) = rollout.generate([[5] * 126], Sampling(max_tokens=50, ignore_eos=True), [0])
     assert len(completion.token_ids) == 2
     with pytest.raises(ValueError, match="the model takes 1 to 127"):
-        rollout.generate([[5] * 128], Sampling(max_tokens=1))
+        rollout.generate([[5] * 128], Sampling(max_tokens=1), [0])
     with pytest.raises(ValueError, match="prompts of 0 to 1 tokens"):
-        rollout.generate([[5], []], Sampling(max_tokens=1))
+        rollout.generate([[5], []], Sampling(max_tokens=1), [0, 0])
 
 
 def test_a_weight_update_changes_the_answers(model_folder: Path) -> None:
@@ -201,12 +243,12 @@ def test_a_weight_update_changes_the_answers(model_folder: Path) -> None:
 
     rollout, _ = token_model(model_folder, seed=1)
     greedy = Sampling(max_tokens=6, temperature=0)
-    before = [completion.token_ids for completion in rollout.generate(PROMPTS, greedy)]
+    before = [completion.token_ids for completion in rollout.generate(PROMPTS, greedy, SEEDS)]
     new = trainer_model(model_folder, seed=2)
     rollout.load_weights(new.state_dict(), last=True)
-    after = rollout.generate(PROMPTS, greedy)
+    after = rollout.generate(PROMPTS, greedy, SEEDS)
     assert [completion.token_ids for completion in after] != before
-    completion = rollout.generate(PROMPTS, Sampling(max_tokens=6))[2]
+    completion = rollout.generate(PROMPTS, Sampling(max_tokens=6), SEEDS)[2]
     assert completion.log_probs == pytest.approx(own_log_probs(new, PROMPTS[2], completion.token_ids, 1.0), abs=1e-4)
 
 
@@ -219,7 +261,7 @@ def test_weights_that_do_not_fit_are_an_error_and_stop_generation(model_folder: 
     weights = rollout.model.state_dict()
     one = Sampling(max_tokens=1)
     with pytest.raises(RuntimeError, match="before the trainer sent all its weights"):
-        rollout.generate([[5]], one)
+        rollout.generate([[5]], one, [0])
     with pytest.raises(ValueError, match=r"unexpected \['lm_head.bias'\]"):
         rollout.load_weights({**weights, "lm_head.bias": torch.zeros(32)}, last=True)
     with pytest.raises(ValueError, match=r"misshapen \['lm_head.weight'\]"):
@@ -227,16 +269,16 @@ def test_weights_that_do_not_fit_are_an_error_and_stop_generation(model_folder: 
     with pytest.raises(ValueError, match=r"did not send these weights.*'lm_head.weight'"):
         rollout.load_weights({name: tensor for name, tensor in weights.items() if name != "lm_head.weight"}, last=True)
     with pytest.raises(RuntimeError, match="before the trainer sent all its weights"):
-        rollout.generate([[5]], one)
+        rollout.generate([[5]], one, [0])
     names = list(weights)
     rollout.load_weights({name: weights[name] for name in names[:3]}, last=False)
     with pytest.raises(RuntimeError, match="before the trainer sent all its weights"):
-        rollout.generate([[5]], one)
+        rollout.generate([[5]], one, [0])
     rollout.load_weights({name: weights[name] for name in names[3:]}, last=True)
-    assert rollout.generate([[5]], one)
+    assert rollout.generate([[5]], one, [0])
     rollout.load_weights({name: weights[name] for name in names[:3]}, last=False)
     with pytest.raises(RuntimeError, match="before the trainer sent all its weights"):
-        rollout.generate([[5]], one)
+        rollout.generate([[5]], one, [0])
 
 
 def test_tied_weights_are_sent_once(model_folder: Path, tmp_path: Path) -> None:
@@ -298,9 +340,7 @@ def test_requests_that_come_together_are_generated_together_and_answered_apart(
     alone = [asyncio.run(server.generate(prompt, {"temperature": 0}, "r")).token_ids for prompt in PROMPTS]
     batches: list[int] = []
     generate = server.model.generate
-    monkeypatch.setattr(
-        server.model, "generate", lambda prompts, sampling: batches.append(len(prompts)) or generate(prompts, sampling)
-    )
+    monkeypatch.setattr(server.model, "generate", lambda prompts, *how: batches.append(len(prompts)) or generate(prompts, *how))
 
     async def together() -> list[Any]:
         server._busy = asyncio.Lock()
@@ -327,7 +367,7 @@ def test_requests_with_different_sampling_do_not_mix(model_folder: Path) -> None
 def test_a_failed_generation_fails_every_request_in_it(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = rollout_server(model_folder)
 
-    def broken(prompts: Any, sampling: Any) -> Any:
+    def broken(prompts: Any, sampling: Any, seeds: Any) -> Any:
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(server.model, "generate", broken)
@@ -585,6 +625,8 @@ def test_critic_attention(pristine: Callable[[str], ModuleType], model_folder: P
     with pytest.raises(RuntimeError, match="is not a value head model"):
         pristine("verl.utils.model").load_valuehead_model(str(model_folder), torch.float32, config, False)
     critic = load_valuehead_model(str(model_folder), torch.float32, config, False)
+    again = load_valuehead_model(str(model_folder), torch.float32, config, False)
+    assert critic.score.weight.equal(again.score.weight), "two runs begin with other critics"
     assert critic.config._attn_implementation == "sdpa"
     assert critic(torch.tensor([[5, 6, 7]])).logits.shape == (1, 3, 1)
     config._attn_implementation = "eager"
@@ -652,6 +694,67 @@ def test_rollout_replica(pristine: Callable[[str], ModuleType]) -> None:
     with pytest.raises(ValueError, match="Unknown rollout mode: hf"):
         pristine("verl.workers.rollout.replica").get_rollout_replica_class("hf")
     assert get_rollout_replica_class("hf") is HfReplica
+
+
+def test_ids_in_order(pristine: Callable[[str], ModuleType], patches: dict[str, Any]) -> None:
+    name = "verl.trainer.ppo.v1.trainer_base"
+
+    def ids(module: Any, step: int) -> list[str]:
+        data = iter([{"raw_prompt": ["a", "b", "c"]}])
+        trainer = SimpleNamespace(train_dataloader_it=data, global_steps=step)
+        return [str(each) for each in module.PPOTrainer._fetch_one_gen_batch(trainer)["uid"]]
+
+    assert ids(pristine(name), 1) != ids(pristine(name), 1)
+    ours = importlib.import_module(name)
+    first, refill, second = ids(ours, 900), ids(ours, 900), ids(ours, 901)
+    drawn = first + refill + second
+    resumed = pristine(name)
+    patches["ids in order"](resumed)
+    assert drawn == sorted(drawn) and len({*drawn}) == 9 and not any("_" in each for each in drawn)
+    assert ids(resumed, 901) == second, "a resumed run has the ids of one that was not interrupted"
+
+
+def test_order_of_a_batch(pristine: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "verl.trainer.ppo.v1.replay_buffer"
+    ready = {f"{uid}_{session}_0": {"seq_len": session} for uid, session in (("2", 1), ("1", 1), ("2", 0), ("1", 0), ("3", 0))}
+
+    def keys(module: Any) -> list[str]:
+        monkeypatch.setattr(module.tq, "kv_clear", lambda **_: None)
+        batch = module.ReplayBuffer._materialize_batch(SimpleNamespace(), "train", ["2", "1"], ready)
+        assert [tag["seq_len"] for tag in batch.tags] == [int(key.split("_")[1]) for key in batch.keys]
+        return list(batch.keys)
+
+    assert keys(pristine(name)) == ["2_1_0", "1_1_0", "2_0_0", "1_0_0"]
+    assert keys(importlib.import_module(name)) == ["1_0_0", "1_1_0", "2_0_0", "2_1_0"]
+
+
+def test_seed_of_a_request(pristine: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "verl.experimental.agent_loop.agent_loop"
+    asked: dict[str, Any] = {"temperature": 1.0}
+
+    def seed(module: Any, own: int = 7, **place: Any) -> Any:
+        """What the loop that answers is given; ``own`` is the configured seed."""
+        given: list[dict[str, Any]] = []
+
+        async def run(params: dict[str, Any], **_: Any) -> None:
+            given.append(params)
+
+        monkeypatch.setitem(module._agent_loop_registry, "loop", {})
+        monkeypatch.setattr(module.hydra.utils, "instantiate", lambda **_: SimpleNamespace(run=run))
+        config = SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=SimpleNamespace(seed=own)), data=None)
+        worker = SimpleNamespace(config=config, _agent_loop_postprocess=lambda *_, **__: asyncio.sleep(0))
+        for other in ("llm_client", "tokenizer", "processor", "hf_model_type", "dataset_cls", "tools"):
+            setattr(worker, other, None)
+        trajectory = {"step": 1, "sample_index": 0, "rollout_n": 0, "validate": False}
+        place = {"uid": "1", "session_id": 0} | place
+        asyncio.run(module.AgentLoopWorker._run_agent_loop(worker, asked, trajectory, agent_name="loop", trace=False, **place))
+        return given[0].get("seed")
+
+    assert seed(pristine(name)) is None
+    ours = importlib.import_module(name)
+    assert seed(ours) == seed(ours) is not None and asked == {"temperature": 1.0}
+    changed = [{"own": 8}, {"uid": "2"}, {"session_id": 1}, {"priority": 1}]
+    assert len({seed(ours), *(seed(ours, **change) for change in changed)}) == 1 + len(changed)
 
 
 # -- no patch goes on where verl has changed
@@ -745,11 +848,7 @@ def test_the_plugin_for_gpus_adds_the_rollout_only_and_wants_verls_own_platform(
         importlib.import_module("verl_hf.plugin")
     monkeypatch.setenv("VERL_PLATFORM", "nvidia")
     importlib.import_module("verl_hf.plugin")
-    assert (
-        armed
-        == [patch.name for patch in shared.PATCHES]
-        == ["critic attention", "poll faster", "rollout class", "rollout replica"]
-    )
+    assert armed == [patch.name for patch in shared.PATCHES] == PATCH_NAMES[3:]
 
 
 def test_the_plugin_is_no_installed_entry_point() -> None:
@@ -766,7 +865,7 @@ def test_the_check_command_counts_the_patches_that_fit(
     from verl_hf.errors import PatchError
 
     assert __main__.main() == 0
-    assert "7 of 7 patches fit" in capsys.readouterr().out
+    assert "10 of 10 patches fit" in capsys.readouterr().out
 
     def misfit(module: str) -> ModuleType:
         if module == "verl.utils.model":
@@ -776,4 +875,4 @@ def test_the_check_command_counts_the_patches_that_fit(
     monkeypatch.setattr(__main__.importlib, "import_module", misfit)
     assert __main__.main() == 1
     shown = capsys.readouterr()
-    assert "6 of 7 patches fit" in shown.out and "failed: changed" in shown.err
+    assert "9 of 10 patches fit" in shown.out and "failed: changed" in shown.err

@@ -93,8 +93,12 @@
       this.svg.addEventListener("keydown", (event) => this.key(event));
     }
 
+    measure() {
+      this.width = Math.max(240, this.svg.clientWidth || 360);
+    }
+
     draw() {
-      const width = (this.width = Math.max(240, this.svg.clientWidth || 360));
+      const width = this.width;
       this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
       this.svg.replaceChildren();
       this.dropped = 0;
@@ -208,7 +212,10 @@
   }
 
   const charts = [...document.querySelectorAll("figure[data-metric]")].map((figure) => new Chart(figure));
-  const drawAll = () => charts.forEach((chart) => chart.draw());
+  const drawAll = () => { // every size first: a chart that changes makes the next size a layout of the page
+    for (const chart of charts) chart.measure();
+    for (const chart of charts) chart.draw();
+  };
   for (const input of document.querySelectorAll("input[name=x]")) input.addEventListener("change", () => { choice.x = input.value; drawAll(); });
   document.getElementById("log")?.addEventListener("change", (event) => { choice.log = event.target.checked; drawAll(); });
   document.getElementById("smooth")?.addEventListener("change", (event) => { choice.smooth = Number(event.target.value); drawAll(); });
@@ -222,7 +229,13 @@
   });
   let width = window.innerWidth;
   window.addEventListener("resize", () => { if (window.innerWidth !== width) { width = window.innerWidth; drawAll(); } });
-  window.addEventListener("beforeprint", drawAll);
+  let opened = [];
+  window.addEventListener("beforeprint", () => { // on paper nothing can be opened
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const each of opened) each.open = true;
+    drawAll();
+  });
+  window.addEventListener("afterprint", () => { for (const each of opened) each.open = false; });
   drawAll();
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 })();

@@ -1,0 +1,59 @@
+"""Excerpts whose tracebacks are torn, or printed twice: the one that says most is judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mvp_helpers.diagnosis import views
+from mvp_helpers.diagnosis.views import Triage
+
+ERROR = "ValueError: no pieces\n"
+TORN = 'p/run.py", line 3, in <module>\n    main()\n'
+STEP = '  File "/q/train.py", line 7, in training_step\n    loss()\n'
+INNER = '  File "/q/own.py", line 5, in work\n    x()\n'
+OTHER = '  File "/q/other.py", line 6, in work\n    x()\n'
+RAY = '  File "/opt/lib/python3.12/site-packages/ray/_private/worker.py", line 2, in get\n    raise value.as_instanceof_cause()\n'
+VERL = '  File "/v/verl/trainer/ray_trainer.py", line 4, in fit\n    x()\n'
+
+
+def triaged(tmp_path: Path, text: str) -> Triage:
+    log = tmp_path / "some.log"
+    log.write_text(text)
+    return views.triage_log(log)
+
+
+def test_the_whole_one_of_two_reports_of_an_error_tells_where_it_was_raised(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, INNER + ERROR + "pod failed\n" + TORN + STEP + INNER + ERROR)
+    assert (answer.verdict, answer.boundary, answer.phase) == ("Fail", "training", "train")
+    assert answer.evidence == ERROR.strip()
+
+
+def test_an_equal_error_of_another_place_does_not_tell_where_the_first_was_raised(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, INNER + ERROR + "pod failed\n" + TORN + STEP + OTHER + ERROR)
+    assert answer.boundary == "unknown"
+
+
+def test_a_frame_that_a_message_quotes_belongs_to_it(tmp_path: Path) -> None:
+    quoted = "RuntimeError: cannot trace\nfrom user code:\n" + STEP + "\nset MORE=1 for more\n"
+    answer = triaged(tmp_path, "Traceback (most recent call last):\n" + INNER + quoted)
+    assert answer.boundary == "unknown" and answer.evidence == "RuntimeError: cannot trace"
+
+
+def test_a_cut_off_traceback_of_code_that_only_passes_calls_on_gives_way_to_another(tmp_path: Path) -> None:
+    torn = "00, repr=<main.Runner object at 0x7f>)\n"
+    assert triaged(tmp_path, RAY + torn + VERL).boundary == "trainer"
+    assert triaged(tmp_path, INNER + torn + VERL).boundary == "unknown"
+
+
+def test_an_error_of_another_process_whose_first_frame_is_torn_is_judged_by_who_called(tmp_path: Path) -> None:
+    carrier = "Traceback (most recent call last):\n" + VERL + RAY + "ray.exceptions.RayTaskError: ray::Runner.fit() (pid=7)\n"
+    assert triaged(tmp_path, carrier + '  File "/home/run').boundary == "trainer"
+    assert triaged(tmp_path, carrier + INNER + '  File "/home/run').boundary == "unknown"
+
+
+def test_the_first_line_of_a_wrapped_message_is_the_evidence(tmp_path: Path) -> None:
+    first = "ValueError: To serve at least one request with the model's length, (4 GiB KV cach"
+    second = "e is needed, which is larger than the available KV cache memory (3 GiB)"
+    text = f"(EngineCore pid=3) {first}\n{second}\n"
+    assert triaged(tmp_path, text).evidence == first
+    assert triaged(tmp_path, f"ERROR: {second}\n{text}").evidence == second
