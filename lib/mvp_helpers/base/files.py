@@ -11,9 +11,12 @@ import os
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO
+
+MOST_LEVELS = 100
+"""Folders within each other that are looked into."""
 
 
 @contextlib.contextmanager
@@ -81,10 +84,20 @@ class PatientFile:
             return True
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Write a new file, in the place of any that is there: what a link leads to, or another name of it, stays. Raises OSError."""
+    path.unlink(missing_ok=True)
+    with path.open("xb") as stream:
+        stream.write(data)
+
+
 def appended(path: Path) -> IO[bytes]:
     """Open a regular file, made if it is missing, to append to it unbuffered. Raises OSError, also for a link or a pipe."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
-    return os.fdopen(_regular(descriptor, path), "ab", buffering=0)
+    if os.fstat(_regular(descriptor, path)).st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EMLINK, "has another name, perhaps in another job's folder", str(path))
+    return os.fdopen(descriptor, "ab", buffering=0)
 
 
 def opened(path: Path) -> BinaryIO:
@@ -125,11 +138,85 @@ def tail(path: Path, size: int) -> bytes:
         return stream.read(size)
 
 
-def sha256(path: Path) -> str:
-    """Return the hex digest of a file's content, read in 1 MiB pieces."""
+def below(folder: Path, on_error: Callable[[OSError], object] = lambda error: None) -> Iterator[Path]:
+    """Yield everything in a folder, a folder before what is in it. Links are not followed.
+
+    ``on_error`` gets why a folder cannot be listed, also ENAMETOOLONG for one that is nested too deeply.
+    """
+    waiting = [(os.fspath(folder), MOST_LEVELS)]
+    while waiting:
+        place, levels = waiting.pop()
+        try:
+            if not levels:
+                raise OSError(errno.ENAMETOOLONG, "nested too deeply", place)
+            with os.scandir(place) as entries:
+                found = list(entries)
+        except OSError as error:
+            on_error(error)
+            continue
+        for entry in found:
+            yield Path(entry.path)
+            with contextlib.suppress(OSError):
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, levels - 1))
+
+
+def lines(stream: BinaryIO, longest: int) -> Iterator[tuple[int, bytes]]:
+    """Yield number (from 1) and bytes of each line, of one that is longer than ``longest`` in pieces; holes are skipped."""
+    number = 1
+    while piece := stream.readline(longest):
+        if piece.endswith(b"\0") and skip_hole(stream):
+            piece = piece.rstrip(b"\0")
+        if piece:
+            yield number, piece
+        number += piece.endswith(b"\n")
+
+
+def skip_hole(stream: BinaryIO) -> bool:
+    """Move on to the next data of a sparse file, or to its end; return whether a hole was skipped.
+
+    A hole reads as zeros and takes no room on the disk: a terabyte of them costs who makes it nothing, and who reads it an hour.
+    """
+    try:
+        descriptor, at = stream.fileno(), stream.tell()
+        before = os.lseek(descriptor, 0, os.SEEK_CUR)  # where the stream's own buffer ends
+        try:
+            data = os.lseek(descriptor, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # ENXIO: no data follows; else this file system has no holes
+                raise
+            data = os.fstat(descriptor).st_size
+        os.lseek(descriptor, before, os.SEEK_SET)
+        if data > at:
+            stream.seek(data)
+    except (OSError, ValueError):
+        return False
+    return data > at
+
+
+def has_hole(path: Path) -> bool:
+    """Return whether a file is sparse. Raises OSError."""
+    with opened(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        try:
+            return os.lseek(stream.fileno(), 0, os.SEEK_HOLE) < size
+        except OSError:  # an empty file, or a file system that has no holes
+            return False
+
+
+def sha256(path: Path, over: threading.Event | None = None) -> str:
+    """Return the hex digest of a file's content, read in 1 MiB pieces; what is added meanwhile is left out.
+
+    Raises OSError, also when ``over`` is set meanwhile.
+    """
     digest, buffer = hashlib.sha256(), bytearray(1 << 20)
     view = memoryview(buffer)
     with io.FileIO(_descriptor(path)) as stream:
-        while size := stream.readinto(buffer):  # into the same memory: new pages for each piece cost a third of the time
+        left = os.fstat(stream.fileno()).st_size
+        # Into the same memory: new pages for each piece cost a third of the time.
+        while left > 0 and (size := stream.readinto(view[: min(left, len(view))])):
             digest.update(view[:size])
+            left -= size
+            if over and over.is_set():
+                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED), str(path))
     return digest.hexdigest()

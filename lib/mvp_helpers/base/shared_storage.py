@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import itertools
 import json
 import os
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -70,14 +74,41 @@ def read_secret(path: Path) -> str | None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file, a symlink or a folder, also a read-only one; do nothing when it does not exist."""
-    if path.is_symlink() or path.is_file():
+    """Remove a file, a symlink, a pipe or a folder, also a read-only one; do nothing when it does not exist."""
+    if path.is_symlink() or not path.is_dir():  # rmtree would wait at a pipe for ever
         path.unlink(missing_ok=True)
         return
-    for folder, _, _ in os.walk(path):
+    for place in itertools.chain([path], files.below(path)):
         with contextlib.suppress(OSError):
-            os.chmod(folder, 0o700)
-    shutil.rmtree(path, ignore_errors=True)
+            if place.is_dir() and not place.is_symlink():
+                place.chmod(0o700)
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(path, ignore_errors=True)
+    if path.exists():  # nested deeper than Python follows
+        subprocess.run(["rm", "-rf", "--", path], stdin=subprocess.DEVNULL, capture_output=True)
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold the lock of a file on this host, made if it is missing; it ends with this process. Raises OSError.
+
+    Whatever else a job has put there, a link, a second name of another file, a pipe or a folder, is removed.
+    """
+    try:
+        handle = files.appended(path)
+    except OSError:
+        remove_tree(path)
+        handle = files.appended(path)
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def remove_whole(path: Path) -> None:
+    """Remove it as ``remove_tree`` does. Raises OSError when something of it is left."""
+    remove_tree(path)
+    if os.path.lexists(path):
+        raise OSError(errno.ENOTEMPTY, "files are left in it", str(path))
 
 
 @contextlib.contextmanager

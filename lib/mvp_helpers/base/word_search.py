@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 BLOCK = 1 << 20
 """Bytes read at once; a longer line comes in several pieces."""
+MOST_MEMORY = 2 << 30
 
 
 class SearchFailed(Exception):
@@ -33,6 +35,11 @@ def lines(path: Path, words: Iterable[bytes]) -> Iterator[bytes] | None:
     return _blocks([program, *options, "--", str(path)], b"".join(word + b"\n" for word in words))
 
 
+def _within_memory() -> None:
+    """Let the program fail, not the machine, at a line that has no end: it holds a line as a whole."""
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
 def _blocks(argv: list[str], words: bytes) -> Iterator[bytes]:
     try:
         with subprocess.Popen(
@@ -41,6 +48,7 @@ def _blocks(argv: list[str], words: bytes) -> Iterator[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=os.environ | {"LC_ALL": "C"},
+            preexec_fn=_within_memory,
         ) as process:
             assert process.stdin and process.stdout
             with contextlib.suppress(OSError):  # the search goes on while a block is read; without it both take turns

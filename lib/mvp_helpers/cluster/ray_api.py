@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,13 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..base.documents import Damaged, from_json
+from ..base.documents import MOST_BYTES, Damaged, from_json
 from ..base.errors import Blocked
 from .cluster_file import Cluster
 
 ENDED = frozenset({"STOPPED", "FAILED", "SUCCEEDED"})
 """Final states of a Ray job."""
 STATE_API_LIMIT = 10_000
+PATIENCE = 5
+"""How many times as long as its begin the whole of an answer may take."""
 """The most rows that Ray's state API returns; a larger limit is an error."""
 
 
@@ -63,7 +66,7 @@ class RayApi:
             request.add_header("Authorization", f"Bearer {self._token}")
         try:
             with self._opener.open(request, timeout=self._timeout_s) as answer:
-                return str(answer.read().decode())
+                return self._body(answer).decode()
         except urllib.error.HTTPError as error:
             if error.code in (401, 403):
                 raise Blocked(
@@ -77,6 +80,18 @@ class RayApi:
             reason = getattr(error, "reason", None) or str(error) or type(error).__name__
             reason = " ".join(str(reason).split())[:200]  # of a program that is not Ray: whatever it sent
             raise Blocked(f"the Ray cluster does not answer at {self.address}: {reason}", hint="./scripts/01_up.sh") from None
+
+    def _body(self, answer: http.client.HTTPResponse) -> bytes:
+        """Return a whole answer. Raises OSError for one that does not end, and IncompleteRead for one that ends too early."""
+        due, end = int(answer.headers.get("Content-Length") or -1), time.monotonic() + PATIENCE * self._timeout_s
+        data = bytearray()
+        while len(data) != due and (piece := answer.read1(1 << 16)):
+            data += piece
+            if len(data) > MOST_BYTES or time.monotonic() > end:
+                raise OSError(f"its answer has no end: {len(data)} bytes so far")
+        if len(data) < due:
+            raise http.client.IncompleteRead(bytes(data[:80]), due - len(data))
+        return bytes(data)
 
     def get(self, path: str, method: str = "GET") -> Any:
         """Return the decoded JSON of one call; raises like ``get_text``."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ..base import files
 from ..base.documents import as_number
 from ..base.errors import BadInput
 from ..record import metrics
@@ -21,6 +22,7 @@ from . import metric_lines, trend
 from .metric_lines import Steps
 
 PASSED = "learning-signal passed"
+MOST_BYTES = 1 << 30
 FEWEST = 3
 """A series of fewer values is never called constant."""
 ALPHA = 0.05
@@ -56,9 +58,10 @@ def read_jsonl(path: Path) -> Steps:
         BadInput: the file cannot be read, or contains neither.
     """
     try:
-        text = path.read_text()
+        text = files.read(path, MOST_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read the metrics file {path}: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"cannot read the metrics file {path}: {why}") from None
     by_metric = _by_metric(text)
     steps = by_metric or {}
     for number, line in enumerate(text.splitlines() if by_metric is None else (), 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ..base import files
 from ..base.errors import BadInput
 from ..trainers.log_patterns import VERL
 
@@ -77,6 +78,8 @@ def read(path: Path) -> Steps:
         with path.open("rb") as stream:
             while piece := stream.read(CHUNK):
                 log.feed(piece)
+                if piece.endswith(b"\0"):
+                    files.skip_hole(stream)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     if not log.finish().steps:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from ..base import word_search
+from ..base import files, word_search
 from ..base.errors import BadInput
 from . import log_lines, step_record, success
 from .causes import Finding, Findings, first_cause
@@ -83,7 +83,7 @@ class Scan:
         """Read a log. Raises BadInput if it cannot be read, is empty, or is not text."""
         chunks = pieces(path)
         first = next(chunks)
-        if path.stat().st_size >= LARGE and (blocks := word_search.lines(path, self.words())):
+        if path.stat().st_size >= LARGE and not files.has_hole(path) and (blocks := word_search.lines(path, self.words())):
             try:
                 with path.open("rb") as log:
                     return self._searched(log, blocks)
@@ -351,13 +351,22 @@ def pieces(path: Path) -> Iterator[bytes]:
         if path.is_dir():
             raise BadInput(f"{path} is a folder", hint="name a log in it")
         with path.open("rb") as stream:
-            piece = stream.read(CHUNK)
+            data = _data(stream)
+            piece = next(data, b"")
             if not piece.strip():
                 raise BadInput(f"{path} is empty: there is nothing to explain")
             if b"\0" in piece[:8192] or piece.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
                 raise BadInput(f"{path} is not text (compressed?)", hint="unpack it first")
-            while piece:
-                yield piece
-                piece = stream.read(CHUNK)
+            yield piece
+            yield from data
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
+
+
+def _data(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the content of an open file in pieces, without holes."""
+    while piece := stream.read(CHUNK):
+        if piece.endswith(b"\0") and files.skip_hole(stream):
+            piece = piece.rstrip(b"\0")
+        if piece:
+            yield piece

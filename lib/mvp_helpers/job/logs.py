@@ -116,11 +116,13 @@ class _Log:
                 while copied < ROUND and (chunk := stream.read(CHUNK)):
                     if not copied:
                         before()
-                    self._write(chunk)
                     copied += len(chunk)
+                    if self._shown and chunk.endswith(b"\0") and files.skip_hole(stream):
+                        chunk = chunk.rstrip(b"\0") + b"\0"  # a mark of the zeros that nobody wrote, and nobody wants to see
+                    self._write(chunk)
+                self._offset = stream.tell()
         except FileNotFoundError:
             return False
-        self._offset += copied
         return copied > 0
 
     def _write(self, chunk: bytes) -> None:

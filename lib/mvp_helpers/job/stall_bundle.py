@@ -158,11 +158,11 @@ def _write(bundle: Path, reports: list[dict[str, Any]], finding: analysis.Findin
         place = bundle / "hosts" / re.sub(r"[^\w.-]", "_", name)
         (place / "py-spy").mkdir(parents=True, exist_ok=True)
         for pid, text in report["stacks"].items():
-            (place / "py-spy" / f"{pid}.txt").write_bytes(clean(text))
-        (place / "processes.json").write_bytes(clean(json.dumps(report["processes"], indent=1)))
-        (place / "gpus.txt").write_bytes(clean(str(report.get("gpus", ""))))
+            files.write_new(place / "py-spy" / f"{pid}.txt", clean(text))
+        files.write_new(place / "processes.json", clean(json.dumps(report["processes"], indent=1)))
+        files.write_new(place / "gpus.txt", clean(str(report.get("gpus", ""))))
         facts = {key: report.get(key) for key in ("host", "hostname", "node_id", "ip", "memory_bytes", "load", "missing")}
-        (place / "host.json").write_bytes(clean(json.dumps(facts, indent=2)))
+        files.write_new(place / "host.json", clean(json.dumps(facts, indent=2)))
     files.write_bytes(bundle / "stall.json", clean(json.dumps(msgspec.to_builtins(finding), indent=2) + "\n"))
 
 

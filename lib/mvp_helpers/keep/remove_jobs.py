@@ -16,7 +16,7 @@ from ..base import files
 from ..base.documents import Damaged, read_as
 from ..base.errors import BadInput, Blocked
 from ..base.paths import JobFolder, SharedRoot
-from ..base.shared_storage import remove_tree
+from ..base.shared_storage import remove_tree, remove_whole
 from ..base.times import now
 from ..record import chain as chains
 from ..record import job_folder, removals, seal_request
@@ -110,9 +110,7 @@ def _remove(job: Doomed, shared: SharedRoot, cluster: str) -> None:
     seal_request.remove(folder, cluster)
     (shared.job_index / f"{job.claimed_at.replace(':', '')}_{job.id}").unlink(missing_ok=True)
     _forget_empty_chain(shared, job.id)
-    remove_tree(_aside(folder))  # last: as long as it is there, this can be done again
-    if _aside(folder).exists():
-        raise OSError(f"files are left in {_aside(folder)}")
+    remove_whole(_aside(folder))  # last: as long as it is there, this can be done again
 
 
 def _aside(folder: JobFolder) -> Path:

@@ -6,31 +6,37 @@ import os
 import time
 from pathlib import Path
 
+from ..base import files
 from ..base.times import clock, seconds_of
+
+LATEST = 253_370_764_800.0
+"""The beginning of the year 9999, for times that no calendar has."""
 
 
 def measured(folder: str | Path) -> tuple[int, float]:
-    """Return the bytes of all files in a folder, and the Unix time at which the newest of them was written."""
+    """Return the bytes that a folder's files free when they go, and the Unix time at which the newest of them was written."""
     try:
-        return _measured(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+        size, newest = _measured(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), files.MOST_LEVELS)
     except OSError:  # removed meanwhile
         return 0, 0.0
+    return size, min(newest, LATEST)
 
 
-def _measured(folder: int) -> tuple[int, float]:
+def _measured(folder: int, levels: int) -> tuple[int, float]:
     """Measure an open folder and close it. Entries are found by their names alone: whole paths would take twice as long."""
     total, newest = 0, 0.0
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 try:
-                    if entry.is_dir(follow_symlinks=False):
-                        size, written = _measured(
-                            os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-                        )
-                    else:
+                    if not entry.is_dir(follow_symlinks=False):
                         facts = entry.stat(follow_symlinks=False)
-                        size, written = facts.st_size, facts.st_mtime
+                        size, written = _room(facts), facts.st_mtime
+                    elif levels:
+                        inner = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+                        size, written = _measured(inner, levels - 1)
+                    else:
+                        continue
                 except OSError:  # removed meanwhile
                     continue
                 total += size
@@ -39,6 +45,11 @@ def _measured(folder: int) -> tuple[int, float]:
     finally:
         os.close(folder)
     return total, newest
+
+
+def _room(facts: os.stat_result) -> int:
+    """Return the bytes that a file frees: holes have none, and a file with another name elsewhere stays."""
+    return min(facts.st_size, 512 * facts.st_blocks) if facts.st_nlink == 1 else 0
 
 
 def shown_size(size: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ..base import redact
+from ..base import files, redact
 from ..base.documents import Damaged, read_as
 from ..base.errors import BadInput, MvpError
 from ..base.paths import JobFolder
@@ -49,27 +49,23 @@ def pack(cluster: Cluster, folder: JobFolder, bundle: Path) -> tuple[Path, list[
     mask = known.mask(folder.shared)
     tarfile, method = _compression()
     archive, budget = bundle.with_name(f"{bundle.name}.tar.{method}"), MOST
-    temporary = archive.with_name(f".{archive.name}")
-    try:
-        with tarfile.open(temporary, f"w:{method}") as tar:
+    with files.replacing(archive, mode=0o600) as temporary, tarfile.open(temporary, f"w:{method}") as tar:
+        # 0600: the owner decides who may read it.
 
-            def add(name: str, data: bytes) -> None:
-                entry = tarfile.TarInfo(f"{folder.submission_id}/{name}")
-                entry.size, entry.mtime, entry.mode = len(data), int(time.time()), 0o644
-                tar.addfile(entry, io.BytesIO(data))
+        def add(name: str, data: bytes) -> None:
+            entry = tarfile.TarInfo(f"{folder.submission_id}/{name}")
+            entry.size, entry.mtime, entry.mode = len(data), int(time.time()), 0o644
+            tar.addfile(entry, io.BytesIO(data))
 
-            for name, raw in _contents(folder, bundle, missing):
-                data = redact.data(mask.data(raw))
-                if len(data) > budget:
-                    missing.append(f"{name}: left out, the archive has {MOST >> 20} MiB already")
-                    continue
-                budget -= len(data)
-                add(name, data)
-            add("missing.txt", "".join(f"{phrase}\n" for phrase in missing or ["nothing"]).encode())
-        temporary.chmod(0o600)  # the owner decides who may read it
-        return temporary.rename(archive), missing
-    finally:
-        temporary.unlink(missing_ok=True)
+        for name, raw in _contents(folder, bundle, missing):
+            data = redact.data(mask.data(raw))
+            if len(data) > budget:
+                missing.append(f"{name}: left out, the archive has {MOST >> 20} MiB already")
+                continue
+            budget -= len(data)
+            add(name, data)
+        add("missing.txt", "".join(f"{phrase}\n" for phrase in missing or ["nothing"]).encode(errors="backslashreplace"))
+    return archive, missing
 
 
 def _compression() -> tuple[Any, str]:
@@ -117,7 +113,7 @@ def _files(folder: JobFolder, bundle: Path) -> Iterator[tuple[Path, int]]:
     yield folder.metrics, METRICS_TAIL
     bundles = (place for place in folder.debug.glob("2*") if place.is_dir() and not place.is_symlink() and place != bundle)
     for place in (bundle, *sorted(bundles, reverse=True)[:EARLIER_BUNDLES]):
-        for path in sorted(place.rglob("*")):
+        for path in sorted(files.below(place)):
             yield path, LOG_TAIL
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,8 @@ from ..seal.seals import Seals
 
 HEAD_BYTES = 4 << 20
 """How much of a file is searched for a line; the precheck's lines are among the first of the driver log."""
+LONGEST_LINE = 1 << 20
+"""Bytes of a line that are read at once."""
 LONGEST = 300
 """Characters of a line that are cited."""
 
@@ -159,8 +160,10 @@ class Job:
     def cite_line(self, path: Path, number: int) -> None:
         """Add line ``number`` of ``path`` to the evidence."""
         with files_of.opened(path) as stream:
-            for line in itertools.islice(stream, number - 1, number):
-                self.cited.append(Evidence(self.name_of(path), number, line.decode(errors="replace").strip()[:LONGEST]))
+            for at, line in files_of.lines(stream, LONGEST_LINE):
+                if at == number:
+                    self.cited.append(Evidence(self.name_of(path), number, line.decode(errors="replace").strip()[:LONGEST]))
+                    return
 
     def cite_whole(self, path: Path, text: str) -> None:
         """Add a whole file or folder to the evidence, with what it shows."""
@@ -203,7 +206,7 @@ def files(*places: Path) -> Iterator[Path]:
         if place.is_file():
             yield place
         elif place.is_dir():
-            yield from (path for path in place.rglob("*") if path.is_file())
+            yield from (path for path in files_of.below(place) if path.is_file())
 
 
 def same(left: str | Path, right: str | Path) -> bool:

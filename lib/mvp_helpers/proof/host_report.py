@@ -81,6 +81,7 @@ class _Report:
         self.record = node.read()
         self.result: Result = job_folder.read(folder)
         self.place = bundle / "hosts" / node.folder.name
+        folder.check_own(self.place)
         self.place.mkdir(parents=True, exist_ok=True)
         self.missing: list[str] = []
         self._mask = known.mask(folder.shared)
@@ -96,9 +97,10 @@ class _Report:
     def _write(self, name: str, data: bytes | str) -> None:
         raw = data.encode(errors="surrogateescape") if isinstance(data, str) else data
         path = self.place / name
+        self.folder.check_own(path.parent)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            path.write_bytes(redact.data(self._mask.data(raw)))
+            files.write_new(path, redact.data(self._mask.data(raw)))
         except OSError:
             path.unlink(missing_ok=True)  # half a file would count as evidence
             raise

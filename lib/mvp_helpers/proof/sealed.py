@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..base.errors import MvpError
+from ..base.terminal import cut
 from ..base.times import clock, seconds_of
 from ..record import seal_request
 from ..seal.contents import Difference
@@ -13,6 +14,7 @@ from .evidence import Fail, Job, Skip
 
 MOST_NAMED = 8
 """Names in a reason, of each kind of difference; the evidence has all of them."""
+LONGEST_NAME = 200
 WHERE = "docs/evidence.md says what a seal proves"
 
 
@@ -32,6 +34,8 @@ def sealed(job: Job, _: Sequence[Job]) -> str:
             for name in names:
                 job.cite_whole(job.folder.path / name, f"{word} since it was sealed")
         raise Fail(_describe(difference))
+    if unread := seal.contents.unread:
+        raise Fail(f"not sealed, the sealer could not read it: {_named([f'{name} ({why})' for name, why in unread.items()])}")
     job.cite_whole(job.folder.seal, f"{len(seal.contents.files)} files, in {len(seal.statements)} statements")
     return _history(seal)
 
@@ -53,11 +57,12 @@ def _kinds(difference: Difference) -> list[tuple[str, list[str]]]:
 
 
 def _describe(difference: Difference) -> str:
-    texts = []
-    for word, names in _kinds(difference):
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        texts.append(f"{word} since it was sealed: {', '.join(names[:MOST_NAMED])}{more}")
-    return "; ".join(texts)
+    return "; ".join(f"{word} since it was sealed: {_named(names)}" for word, names in _kinds(difference))
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(cut(name.replace("\n", "\\n"), LONGEST_NAME) for name in names[:MOST_NAMED]) + more
 
 
 def _history(seal: Seal) -> str:

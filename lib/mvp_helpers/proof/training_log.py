@@ -13,9 +13,8 @@ from ..base import files
 from ..diagnosis.log_lines import Raw, Samples
 from ..diagnosis.metric_lines import metrics_of
 from ..trainers.log_patterns import VERL
-from .evidence import Job, Skip, need
+from .evidence import LONGEST_LINE, Job, Skip, need
 
-LONGEST_LINE = 1 << 20
 IGNORED_LINES = 3
 """How far above a traceback its announcement as an ignored one can be: lines of other processes come in between."""
 _WORD = VERL.metrics_word.encode()
@@ -68,7 +67,7 @@ def _difference(found: LogView, step: int, shown: Mapping[str, float], written: 
 def _own_lines(stream: BinaryIO) -> Iterator[Raw]:
     """Yield the lines without the prompts and answers that a reward manager printed."""
     samples = Samples()
-    for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), 1):
+    for number, line in files.lines(stream, LONGEST_LINE):
         yield from samples.take(line, number)
     yield from samples.rest()
 

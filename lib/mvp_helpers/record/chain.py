@@ -7,7 +7,6 @@ head: by the submission of the first attempt, then by the chain watcher or a sto
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from ..base import documents, files
 from ..base.documents import Damaged
 from ..base.errors import BadInput
 from ..base.paths import SharedRoot
+from ..base.shared_storage import held
 from ..base.times import now
 
 Cause = Literal["host", "ray", "cluster", "preempted"]
@@ -173,8 +173,7 @@ def secrets(shared: SharedRoot, chain_id: str) -> Path:
 def locked(shared: SharedRoot) -> Iterator[None]:
     """Let one process of this host, the head's, change chains at a time; the lock ends with its process."""
     _folder(shared).mkdir(parents=True, exist_ok=True)
-    with (_folder(shared) / ".lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with held(_folder(shared) / ".lock"):
         yield
 
 

@@ -146,9 +146,9 @@ def _write(folder: JobFolder, name: str, collected: dict[str, _Answer], summary:
     try:
         for file, answer in collected.items():
             if isinstance(answer.content, str):
-                (work / file).write_bytes(mask.data(answer.content.encode(errors="replace")))
+                files.write_new(work / file, mask.data(answer.content.encode(errors="replace")))
             elif answer.content is not None:
-                (work / file).write_bytes(mask.data(json.dumps(answer.content, indent=1).encode()))
+                files.write_new(work / file, mask.data(json.dumps(answer.content, indent=1).encode()))
         files.write_json(work / "bundle.json", mask.value(summary))
         return work.rename(parent / name)
     except BaseException:

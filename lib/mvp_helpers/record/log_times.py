@@ -46,7 +46,7 @@ def offset_at(times: Path, moment: float) -> int:
     """
     offset = 0
     with files.opened(times) as lines:
-        for line in iter(lambda: lines.readline(_LONGEST), b""):
+        for _, line in files.lines(lines, _LONGEST):
             fields = line.split()
             # A line truncated by a full disk continues with the next one: it has three fields, or a time in the future.
             if len(fields) == 2 and all(map(bytes.isdigit, fields)) and int(fields[0]) <= moment * 1000:

@@ -24,6 +24,7 @@ LONGEST_LINE = 1 << 20
 """In bytes; verl's lines have about 5,000."""
 MOST_HELD = 1 << 20
 """Values that are held in memory, eight bytes each; the steps after them are read from the file again when they are asked for."""
+MOST_NAMED = 1000
 
 
 class _Flat(msgspec.Struct):
@@ -48,7 +49,7 @@ def record(line: bytes) -> tuple[int, dict[str, Any]]:
 def records(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any]] | None]:
     """Yield step and metrics of each whole line of a file; None for one that is damaged or longer than ``LONGEST_LINE``."""
     inside_long = False
-    for line in iter(lambda: stream.readline(LONGEST_LINE), b""):
+    for _, line in files.lines(stream, LONGEST_LINE):
         whole, was_long = line.endswith(b"\n"), inside_long
         inside_long = not whole
         if whole:
@@ -133,9 +134,9 @@ class Metrics:
         self.lines: dict[int, int] = {}
         """The line (from 1) where each step is first."""
         self.damaged: list[int] = []
-        """Lines (from 1) that are not a step."""
+        """Lines (from 1) that are not a step, the first ``MOST_NAMED``."""
         self.repeated: list[int] = []
-        """Lines (from 1) with a value that an earlier line of the same step has already."""
+        """Lines (from 1) with a value that an earlier line of the same step has already, the first ``MOST_NAMED``."""
         self.not_finite: tuple[int, dict[str, Any]] | None = None
         """The first step with values that are NaN or infinite, and these values."""
         self._path, self._offset, self._lines = path, 0, 0
@@ -152,6 +153,8 @@ class Metrics:
                     break
                 self._take(whole or piece)
                 stream.seek(self._offset)
+                if not whole and files.skip_hole(stream):
+                    self._offset = stream.tell()
         return self._offset > began
 
     def _take(self, data: bytes) -> None:
@@ -164,10 +167,11 @@ class Metrics:
             try:
                 step, values = record(b"" if self._inside_long else line)
             except Damaged:
-                self.damaged.append(self._lines)
+                if len(self.damaged) < MOST_NAMED:
+                    self.damaged.append(self._lines)
             else:
                 self.lines.setdefault(step, self._lines)
-                if self.steps.add(step, values, place):
+                if self.steps.add(step, values, place) and len(self.repeated) < MOST_NAMED:
                     self.repeated.append(self._lines)
                 if self.not_finite is None and not all(map(is_finite, values.values())):
                     self.not_finite = step, {name: value for name, value in values.items() if not is_finite(value)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import getpass
 import os
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from ..base import files
 from ..base.documents import Damaged, read_as
 from ..base.errors import BadInput
 from ..base.paths import JobFolder, SharedRoot
+from ..base.shared_storage import held
 from ..base.times import now
 
 
@@ -62,8 +62,7 @@ def who() -> str:
 @contextlib.contextmanager
 def locked(shared: SharedRoot) -> Iterator[None]:
     """Let one process of this host, the head's, remove checkpoints and jobs at a time; the lock ends with its process."""
-    with (shared.jobs / ".removals.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with held(shared.jobs / ".removals.lock"):
         yield
 
 

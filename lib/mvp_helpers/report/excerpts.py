@@ -88,19 +88,16 @@ def _read(path: Path, excerpt: Excerpt, cited: set[int], mask: Masking, tail: in
     if tail is not None:
         wanted |= set(range(1, HEAD + 1))
     last: collections.deque[tuple[int, bytes]] = collections.deque(maxlen=tail or 0)
-    end_of_line, at = True, 0
     with files.opened(path) as stream:
-        for piece in iter(lambda: stream.readline(LONGEST_LINE), b""):
-            begins, end_of_line = end_of_line, piece.endswith(b"\n")
-            at += len(piece)
-            if not begins:
+        for number, piece in files.lines(stream, LONGEST_LINE):
+            if number == excerpt.total:  # the line goes on
                 continue
-            excerpt.total += 1
+            excerpt.total = number
             if excerpt.total in wanted:
                 excerpt.lines[excerpt.total] = _shown(piece, mask)
             last.append((excerpt.total, piece[: 4 * SHOWN]))
             if tail is not None and _WORD in piece and (found := _STEP.search(piece)):
-                offsets[int(found["step"])] = at
+                offsets[int(found["step"])] = stream.tell()
     for number, piece in last:
         excerpt.lines[number] = _shown(piece, mask)
     excerpt.lines = dict(sorted(excerpt.lines.items()))
@@ -127,7 +124,7 @@ def _times(path: Path, offsets: dict[int, int]) -> dict[int, float]:
 
 def _noted(path: Path) -> Iterator[tuple[float, int]]:
     with files.opened(path) as lines:
-        for line in iter(lambda: lines.readline(100), b""):
+        for _, line in files.lines(lines, 100):
             fields = line.split()
             if len(fields) == 2 and all(map(bytes.isdigit, fields)):
                 yield int(fields[0]) / 1000, int(fields[1])

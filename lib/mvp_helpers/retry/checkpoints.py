@@ -7,13 +7,13 @@ the chain: other jobs may start from it, so its checkpoints are kept.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..base.documents import read_json
 from ..base.paths import JobFolder
+from ..base.shared_storage import remove_whole
 from ..plan import plan
 from ..record import chain as chains
 from ..record import removals
@@ -34,7 +34,7 @@ def remove_older(folder: JobFolder) -> list[Path]:
     removed = surplus(verl_checkpoints.every(folder.checkpoints), _of(earlier(folder)), keep)
     for path in removed:
         JobFolder(path.parents[1]).check_own(path)
-        shutil.rmtree(path)
+        remove_whole(path)
     return removed
 
 

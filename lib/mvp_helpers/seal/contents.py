@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,6 +16,9 @@ from ..base import files
 THREADS = min(8, os.cpu_count() or 1)
 UNFINISHED = "debug/."
 """The beginning of a bundle's name while it is written: it gets its own when it is whole, perhaps after the seal."""
+CANNOT_READ = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
+"""Other errors may be gone at the next try."""
+VANISHED = (errno.ENOENT, errno.ENOTDIR)
 
 
 @dataclass(frozen=True)
@@ -24,18 +29,29 @@ class Contents:
     """The SHA-256 of each file, by name."""
     links: dict[str, str] = field(default_factory=dict)
     """The target of each link, by name."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Why this user could not read a file or a folder, by name."""
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(self.files.keys() | self.links.keys())
+        return frozenset(self.files.keys() | self.links.keys() | self.unread.keys())
+
+    def __or__(self, other: Contents) -> Contents:
+        return Contents(self.files | other.files, self.links | other.links, self.unread | other.unread)
 
     def less(self, names: Iterable[str]) -> Contents:
         """Return everything but these names."""
         gone = frozenset(names)
-        return Contents(
-            {name: digest for name, digest in self.files.items() if name not in gone},
-            {name: target for name, target in self.links.items() if name not in gone},
-        )
+
+        def rest(facts: dict[str, str]) -> dict[str, str]:
+            return {name: fact for name, fact in facts.items() if name not in gone}
+
+        return Contents(rest(self.files), rest(self.links), rest(self.unread))
+
+    def facts(self) -> dict[str, str]:
+        """Return what is known of each name, in a form that differs between files, links and what cannot be read."""
+        links = {name: f"-> {target}" for name, target in self.links.items()}
+        return self.files | links | {name: f"! {why}" for name, why in self.unread.items()}
 
 
 @dataclass(frozen=True)
@@ -50,41 +66,109 @@ class Difference:
         return bool(self.changed or self.missing or self.added)
 
 
-def of(folder: Path, leave_out: frozenset[str] = frozenset()) -> Contents:
-    """Read a whole folder, without the files named in ``leave_out``. Raises OSError."""
-    names, links = _names(folder, leave_out)
-    with ThreadPoolExecutor(THREADS) as threads:
-        digests = threads.map(lambda name: files.sha256(folder / name), names)
-        return Contents(dict(zip(names, digests, strict=True)), links)
+@dataclass
+class _Listing:
+    """The names in a folder before any file is read."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    holes: int = 0
+    """Bytes of all files that have no room on the disk."""
+    links: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self.sizes.keys() | self.links.keys() | self.unread.keys())
+
+    def leave_out(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.sizes.pop(name, None)
+            self.links.pop(name, None)
+            self.unread.pop(name, None)
 
 
-def _names(folder: Path, leave_out: frozenset[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the names of the files, largest first, so that no thread begins the largest one last, and the links."""
-    sizes: dict[str, int] = {}
-    links: dict[str, str] = {}
-
-    def refuse(error: OSError) -> None:
-        raise error
-
-    for place, folders, names in os.walk(folder, onerror=refuse):
-        for entry in (*folders, *names):
-            path = os.path.join(place, entry)
-            name, facts = os.path.relpath(path, folder), os.lstat(path)
-            if name in leave_out or name.startswith(UNFINISHED):
-                continue
-            if stat.S_ISLNK(facts.st_mode):
-                links[name] = os.readlink(path)
-            elif stat.S_ISREG(facts.st_mode):
-                sizes[name] = facts.st_size
-    return sorted(sizes, key=lambda name: (-sizes[name], name)), links
+def of(folder: Path, only: frozenset[str] | None = None) -> Contents:
+    """Read a whole folder, or only these names in it. Raises OSError."""
+    listing = _list(folder)
+    if only is not None:
+        listing.leave_out(listing.names - only)
+    return _read(folder, listing)
 
 
-def compare(sealed: Contents, present: Contents) -> Difference:
-    """Return how ``present`` differs from ``sealed``. A file that became a link, or a link a file, has changed."""
-    before = sealed.files | {name: f"-> {target}" for name, target in sealed.links.items()}
-    after = present.files | {name: f"-> {target}" for name, target in present.links.items()}
+def names(folder: Path) -> frozenset[str]:
+    """Return the names of all files and links, and of what cannot be read. Raises OSError."""
+    return _list(folder).names
+
+
+def holes(folder: Path) -> int:
+    """Return how many bytes of the files are holes, which have no room on the disk but are hashed. Raises OSError."""
+    return _list(folder).holes
+
+
+def compare(sealed: Contents, folder: Path, leave_out: frozenset[str]) -> Difference:
+    """Return how a folder differs from what was sealed. A file that became a link, or a link a file, has changed.
+
+    What was added is not read. Raises OSError.
+    """
+    listing = _list(folder)
+    added = listing.names - sealed.names - leave_out
+    listing.leave_out(added | leave_out)
+    before, after = sealed.facts(), _read(folder, listing).facts()
     return Difference(
         changed=sorted(name for name in before.keys() & after.keys() if before[name] != after[name]),
         missing=sorted(before.keys() - after.keys()),
-        added=sorted(after.keys() - before.keys()),
+        added=sorted(added),
     )
+
+
+def _list(folder: Path) -> _Listing:
+    """Return what is in a folder; what vanishes meanwhile is not."""
+    listing, start = _Listing(), len(os.path.join(folder, ""))
+
+    def note(error: OSError) -> None:
+        if error.filename == os.fspath(folder):
+            raise error
+        if error.errno in CANNOT_READ:
+            listing.unread[os.fspath(error.filename)[start:]] = str(error.strerror)
+        elif error.errno not in VANISHED:
+            raise error
+
+    for path in files.below(folder, note):
+        name = str(path)[start:]
+        if name.startswith(UNFINISHED):
+            continue
+        try:
+            facts = os.lstat(path)
+            if stat.S_ISLNK(facts.st_mode):
+                listing.links[name] = os.readlink(path)
+            elif stat.S_ISREG(facts.st_mode):
+                listing.sizes[name] = facts.st_size
+                listing.holes += max(0, facts.st_size - 512 * facts.st_blocks)
+        except OSError as error:
+            note(error)
+    return listing
+
+
+def _read(folder: Path, listing: _Listing) -> Contents:
+    over = threading.Event()
+
+    def digest(name: str) -> tuple[str, str, str]:
+        """Return name, digest, and why there is none; neither for a file that has vanished."""
+        try:
+            return name, files.sha256(folder / name, over), ""
+        except OSError as error:
+            if error.errno in CANNOT_READ:
+                return name, "", os.strerror(error.errno)
+            if error.errno in VANISHED:
+                return name, "", ""
+            raise
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        try:
+            # The largest first, so that no thread begins with that one last.
+            found = list(threads.map(digest, sorted(listing.sizes, key=lambda name: (-listing.sizes[name], name))))
+        except BaseException:
+            over.set()  # the end of this process does not wait for the end of a file
+            raise
+    digests = {name: digest for name, digest, _ in found if digest}
+    return Contents(digests, listing.links, listing.unread | {name: why for name, _, why in found if why})

@@ -7,18 +7,18 @@ is a journal, ``seals/<id>``, with the digest of each line: a seal that was remo
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
-import shutil
-from collections.abc import Iterator, Sequence
+import io
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..base import files
-from ..base.documents import MOST_BYTES, Damaged, read_json
-from ..base.errors import Failed
+from ..base.documents import MOST_BYTES, Damaged, from_json
+from ..base.errors import Blocked, Failed
 from ..base.paths import JobFolder
+from ..base.shared_storage import held, remove_whole
 from ..base.times import now
 from ..cluster.cluster_file import Cluster
 from ..record import job_folder, seal_request
@@ -26,6 +26,9 @@ from . import contents
 from .contents import Contents, Difference
 from .key import TRUSTED, Key, Trust
 from .statement import Kind, Malformed, Statement, parse, read, write
+
+MOST_PROVENANCE = 8 << 20
+"""Bytes; ours have about 10,000. The seal has a copy."""
 
 
 class NotSealed(Exception):
@@ -53,7 +56,7 @@ class Seal:
         whole = Contents()
         for statement in self.statements:
             fresh = statement.contents.less(whole.names)
-            whole = Contents({**whole.files, **fresh.files}, {**whole.links, **fresh.links}).less(statement.removed)
+            whole = (whole | fresh).less(statement.removed)
         return whole
 
 
@@ -75,16 +78,11 @@ class Seals:
             Blocked: the key cannot be read, or this Python cannot sign.
             OSError: the job folder, or the key's folder, cannot be read or written.
         """
-        if not seal_request.is_there(job, self.cluster):
+        if not seal_request.is_there(job, self.cluster) or not job_folder.read(job).ended:
             return False
-        with self._locked(job):
-            if not seal_request.is_there(job, self.cluster) or not job_folder.read(job).ended:
-                return False
-            sealed = not job.seal.exists()
-            if sealed:
-                self._append(job, "end", contents.of(job.path, _OWN))
-            seal_request.remove(job, self.cluster)
-            return sealed
+        sealed = not job.seal.exists() and bool(self._add(job, "end", None))
+        seal_request.remove(job, self.cluster)
+        return sealed
 
     def seal_now(self, job: JobFolder) -> list[str]:
         """Seal on request the files of an ended job's folder that no statement has yet; return their names.
@@ -98,17 +96,26 @@ class Seals:
 
         A job without a seal stays without: these files will be in its seal. Raises as ``seal_now`` does.
         """
-        return self._add(job, "added", places) if job.seal.exists() else []
+        return self._add(job, "added", places)
 
     def _add(self, job: JobFolder, kind: Kind, places: tuple[Path, ...] | None) -> list[str]:
-        with self._locked(job):
-            known = self._read(job).contents if job.seal.exists() else Contents()
-            fresh = contents.of(job.path, _OWN | known.names)
-            if places is not None:
-                fresh = fresh.less(fresh.names - _below(fresh, job, places))
-            if fresh.names:
-                self._append(job, kind, fresh)
-            return sorted(fresh.names)
+        """State what no statement has yet. It is read outside of the lock: the files of one job may take hours."""
+        read = Contents()
+        for last in (False, False, False, True):
+            with self._locked(job):
+                sealed = job.seal.exists()
+                if (kind == "end" and sealed) or (kind == "added" and not sealed):
+                    return []
+                known = _OWN | (self._read(job).contents.names if sealed else frozenset())
+                names = contents.names(job.path)
+                waiting = (names if places is None else _below(names, job, places)) - known - read.names
+                if last or not waiting:  # what comes meanwhile is read, too, unless there is no end of it
+                    fresh = read.less(known)
+                    if fresh.names:
+                        self._append(job, kind, fresh)
+                    break
+            read |= contents.of(job.path, waiting)
+        return sorted(fresh.names)
 
     def check(self, job: JobFolder) -> None:
         """Raise Forged, Blocked or OSError as ``read`` does; a job that was never sealed is as good as a sealed one."""
@@ -127,12 +134,12 @@ class Seals:
             if job.seal.exists():
                 known = self._read(job).contents
                 for earlier in set(record.parent.iterdir()) - {record}:
-                    if str(earlier.relative_to(job.path)) not in known.names:  # of an interrupted request
+                    if str(earlier.relative_to(job.path)) not in known.names and earlier.is_file():  # of an interrupted request
                         earlier.unlink()
                 stated = Contents({str(record.relative_to(job.path)): files.sha256(record)})
-                self._append(job, "removed", stated, removed=sorted(_below(known, job, places)))
+                self._append(job, "removed", stated, removed=sorted(_below(known.names, job, places)))
             for place in places:
-                shutil.rmtree(place)
+                remove_whole(place)
 
     def read(self, job: JobFolder) -> Seal:
         """Return the job's seal, its signatures checked.
@@ -150,13 +157,10 @@ class Seals:
         raise NotSealed("never sealed")
 
     def _read(self, job: JobFolder) -> Seal:
-        lines, trust, recorded = (
-            files.read(job.seal, MOST_BYTES).splitlines(keepends=True),
-            Trust(self.folder),
-            self._journal(job),
-        )
+        data, trust, recorded = files.read(job.seal, MOST_BYTES), Trust(self.folder), self._journal(job)
         statements: list[Statement] = []
-        for number, line in enumerate(lines, 1):
+        digests: list[str] = []
+        for number, line in enumerate(io.BytesIO(data), 1):  # one by one: of somebody else's lines none is kept
             place = f"{job.seal.name}:{number}"
             try:
                 envelope = read(line)
@@ -167,21 +171,22 @@ class Seals:
                 statement = parse(envelope.payload)
             except Malformed as why:
                 raise Forged(f"{place}: {why}") from None
-            predicate, before = statement.predicate, _digest(lines[number - 2]) if number > 1 else None
+            predicate, before = statement.predicate, digests[-1] if digests else None
             if predicate.get("submission_id") != job.submission_id:
                 raise Forged(f"{place}: it is the seal of job '{predicate.get('submission_id')}'")
             if predicate.get("previous") != before:
                 raise Forged(f"{place}: it does not follow the line before it")
             statements.append(statement)
+            digests.append(_digest(line))
         if not statements:
             raise Forged(f"{job.seal.name} is empty")
-        if [_digest(line) for line in lines][: len(recorded)] != recorded:
+        if digests[: len(recorded)] != recorded:
             raise Forged(f"{job.seal.name} is not the seal that was recorded when it was made: {self._journal_of(job)}")
         return Seal(statements)
 
     def compare(self, seal: Seal, job: JobFolder) -> Difference:
         """Return how the job folder differs from its seal. Reads every file. Raises OSError."""
-        return contents.compare(seal.contents, contents.of(job.path, _OWN))
+        return contents.compare(seal.contents, job.path, _OWN)
 
     def _append(self, job: JobFolder, kind: Kind, fresh: Contents, removed: Sequence[str] = ()) -> None:
         """Add a statement about ``fresh`` to the job's seal, then to the journal; the caller holds the lock."""
@@ -202,6 +207,8 @@ class Seals:
             **({"removed": list(removed)} if kind == "removed" else {}),
         }
         lines.append(write(fresh, predicate, key.keyid, key.sign))
+        if sum(map(len, lines)) > MOST_BYTES:
+            raise Blocked(f"{job.seal} would have more than {MOST_BYTES >> 20} MiB: {len(fresh.names)} names in {job.path}")
         files.write_bytes(job.seal, b"".join(lines))
         journal = self._journal_of(job)
         journal.parent.mkdir(exist_ok=True)
@@ -220,8 +227,7 @@ class Seals:
     def _locked(self, job: JobFolder) -> Iterator[None]:
         """Let one process of the head seal at a time; the lock ends with its process. Remove what one left that was killed."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "seals.lock").open("w") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with held(self.folder / "seals.lock"):
             for draft in job.path.glob(f".{job.seal.name}.*"):
                 draft.unlink()
             yield
@@ -230,10 +236,10 @@ class Seals:
 _OWN = frozenset({JobFolder(Path()).seal.name})
 
 
-def _below(whole: Contents, job: JobFolder, places: Sequence[Path]) -> frozenset[str]:
-    """Return the names of ``whole`` that are one of the ``places`` or inside of it."""
+def _below(names: Iterable[str], job: JobFolder, places: Sequence[Path]) -> frozenset[str]:
+    """Return the names that are one of the ``places`` or inside of it."""
     inside = [str(place.relative_to(job.path)) for place in places]
-    return frozenset(name for name in whole.names if any(name == place or name.startswith(f"{place}/") for place in inside))
+    return frozenset(name for name in names if any(name == place or name.startswith(f"{place}/") for place in inside))
 
 
 def _digest(line: bytes) -> str:
@@ -241,8 +247,8 @@ def _digest(line: bytes) -> str:
 
 
 def _provenance(job: JobFolder) -> Any:
-    """Return the job's provenance; None where that is missing or damaged, which other checks report."""
+    """Return the job's provenance; None where that is missing, damaged or not ours, which other checks report."""
     try:
-        return read_json(job.provenance)
+        return from_json(files.read(job.provenance, MOST_PROVENANCE))
     except (OSError, Damaged):
         return None

@@ -65,14 +65,16 @@ def pae(payload: bytes) -> bytes:
 
 
 def write(contents: Contents, predicate: dict[str, Any], keyid: str, sign: Callable[[bytes], bytes]) -> bytes:
-    """Return one line: the signed envelope of a statement about ``contents``. Links are in the predicate."""
+    """Return one line: the signed envelope of a statement about ``contents``. The rest is in the predicate."""
+    more = {"links": contents.links} | ({"unread": contents.unread} if contents.unread else {})
     document = {
         "_type": STATEMENT,
         "subject": [{"name": name, "digest": {"sha256": contents.files[name]}} for name in sorted(contents.files)],
         "predicateType": PREDICATE,
-        "predicate": {**predicate, "links": contents.links},
+        "predicate": {**predicate, **more},
     }
-    payload = json.dumps(document).encode()
+    # A byte of a name that is not UTF-8 becomes the escape of a surrogate (as PEP 383 says), and nothing else becomes one.
+    payload = json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace")
     signature = {"keyid": keyid, "sig": base64.b64encode(sign(pae(payload))).decode()}
     envelope = {"payloadType": PAYLOAD, "payload": base64.b64encode(payload).decode(), "signatures": [signature]}
     return json.dumps(envelope).encode() + b"\n"
@@ -102,6 +104,6 @@ def parse(payload: bytes) -> Statement:
             raise Malformed(f"it states {document['predicateType']!r}, not {PREDICATE}")
         predicate = dict(document["predicate"])
         files = {str(subject["name"]): str(subject["digest"]["sha256"]) for subject in document["subject"]}
-        return Statement(Contents(files, dict(predicate.pop("links"))), predicate)
+        return Statement(Contents(files, dict(predicate.pop("links")), dict(predicate.pop("unread", {}))), predicate)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Malformed(f"it is not a statement about a job ({type(error).__name__})") from None

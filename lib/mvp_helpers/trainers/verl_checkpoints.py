@@ -88,7 +88,7 @@ def problem(folder: Path, step: int, contents: Mapping[str, list[str]] | None = 
     a run that chose its own name below ``folder`` is found by its tracker.
     """
     problems = []
-    for tracker in sorted(folder.rglob(TRACKER)):
+    for tracker in sorted(path for path in files.below(folder) if path.name == TRACKER):
         if (named := _tracker_step(tracker)) != step:
             problems.append(f"{tracker} names step {named}")
             continue
@@ -190,7 +190,7 @@ def _examine(step: int, path: Path, parts: list[str], files: list[str]) -> Check
     return Checkpoint(step, path, max(sizes.values()))
 
 
-def _examine_part(folder: Path, part: str, files: list[str]) -> int:
+def _examine_part(folder: Path, part: str, beside: list[str]) -> int:
     """Return how many processes wrote this part (0: unknown). Raises ``_Broken`` when a file of it is missing or cut short."""
     shown = "" if part == "." else f"{part}/"
     if not folder.is_dir():
@@ -201,10 +201,10 @@ def _examine_part(folder: Path, part: str, files: list[str]) -> int:
     names = {path.name for path in inside}
     if any(map(_shard, inside)) or "fsdp_config.json" in names:
         return _fsdp(folder, shown)
-    weights = [file for file in folder.rglob("*") if file.suffix in WEIGHTS and file.name not in files]
+    weights = [file for file in files.below(folder) if file.suffix in WEIGHTS and file.name not in beside]
     if not weights:
         raise _Broken(f"{shown or 'the folder'} contains no weights")
-    for file in folder.rglob("*"):
+    for file in files.below(folder):
         _content(file, f"{shown}{file.relative_to(folder)}")
     return _megatron(folder, shown, v2=bool(names & _MEGATRON))
 
@@ -233,10 +233,11 @@ def _megatron(folder: Path, shown: str, *, v2: bool) -> int:
     for entry in manifest.get("contents", {}).values():
         if not (folder / entry["path"]).exists():
             raise _Broken(f"{shown}{entry['path']} is missing")
-    for place in folder.rglob("dist_ckpt"):
-        _dist_ckpt(place, f"{shown}{place.relative_to(folder)}")
-    for place in folder.rglob("huggingface"):
-        _json(place / "config.json", f"{shown}{place.relative_to(folder)}/config.json")
+    for place in files.below(folder):
+        if place.name == "dist_ckpt":
+            _dist_ckpt(place, f"{shown}{place.relative_to(folder)}")
+        elif place.name == "huggingface":
+            _json(place / "config.json", f"{shown}{place.relative_to(folder)}/config.json")
     return int(manifest.get("world_size") or 0)
 
 

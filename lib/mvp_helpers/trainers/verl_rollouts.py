@@ -6,7 +6,6 @@ Source: ``_write_generations`` in verl/trainer/ppo/v1/trainer_base.py, with ``tr
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ from ..base.documents import Damaged, as_number, from_json
 DEFAULT_STEPS, MOST_STEPS = 20, 1000
 MOST_BYTES = 64 << 20
 """Of all files together; the file of a single step that is larger is cut."""
-LONGEST_FILE = 1 << 30
+LONGEST_LINE = 16 << 20
+"""Bytes of an answer with its prompt."""
 _NAME = re.compile(r"([0-9]{1,9})\.jsonl")
 
 
@@ -63,18 +63,26 @@ def prune(folder: Path, keep: int, *, spare_newest: bool = False, most: int = MO
             path.unlink()
             sizes.remove(size)
         if left and sizes[-1] > most:
-            data = files.tail(left[-1], sizes[-1])[:most] if sizes[-1] < LONGEST_FILE else b""
+            with files.opened(left[-1]) as stream:
+                data = stream.read(most)
             files.write_bytes(left[-1], data[: data.rfind(b"\n") + 1])
 
 
 def read(path: Path, step: int) -> list[Rollout]:
     """Return the answers of a step, in the order of the file; a damaged line is left out. Raises OSError."""
     found = []
-    for number, line in zip(itertools.count(1), files.read(path, LONGEST_FILE).split(b"\n"), strict=False):
-        with contextlib.suppress(Damaged):
-            match from_json(line):
-                case {"input": str(prompt), "output": str(answer), **more}:
-                    score = as_number(more["score"]) if more.get("score") is not None else None
-                    truth = more.get("gts")
-                    found.append(Rollout(step=step, number=number, prompt=prompt, answer=answer, ground_truth=truth, score=score))
+    with files.opened(path) as stream:
+        for number, line in files.lines(stream, LONGEST_LINE):
+            with contextlib.suppress(Damaged):
+                found += _rollouts(step, number, from_json(line))
     return found
+
+
+def _rollouts(step: int, number: int, document: Any) -> list[Rollout]:
+    """Return the answer in one line, or nothing."""
+    match document:
+        case {"input": str(prompt), "output": str(answer), **more}:
+            score = as_number(more["score"]) if more.get("score") is not None else None
+            truth = more.get("gts")
+            return [Rollout(step=step, number=number, prompt=prompt, answer=answer, ground_truth=truth, score=score)]
+    return []

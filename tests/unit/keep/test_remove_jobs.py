@@ -11,9 +11,9 @@ from kept_jobs import Run, make_chain, make_job
 from killing import killed_at
 from truthful_job import seals_of
 
+from mvp_helpers.base import shared_storage
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
-from mvp_helpers.keep import remove_jobs
 from mvp_helpers.record import chain as chains
 from mvp_helpers.record import job_folder, removals, seal_request
 from mvp_helpers.record.job_folder import Result
@@ -92,6 +92,6 @@ def test_a_removal_that_is_killed_anywhere_is_finished_by_the_next(shared: Share
 
 def test_files_that_cannot_be_removed_are_reported(shared: SharedRoot, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     make_job(shared, "a", 2)
-    monkeypatch.setattr(remove_jobs, "remove_tree", lambda path: None)
+    monkeypatch.setattr(shared_storage, "remove_tree", lambda path: None)
     code, out, err = run("remove-jobs", "a")
     assert (code, out) == (3, "") and "files are left in " in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -43,12 +44,53 @@ def test_they_accept_a_seal_and_name_every_edit(sealed: JobFolder, tmp_path: Pat
     assert lines.count("Signature Verified Successfully") == 2 and lines[-1] == "every sealed file is unchanged"
     assert [line.partition(",")[0] for line in lines if line.startswith("job: ")] == ["job: later", "job: added"]
 
+    (sealed.config / "twin").write_bytes(sealed.metrics.read_bytes())
     sealed.metrics.write_text("")
     sealed.precheck.unlink()
-    (sealed.config / "note.txt").write_text("x")
+    sealed.result.rename(tmp_path / "result.json")
+    sealed.result.symlink_to(tmp_path / "result.json")
+    (sealed.config / sealed.seal.name).write_text("x")
     lines = paste(sealed, public)
-    assert "metrics.jsonl: FAILED" in lines and "precheck.json: FAILED open or read" in lines
-    assert lines[-1] == "added: config/note.txt" and "every sealed file is unchanged" not in lines
+    named = sorted(line.split()[0] + " " + line.split()[-1] for line in lines if line.startswith(("sealed: ", "present: ")))
+    assert named == [
+        *("present: ./config/seal.intoto.jsonl", "present: ./config/twin", "present: ./metrics.jsonl", "present: ./result.json"),
+        *("sealed: ./metrics.jsonl", "sealed: ./precheck.json", "sealed: ./result.json"),
+    ]
+    assert "every sealed file is unchanged" not in lines
+
+
+NAMES = [
+    b"new\nline",
+    b"\x1b[31mred",
+    b"\xff\xfe",
+    b"-",
+    b"--help",
+    b"x" * 255,
+    b"back\\slash",
+    b"\\n",
+    b"\\udcff",
+    b"\\x41",
+    b" a ",
+]
+
+
+def test_they_know_a_file_or_link_of_any_name(tmp_path: Path) -> None:
+    job = good_job(SharedRoot(tmp_path), "job")
+    names = [os.fsdecode(name) for name in (*NAMES, "💀ü".encode())]
+    for place in (job.path, job.checkpoints / "global_step_10"):
+        for name in names:
+            (place / name).write_text("x")
+            (place / f"l{name}"[:250]).symlink_to(name)
+    seals_of(job).seal_now(job)
+    public = seals_of(job).folder / key.PUBLIC
+    assert paste(job, public)[-1] == "every sealed file is unchanged"
+    for name in names:
+        (job.path / name).write_text("y")
+        (job.checkpoints / "global_step_10" / f"l{name}"[:250]).unlink()
+    lines = paste(job, public)
+    assert sum(line.startswith("present: ") for line in lines) == len(names), lines
+    assert sum(line.startswith("sealed:  ") for line in lines) == 2 * len(names), lines
+    assert "\x1b" not in "".join(lines)
 
 
 def test_they_accept_what_was_removed_on_request(sealed: JobFolder) -> None:

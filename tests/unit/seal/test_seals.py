@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 import shutil
 import subprocess
+import threading
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from deep_folders import nest
 from truthful_job import change_result, good_job, seals_of, write_bundle
 
 from mvp_helpers import cli
+from mvp_helpers.base import files
 from mvp_helpers.base.errors import Blocked
 from mvp_helpers.base.paths import JobFolder, SharedRoot
+from mvp_helpers.base.shared_storage import remove_whole
 from mvp_helpers.cluster import cluster_file
 from mvp_helpers.record import seal_request
 from mvp_helpers.seal import contents, key, sealer, statement
@@ -111,7 +118,13 @@ def test_a_later_statement_cannot_replace_what_an_earlier_one_says(sealed: JobFo
     assert difference(sealed) == Difference([], ["new.txt"], [])
 
 
-@pytest.mark.parametrize("name", ["a name with spaces", "new\nline", "ümlaut", os.fsdecode(b"not-utf8-\xff")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("a name with spaces", "new\nline", "\n", "ümlaut", "💀", os.fsdecode(b"not-utf8-\xff"), "\\udcff", "back\\slash"),
+        *("-rf", "--help", "-", "\x1b[2J", "\r", "\x01", "x" * 255, "config/seal.intoto.jsonl"),
+    ],
+)
 def test_any_file_name_is_sealed(job: JobFolder, name: str) -> None:
     (job.path / name).write_text("x")
     assert name in seals_of(job).seal_now(job) and not difference(job)
@@ -157,9 +170,24 @@ def forged(change: str, sealed: JobFolder) -> None:
         text = json.dumps(document | {"signatures": []}).encode() + b"\n"
     if change == "empty":
         text = b""
+    if change == "a key that is no text":
+        text = json.dumps(document | {"signatures": [{"keyid": ["x"], "sig": ""}]}).encode() + b"\n"
     if change == "a statement cut off":
         seals._append(sealed, "added", Contents({"x": "0" * 64}))
         text = lines(sealed)[0]
+    if change in ("reordered", "a statement twice", "a statement left out"):
+        for name in "xy":
+            seals._append(sealed, "added", Contents({name: "0" * 64}))
+        first, second, third = lines(sealed)
+        text = {"reordered": first + third + second, "a statement twice": first + second + second + third}.get(
+            change, first + third
+        )
+    if change in ("another job's statement", "of another cluster"):
+        other = good_job(sealed.shared, "other" if "job" in change else sealed.submission_id + "2")
+        theirs = seals if "job" in change else Seals(sealed.shared.root / "theirs", "theirs")
+        theirs.seal_now(other)
+        theirs._append(other, "added", Contents({"x": "0" * 64}))
+        text = line + lines(other)[1]
     if change == "the first statement cut off":
         seals._append(sealed, "added", Contents({"x": "0" * 64}))
         text = lines(sealed)[1]
@@ -176,6 +204,12 @@ def forged(change: str, sealed: JobFolder) -> None:
         ("empty", "is empty"),
         ("a statement cut off", "not the seal that was recorded"),
         ("the first statement cut off", "seal.intoto.jsonl:1: it does not follow the line before it"),
+        ("reordered", "seal.intoto.jsonl:2: it does not follow the line before it"),
+        ("a statement twice", "seal.intoto.jsonl:3: it does not follow the line before it"),
+        ("a statement left out", "seal.intoto.jsonl:2: it does not follow the line before it"),
+        ("another job's statement", "seal.intoto.jsonl:2: it is the seal of job 'other'"),
+        ("of another cluster", "seal.intoto.jsonl:2: its key .* is not among"),
+        ("a key that is no text", "seal.intoto.jsonl:1: its key .* is not among"),
     ],
 )
 def test_a_seal_that_was_changed_is_not_believed(sealed: JobFolder, change: str, why: str) -> None:
@@ -217,7 +251,7 @@ def test_the_sealer_seals_what_is_requested_and_reports_a_problem_once(job: JobF
         seal_request.make(each, "local")
     problems: dict[str, str] = {}
     for _ in range(2):
-        sealer._seal_all(cluster, problems, said.append)
+        sealer._seal_all(cluster, problems, said.append, None)
     assert [text.partition(":")[0] for text in said] == ["damaged", "job"] and "cannot be sealed: cannot read" in said[0]
     assert job.seal.exists() and seal_request.ids(job.shared, "local") == ["damaged"]
 
@@ -264,3 +298,140 @@ def test_the_signature_is_one_that_openssl_verifies(sealed: JobFolder, tmp_path:
     public = seals_of(sealed).folder / key.PUBLIC
     command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", str(public), "-rawin", "-in", "signed", "-sigfile", "sig"]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout == "Signature Verified Successfully\n"
+
+
+# -- what a job leaves to be read
+
+
+def twice_while_it_is_read(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
+    """Do something each time that the sealer reads files, the first two times."""
+    read, left = contents._read, [1, 1]
+
+    def reading(*arguments: Any) -> Contents:
+        found = read(*arguments)
+        if left:
+            left.pop()
+            meanwhile()
+        return found
+
+    monkeypatch.setattr(contents, "_read", reading)
+
+
+def test_while_a_job_is_read_another_one_is_sealed(job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, sealed = good_job(job.shared, "other"), []
+    seal_request.make(job, "local")
+    twice_while_it_is_read(monkeypatch, lambda: sealed.append(seals_of(other).seal_now(other)))
+    assert seals_of(job).seal_requested(job) and sealed[0] and not difference(job) and not difference(other)
+
+
+def test_a_bundle_that_is_added_while_the_job_is_read_is_sealed_with_it(job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    seal_request.make(job, "local")
+    moments = iter((7, 8))
+
+    def add() -> None:
+        assert seals_of(job).add(job, write_bundle(job, "on-demand", next(moments))) == [], "there is no seal yet"
+
+    twice_while_it_is_read(monkeypatch, add)
+    assert seals_of(job).seal_requested(job) and not difference(job)
+    assert [each.kind for each in seals_of(job).read(job).statements] == ["end"]
+
+
+def test_a_job_that_is_sealed_by_two_at_once_has_one_seal(job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    seal_request.make(job, "local")
+    twice_while_it_is_read(monkeypatch, lambda: seals_of(job).seal_requested(job))
+    assert not seals_of(job).seal_requested(job)
+    assert [each.kind for each in seals_of(job).read(job).statements] == ["end"] and not difference(job)
+
+
+def test_what_vanishes_while_the_job_is_read_is_not_in_its_seal(job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    (job.logs / "scratch").write_text("x")
+    sha256 = files.sha256
+
+    def vanishing(path: Path, *more: Any) -> str:
+        if path.name == "scratch":
+            path.unlink()
+        return sha256(path, *more)
+
+    monkeypatch.setattr(files, "sha256", vanishing)
+    assert "logs/scratch" not in seals_of(job).seal_now(job) and not difference(job)
+
+
+def test_the_digest_of_a_file_that_grows_faster_than_it_is_read_ends(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * (3 << 20))
+
+    class Growing(threading.Event):
+        def is_set(self) -> bool:
+            with path.open("ab") as stream:
+                stream.write(b"y" * (2 << 20))
+            return False
+
+    assert files.sha256(path, Growing()) == hashlib.sha256(b"x" * (3 << 20)).hexdigest()
+
+
+def test_a_file_that_was_added_is_named_and_not_read(sealed: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (sealed.logs / "hole").open("wb") as stream:
+        stream.truncate(1 << 43)
+    assert difference(sealed).added == ["logs/hole"]
+
+
+def test_a_job_with_large_holes_does_not_hold_up_the_others(job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, said, hollow, reading = job.shared.root, [], good_job(job.shared, "hollow"), threading.Event()
+    cluster = msgspec.structs.replace(cluster_file.load("local"), shared_root=str(root), state_dir=str(root / "state"))
+    with (hollow.logs / "hole").open("wb") as stream:
+        stream.truncate(1 << 40)
+    sha256, go_on = files.sha256, threading.Event()
+
+    def patient(path: Path, *more: Any) -> str:
+        if path.name != "hole":
+            return sha256(path, *more)
+        reading.set()
+        assert go_on.wait(60)
+        return "0" * 64
+
+    monkeypatch.setattr(files, "sha256", patient)
+    for each in (hollow, job):
+        seal_request.make(each, "local")
+    sealer._seal_all(cluster, {}, said.append, None)
+    assert said == ["hollow: not sealed, its files have large holes: ./scripts/54_verify.sh hollow seals it", "job: sealed"]
+    aside: list[threading.Thread] = []
+    for _ in range(2):
+        sealer._seal_all(cluster, {}, said.append, aside)
+    assert reading.wait(60) and not hollow.seal.exists()
+    later = good_job(job.shared, "later")
+    seal_request.make(later, "local")
+    sealer._seal_all(cluster, {}, said.append, aside)
+    assert said[2:] == ["later: sealed"]
+    go_on.set()
+    aside[0].join()
+    assert said[3:] == ["hollow: sealed"] and hollow.seal.exists()
+
+
+def test_a_job_cannot_make_its_seal_too_large_to_be_read(job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.provenance.write_text(json.dumps({"x": "y" * (9 << 20)}))
+    assert seals_of(job).seal_now(job) and job.seal.stat().st_size < 1 << 20
+    monkeypatch.setattr("mvp_helpers.seal.seals.MOST_BYTES", 1 << 18)
+    for at in range(1_500):
+        (job.logs / f"{at}{'x' * 100}").touch()
+    with pytest.raises(Blocked, match="would have more than 0 MiB"):
+        seals_of(job).seal_now(job)
+    assert not [name for name in os.listdir(job.path) if name.startswith(f".{job.seal.name}")]
+
+
+def test_lines_of_somebody_else_in_a_seal_take_no_memory(sealed: JobFolder) -> None:
+    sealed.seal.write_bytes(b"x\n" * (8 << 20))
+    tracemalloc.start()
+    with pytest.raises(Forged, match="not a DSSE envelope"):
+        seals_of(sealed).read(sealed)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 3 * (16 << 20)
+
+
+def test_a_folder_nested_deeper_than_anyone_looks_is_named_and_the_rest_is_sealed(job: JobFolder) -> None:
+    nest(job.checkpoints, 3000)
+    seal_request.make(job, "local")
+    assert seals_of(job).seal_requested(job)
+    [(name, why)] = seals_of(job).read(job).contents.unread.items()
+    assert name.startswith("checkpoints/d/d/") and why == "nested too deeply" and not difference(job)
+    remove_whole(job.checkpoints)

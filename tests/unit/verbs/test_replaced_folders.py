@@ -26,7 +26,7 @@ from mvp_helpers.usage import resources
 
 __all__ = ["root"]
 FOLDERS = ("", "config", "logs", "debug", "checkpoints", "imports", "rollouts", "control", "removed", "reports")
-BUNDLE = "debug/20260101T000002.000Z-started"
+BUNDLE = "debug/20260101T000001.000Z-started"
 VERBS = (
     *(("status",), ("list",), ("logs", VICTIM), ("explain", VICTIM), ("verify", VICTIM), ("verify", VICTIM, "--seal")),
     *(("report", VICTIM), ("trend", VICTIM), ("samples", VICTIM), ("debug-bundle", VICTIM)),
@@ -115,7 +115,7 @@ def test_a_job_that_replaced_its_folder_by_another_jobs_is_not_sealed_there(root
     folder.path.symlink_to(other.path)
     before = state_of(other.path)
     seal_request.make(folder, "local")
-    sealer._seal_all(cluster_file.from_environment(), {}, lambda _: None)
+    sealer._seal_all(cluster_file.from_environment(), {}, lambda _: None, None)
     with pytest.raises(BadInput, match=f"it is of job '{OTHER}'"):
         seals_of(folder).seal_now(folder)
     assert state_of(other.path) == before
