@@ -22,9 +22,9 @@ HEADLINES = (("critic/score/mean", "reward"), ("critic/rewards/mean", "reward"),
 STEP_SECONDS = ("timing_s/step", "perf/time_per_step", "timing/train/total_step_time")
 LONGEST_LINE = 1 << 20
 """In bytes; verl's lines have about 5,000."""
-MOST_NAMED = 1000
 MOST_HELD = 1 << 20
 """Values that are held in memory, eight bytes each; the steps after them are read from the file again when they are asked for."""
+MOST_NAMED = 1000
 
 
 class _Flat(msgspec.Struct):
