@@ -90,15 +90,18 @@ def test_a_running_job_is_told_once_and_its_own_ending_is_kept(folder: JobFolder
     assert bundles(folder) == ["stopped"]
 
 
-def test_a_job_whose_folder_was_moved_away_is_stopped_by_ray(folder: JobFolder, ray: FakeRay) -> None:
+@pytest.mark.parametrize("anew", [False, True], ids=["gone", "made anew by its trainer"])
+def test_a_job_whose_folder_was_moved_away_is_stopped_by_ray(folder: JobFolder, ray: FakeRay, anew: bool) -> None:
     stops(ray, folder, "STOPPED")
     other = a_job(folder.shared.root, "other", "SUCCEEDED")
     folder.path.rename(folder.path.with_name("moved"))
+    if anew:
+        (folder.path / "rollouts").mkdir(parents=True)
     said: list[str] = []
     results = stop.stop([folder, other], ray.api(), said.append)
     assert [(result.submission_id, result.state) for result in results] == [("a", "STOPPED"), ("other", "SUCCEEDED")]
     assert "a: its folder" in said[0] and "is gone" in said[0] and "Ray reports STOPPED" in said[1]
-    assert ray.asked.count(STOP) == 1 and not folder.path.exists()
+    assert ray.asked.count(STOP) == 1 and folder.path.exists() == anew and not folder.result.exists()
 
 
 def test_an_id_that_neither_ray_nor_a_folder_knows_is_refused(folder: JobFolder, ray: FakeRay) -> None:
