@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -10,20 +11,32 @@ from ..cluster.ray_api import RayApi
 
 LONGEST_S = 70.0
 """Ray's health check gives up a node that is frozen or cut off after about 65 s, and one whose processes are gone after 15 s."""
+UNANSWERED_S = 25.0
+"""Two calls that a busy head does not answer in time, and a third; a head that is lost refuses the connection all that time."""
 ASK_S = 1.0
 
 
-def wait(api: RayApi, hurry: Callable[[], bool], limit_s: float = LONGEST_S, ask_s: float = ASK_S) -> list[str]:
+def wait(
+    api: RayApi,
+    hurry: Callable[[], bool],
+    limit_s: float = LONGEST_S,
+    ask_s: float = ASK_S,
+    unanswered_s: float = UNANSWERED_S,
+) -> list[str]:
     """Wait until every node that Ray lists as alive has reported since the call; return the ids of those that were given up.
 
-    Nodes report every 5 s. Ends early when ``hurry`` returns True or Ray does not answer, and after ``limit_s`` seconds.
+    Nodes report every 5 s. Ends early when ``hurry`` returns True, when Ray has not answered for ``unanswered_s`` seconds, and
+    after ``limit_s`` seconds.
     """
-    end = time.monotonic() + limit_s
-    try:
-        before = reports = api.node_reports()
-        while time.monotonic() < end and not hurry() and any(reports.get(node) == at for node, at in before.items()):
-            time.sleep(ask_s)
+    answered = time.monotonic()
+    end, before, reports = answered + limit_s, dict[str, float](), dict[str, float]()
+    while True:
+        with contextlib.suppress(MvpError):
             reports = api.node_reports()
-    except MvpError:
-        return []
+            answered, before = time.monotonic(), before or reports
+            if all(reports.get(node) != at for node, at in before.items()):
+                break
+        if hurry() or time.monotonic() > min(end, answered + unanswered_s):
+            break
+        time.sleep(ask_s)
     return sorted(before.keys() - reports.keys())

@@ -50,5 +50,12 @@ def test_the_wait_ends_with_its_limit_a_stop_or_a_head_that_does_not_answer() ->
         assert lost_nodes.wait(ray.api(), lambda: True, limit_s=60) == []
         for answer in (500, {"data": {}}, {"data": {"summary": [{"now": "?", "raylet": {"nodeId": "w", "state": "ALIVE"}}]}}):
             ray.answers["/nodes?view=summary"] = answer
-            assert lost_nodes.wait(ray.api(), lambda: False, limit_s=60) == []
-    assert lost_nodes.wait(ray.api(), lambda: False, limit_s=60) == []
+            assert lost_nodes.wait(ray.api(), lambda: False, limit_s=60, ask_s=0.02, unanswered_s=0.05) == []
+    assert lost_nodes.wait(ray.api(), lambda: False, limit_s=60, ask_s=0.02, unanswered_s=0.05) == []
+
+
+def test_a_head_that_is_too_busy_to_answer_at_first_is_asked_again() -> None:
+    with FakeRay() as ray:
+        hurry = turns(ray, {}, {"head": 1, "w0": 1}, {"head": 6, "w0": 1}, {"head": 11})
+        ray.answers["/nodes?view=summary"] = 500
+        assert lost_nodes.wait(ray.api(), hurry, limit_s=60, ask_s=0) == ["w0"]
