@@ -226,6 +226,11 @@ class JobFolder:
         return self.path / "result.json"
 
     @property
+    def is_gone(self) -> bool:
+        """Whether it was moved or removed; a trainer that goes on may have made a folder in its place."""
+        return not os.path.lexists(self.result)
+
+    @property
     def seal(self) -> Path:
         """The signed digests of every other file, one statement a line (see ``seal/``)."""
         return self.path / "seal.intoto.jsonl"

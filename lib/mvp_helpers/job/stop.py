@@ -62,7 +62,7 @@ def stop(folders: Sequence[JobFolder], api: RayApi, say: Say, *, at_once: bool =
         TimedOut: a job goes on longer than its trainer's time and ``MARGIN_S``.
         KeyboardInterrupt: Ctrl-C, after printing that the stop continues.
     """
-    gone = [folder for folder in folders if _is_gone(folder)]
+    gone = [folder for folder in folders if folder.is_gone]
     stopped = [_stop_without_folder(folder, api, say) for folder in gone]
     folders = _end_chains([folder for folder in folders if folder not in gone], say, at_once)
     results = {folder.submission_id: _request(folder, api, say, at_once) for folder in folders}
@@ -79,11 +79,6 @@ def stop(folders: Sequence[JobFolder], api: RayApi, say: Say, *, at_once: bool =
         say("no longer waiting; the stop continues: ./scripts/50_status.sh")
         raise
     return [*stopped, *results.values()]
-
-
-def _is_gone(folder: JobFolder) -> bool:
-    """Return whether a job's folder was moved or removed; a trainer that goes on may have made a folder in its place."""
-    return not os.path.isfile(folder.result)
 
 
 def _stop_without_folder(folder: JobFolder, api: RayApi, say: Say) -> Result:
@@ -267,7 +262,7 @@ def stop_here(folder: JobFolder, host: str, say: Say, *, at_once: bool = False) 
     Raises TimedOut: the job goes on longer than its trainer's time and ``MARGIN_S``.
     """
     name, word = folder.submission_id, f"run-job {folder.path}"
-    gone = _is_gone(folder)
+    gone = folder.is_gone
     if not gone and job_folder.read(folder).driver_host not in (None, host):  # hosts can share a machine
         return
     runners = [pid for pid in processes.holding(environment.JOB_FOLDER, str(folder.path)) if word in processes.command(pid)]
@@ -306,7 +301,7 @@ def end_leftovers(cluster: Cluster, folder: JobFolder, host: str, say: Say) -> N
         Failed: a process is still there after SIGKILL.
     """
     name, path = folder.submission_id, str(folder.path)
-    if not _is_gone(folder) and not job_folder.read(folder).ended:
+    if not folder.is_gone and not job_folder.read(folder).ended:
         raise BadInput(f"job '{name}' has not ended", hint=f"./scripts/52_stop.sh {name}")
 
     def left() -> list[int]:

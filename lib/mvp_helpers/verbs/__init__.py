@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -54,6 +53,6 @@ def job(submission_id: str, *, maybe_gone: bool = False) -> tuple[Cluster, JobFo
         raise BadInput(f"{submission_id!r} is not a submission_id", hint="./scripts/50_status.sh lists the jobs")
     loaded = cluster_file.from_environment()
     folder = paths.SharedRoot(Path(loaded.shared_root)).job(submission_id)
-    if not maybe_gone or os.path.isdir(folder.path):
+    if not (maybe_gone and folder.is_gone):
         job_folder.read(folder)
     return loaded, folder
