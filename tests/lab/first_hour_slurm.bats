@@ -35,6 +35,7 @@ teardown_file() {
   end_slurm_lab
 }
 
+# bats test_tags=nightly
 @test "the three commands of docs/slurm.md, typed as written, end in two verified PPO jobs" {
   type_first_commands docs/slurm.md "$NETLAB" lab
   assert_first_hour "$CLONE/.mvp/private"
