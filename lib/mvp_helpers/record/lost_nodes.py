@@ -14,6 +14,8 @@ LONGEST_S = 70.0
 UNANSWERED_S = 25.0
 """Two calls that a busy head does not answer in time, and a third; a head that is lost refuses the connection all that time."""
 ASK_S = 1.0
+NEW_REPORTS = 2
+"""One more than the report that a node that died can have sent before its death, and that a busy head handles only now."""
 
 
 def wait(
@@ -23,20 +25,22 @@ def wait(
     ask_s: float = ASK_S,
     unanswered_s: float = UNANSWERED_S,
 ) -> list[str]:
-    """Wait until every node that Ray lists as alive has reported since the call; return the ids of those that were given up.
+    """Wait until each node that Ray lists as alive has reported twice since the call; return the ids of those given up.
 
     Nodes report every 5 s. Ends early when ``hurry`` returns True, when Ray has not answered for ``unanswered_s`` seconds, and
     after ``limit_s`` seconds.
     """
     answered = time.monotonic()
-    end, before, reports = answered + limit_s, dict[str, float](), dict[str, float]()
+    end, seen, reports = answered + limit_s, dict[str, set[float]](), dict[str, float]()
     while True:
         with contextlib.suppress(MvpError):
             reports = api.node_reports()
-            answered, before = time.monotonic(), before or reports
-            if all(reports.get(node) != at for node, at in before.items()):
+            answered, seen = time.monotonic(), seen or {node: set() for node in reports}
+            for node in seen.keys() & reports.keys():
+                seen[node].add(reports[node])
+            if all(len(seen[node]) > NEW_REPORTS for node in seen.keys() & reports.keys()):
                 break
         if hurry() or time.monotonic() > min(end, answered + unanswered_s):
             break
         time.sleep(ask_s)
-    return sorted(before.keys() - reports.keys())
+    return sorted(seen.keys() - reports.keys())
