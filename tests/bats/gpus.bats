@@ -91,7 +91,7 @@ reaches_the_gpu() { # <workload>: everything works up to the first call that nee
   reaches_the_gpu sft
 }
 
-@test "GRPO on a GPU that is not there, without vLLM: the plan says so" {
+@test "GRPO without vLLM: the plan says what generates" {
   gpu_job grpo >"$FOLDER/specs/plan.yaml"
   run --separate-stderr 43_submit_jobspec.sh "$FOLDER/specs/plan.yaml" --dry-run
   if ! python -c 'import vllm' &>/dev/null; then
@@ -99,6 +99,10 @@ reaches_the_gpu() { # <workload>: everything works up to the first call that nee
       $output == *'VERL_USE_EXTERNAL_MODULES: verl_hf.plugin,mvp_verl.hook'*'vLLM is not installed: transformers generates'* ]] ||
       fail 'the plan does not say what generates'
   fi
+}
+
+# bats test_tags=nightly
+@test "GRPO on a GPU that is not there" {
   reaches_the_gpu grpo
 }
 
