@@ -125,16 +125,17 @@ def test_a_trainer_that_lost_a_peer_ends_with_the_node_that_ray_gives_up_meanwhi
         ray.answers["/api/jobs/"] = []
         for kind in ("actors", "placement_groups"):
             ray.has_rows(kind, [])
-        ray.has_reports(**{WORKER_0_ID: 1, WORKER_1_ID: 1})
+        summary = "/nodes?view=summary"
 
-        def given_up() -> object:
-            if ray.asked.count("/nodes?view=summary") > 1:
+        def reports() -> object:  # each node has sent a new one at each question, worker-1 only at the first
+            asked = ray.asked.count(summary)
+            if asked > 1:
                 ray.has_rows("nodes", [row | {"state": "DEAD"} if row["node_id"] == WORKER_1_ID else row for row in node_rows()])
-                ray.has_reports(**{WORKER_0_ID: 6})
-            return summary
+            ray.has_reports(**{WORKER_0_ID: asked} | ({} if asked > 1 else {WORKER_1_ID: asked}))
+            answer, ray.answers[summary] = ray.answers[summary], reports
+            return answer
 
-        summary = ray.answers["/nodes?view=summary"]
-        ray.answers["/nodes?view=summary"] = given_up
+        ray.answers[summary] = reports
         lost = "RuntimeError: Read error [127.0.0.1]:59553: Connection reset by peer"
         folder = job(tmp_path, python(f"raise SystemExit({lost!r})"), address=ray.address)
         _, _, result = run(folder)

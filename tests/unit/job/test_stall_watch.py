@@ -217,7 +217,7 @@ def test_a_shared_root_that_cannot_be_written_or_a_ray_that_does_not_answer_cost
         trainer.send_signal(signal.SIGSTOP)
         code = (
             "import json, sys; from pathlib import Path; from mvp_helpers.base.paths import JobFolder; "
-            "from mvp_helpers.job import stall_bundle; stall_bundle.RAY_LIMIT_S = 12; "
+            "from mvp_helpers.job import stall_bundle; stall_bundle.RAY_LIMIT_S = 4; "
             "print(json.dumps(stall_bundle.take(JobFolder(Path(sys.argv[1])), 0)), flush=True); import os; os._exit(0)"
         )
         environment = ENVIRONMENT | mark | ({"RAY_ADDRESS": address} if address else {})

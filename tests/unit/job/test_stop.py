@@ -396,6 +396,13 @@ def be(folder: JobFolder, workload: str) -> None:
     folder.resolved.write_text(plan.to_yaml(msgspec.structs.replace(plan.read(folder), workload=workload)))
 
 
+@pytest.fixture
+def ray_is_asked_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray is asked 0.1 s after the request, not long after the trainer's seven seconds."""
+    monkeypatch.setattr(environment, "LAST_WORD_S", -6.9)
+
+
+@pytest.mark.usefixtures("ray_is_asked_soon")
 def test_a_trainer_that_can_save_is_asked_in_the_job_folder(folder: JobFolder, ray: FakeRay) -> None:
     say_supported(folder)
     stops(ray, folder, "SUCCEEDED", state="STOPPED", reason="stopped on request, saved at step 19")
@@ -407,6 +414,7 @@ def test_a_trainer_that_can_save_is_asked_in_the_job_folder(folder: JobFolder, r
     assert ", stopped on request, saved at step 19; " in said[1]
 
 
+@pytest.mark.usefixtures("ray_is_asked_soon")
 def test_a_step_that_takes_longer_than_the_time_there_is_is_announced(folder: JobFolder, ray: FakeRay) -> None:
     say_supported(folder, step_s=300)
     stops(ray, folder, "STOPPED", state="STOPPED")
