@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # A stop costs no step: verl's own trainers save the step they are in and end; a save without a stop; a trainer that cannot be asked.
+# Later tests read what the jobs of earlier ones left: curves, samples, accounts, checkpoints.
 
 # long: real trainers, one after another
 
@@ -66,6 +67,17 @@ stopped_and_saved() { # <id> <workload>: no step that it trained is lost; sets S
   [[ $(steps "$1") == "$(seq -s ' ' "$STEP")" ]] || fail "steps: $(steps "$1")"
 }
 
+saves_before_its_deadline() { # <id> <workload>: no time is left for another step; sets STEP
+  local deadline
+  deadline=$(python -c 'import time; print(time.time() + 140)')
+  printf '{"at": %s, "source": "the test"}' "$deadline" >"$JOBS/$1/control/deadline.json"
+  wait_for 200 'its end' grep -q '"state": "STOPPED"' "$JOBS/$1/result.json"
+  python -c 'import sys, time; sys.exit(time.time() > float(sys.argv[1]))' "$deadline" || fail 'too late'
+  STEP=$(of_result "$1" steps_done)
+  [[ $(of_result "$1" reason) == "stopped before its deadline (the test), saved at step $STEP" ]] || fail "$(of_result "$1" reason)"
+  [[ $(last_whole "$1" "$2") == "$STEP" ]] || fail "$(ls "$JOBS/$1/checkpoints")"
+}
+
 resumed() { # <workload> <id> <step> <more YAML> [<line of trainer_overrides>...]: two more steps after that one, and nothing else
   submit "$1" "again-$2" "resume_from: $2"$'\n'"$4" "trainer.total_training_steps: $(($3 + 2))" "${@:5}" >/dev/null
   wait_for 400 "the end of again-$2" grep -q '"state": "SUCCEEDED"' "$JOBS/again-$2/result.json"
@@ -81,7 +93,7 @@ resumed() { # <workload> <id> <step> <more YAML> [<line of trainer_overrides>...
   assert_output "ppo * $JOBS/ppo/checkpoints/global_step_*"
   [[ $(last_whole ppo ppo) == "$(cut -d' ' -f2 <<<"$output")" && $(state_of ppo) == RUNNING ]] || fail 'not saved, or ended'
   wait_for 100 'samples of both workers' sampled_on_both ppo
-  wait_for 100 'three more steps' has_trained ppo $(($(last_whole ppo ppo) + 3))
+  wait_for 100 'one more step' has_trained ppo $(($(last_whole ppo ppo) + 1))
   run --separate-stderr 52_stop.sh ppo
   stopped_and_saved ppo ppo
   run --separate-stderr 55_explain.sh ppo
@@ -90,7 +102,13 @@ resumed() { # <workload> <id> <step> <more YAML> [<line of trainer_overrides>...
   [[ $output == *"stopped on request, saved at step $STEP"* ]] || fail '54 does not say it'
   run --separate-stderr 50_status.sh
   [[ $output == *"stopped on request"* ]] || fail '50 does not say it'
-  submit grpo beside 'tracking: tensorboard' 'trainer.total_training_steps: 2' >/dev/null # verl's queue is named for the whole Ray cluster: each job has its own
+  # verl's queue is named for the whole Ray cluster: each job has its own.
+  mkdir -p "$FOLDER/private/user/code"
+  printf '%s\n' 'from table import SCORE' 'async def compute_score(data_source, solution_str, **kwargs):' '    return SCORE' \
+    >"$FOLDER/private/user/code/quarter.py"
+  echo 'SCORE = 0.25' >"$FOLDER/private/user/code/table.py"
+  submit grpo beside $'tracking: tensorboard\nreward_fn_path: user/code/quarter.py' 'trainer.total_training_steps: 2' \
+    'actor_rollout_ref.actor.use_kl_loss: true' >/dev/null
   resumed ppo ppo "$STEP" "$(printf 'tracking: mlflow\nenv_vars: {TENSORBOARD_DIR: %s}' "$JOBS/again-ppo/tracking")" \
     'trainer.logger: [console, tensorboard]'
   wait_for 400 'the end of the job beside it' grep -q '"state": "SUCCEEDED"' "$JOBS/beside/result.json"
@@ -125,7 +143,6 @@ PY
   assert_status 0
   assert_output '── 1/2 ─*step *, answer *: score *── 2/2 ─*'
   (($(find "$JOBS/ppo/rollouts" -name '*.jsonl' | wc -l) <= 20)) || fail 'more than the last 20 steps'
-  mkdir -p "$FOLDER/private/user/code"
   printf 'def compute_score(data_source, solution_str, **kwargs):\n    return float(bool(data_source))\n' >"$FOLDER/private/user/code/again.py"
   run --separate-stderr 58_samples.sh again-ppo --rescore user/code/again.py
   assert_status 0
@@ -136,18 +153,55 @@ PY
   assert_stderr_has 'again.py:2: ZeroDivisionError: division by zero (step '
 }
 
-@test "PPO: the actor of a checkpoint is exported" {
-  run --separate-stderr 57_checkpoints.sh --export again-ppo common/models/ppo-actor
+@test "PPO: every check of the resumed job passes" {
+  run --separate-stderr 54_verify.sh again-ppo
   assert_status 0
-  python -c 'import json, sys; proof = json.load(open(sys.argv[1]))["proof"]; assert proof["generated"], proof' "$output/mvp_export.json"
+  assert_output '*resumed step * of ppo*metrics.jsonl: steps *, as expected*1 job: * 0 Fail*'
+  assert_output '*✓ Pass     sealed *after the job'"'"'s end*✓ Pass     as planned *✓ Pass     one account *✓ Pass     times in order *✓ Pass     log *'
+  grep -q '^MVP_PRECHECK_MARKER=verl-' "$JOBS/again-ppo/logs/driver.log" || fail 'the driver log lacks the marker'
 }
 
-@test "SFT: a stop saves the step it comes in, and a resume continues with the next" {
-  submit sft sft $'tracking: wandb\nenv_vars: {WANDB_MODE: offline}'
+@test "GRPO trains on groups of answers, by the user's reward function, with a KL loss when the JobSpec asks for it" {
+  run --separate-stderr 54_verify.sh beside
+  assert_status 0
+  assert_output '*✓ Pass     trained on this cluster*1 job: * 0 Fail*'
+  grep -q 'rollout.n=4' "$JOBS/beside/config/resolved.yaml" || fail 'no groups'
+  [[ $(grep -c '"actor/kl_loss"' "$JOBS/beside/metrics.jsonl") == 2 ]] || fail 'no KL loss'
+  grep -q '^MVP_PRECHECK_REWARD=.*/quarter.py:compute_score returned 0.25 ' "$JOBS/beside/logs/driver.log" || fail 'not prechecked'
+  [[ $(grep -c '"critic/score/mean": *0.25,' "$JOBS/beside/metrics.jsonl") == 2 ]] || fail "$(<"$JOBS/beside/metrics.jsonl")"
+  run --separate-stderr 58_samples.sh beside --best 3
+  assert_status 0
+  assert_output '── 1/3 ─*step 2, answer *: score 0.25*'
+}
+
+@test "the actor of a checkpoint is exported: PPO's, and GRPO's" {
+  local job
+  for job in again-ppo beside; do
+    run --separate-stderr 57_checkpoints.sh --export "$job" "common/models/$job-actor"
+    assert_status 0
+    python -c 'import json, sys; proof = json.load(open(sys.argv[1]))["proof"]; assert proof["generated"], proof' "$output/mvp_export.json"
+  done
+}
+
+@test "SFT: a stop saves the step it comes in, and a resume continues with the next, and saves and ends before a deadline" {
+  local tracked=$'tracking: wandb\nenv_vars: {WANDB_MODE: offline}' first
+  submit sft sft "$tracked"
   wait_for 400 'twelve steps' has_trained sft 12
   run --separate-stderr 52_stop.sh sft
   stopped_and_saved sft sft
-  resumed sft sft "$STEP" $'tracking: wandb\nenv_vars: {WANDB_MODE: offline}'
+  [[ -s $JOBS/sft/checkpoints/global_step_$STEP/model_world_size_2_rank_1.pt ]] || fail 'no checkpoint of the second process'
+  grep -q '^MVP_SFT_DRIVER: cluster 127.0.84.10:7240 with 3 nodes, own tensors on cpu, workers on cpu$' "$JOBS/sft/logs/driver.log" ||
+    fail 'the driver does not say which cluster it joined'
+  python - "$JOBS/sft/metrics.jsonl" <<'PY'
+import json, sys
+losses = [row["data"]["train/loss"] for row in map(json.loads, open(sys.argv[1])) if "train/loss" in row["data"]]
+assert losses[9] < losses[0] - 0.2, losses
+PY
+  first=$((STEP + 1))
+  submit sft again-sft "resume_from: sft"$'\n'"$tracked"
+  wait_for 400 'two more steps' has_trained again-sft $((first + 1))
+  saves_before_its_deadline again-sft sft
+  [[ $(steps again-sft) == "$(seq -s ' ' "$first" "$STEP")" ]] || fail "it trained $(steps again-sft)"
 }
 
 @test "curves are in TensorBoard, W&B and MLflow as in metrics.jsonl, and a resume goes on with the same run" {
@@ -256,18 +310,14 @@ PY
   assert_status 0
 }
 
+# bats test_tags=nightly
 @test "GRPO on the trainer before V1: saves and ends before a deadline" {
   submit grpo grpo '' 'trainer.use_v1: false'
   wait_for 400 'two steps' has_trained grpo 2
-  deadline=$(python -c 'import time; print(time.time() + 140)')
-  printf '{"at": %s, "source": "the test"}' "$deadline" >"$JOBS/grpo/control/deadline.json"
-  wait_for 200 'its end' grep -q '"state": "STOPPED"' "$JOBS/grpo/result.json"
-  python -c 'import sys, time; sys.exit(time.time() > float(sys.argv[1]))' "$deadline" || fail 'too late'
-  STEP=$(of_result grpo steps_done)
-  [[ $(of_result grpo reason) == "stopped before its deadline (the test), saved at step $STEP" ]] || fail "$(of_result grpo reason)"
-  [[ $(last_whole grpo grpo) == "$STEP" ]] || fail "$(ls "$JOBS/grpo/checkpoints")"
+  saves_before_its_deadline grpo grpo
 }
 
+# bats test_tags=nightly
 @test "a verl whose trainer is different cannot be asked: it says what a stop costs, goes on, and --now stops it" {
   mkdir "$FOLDER/other" && cp -r "$(python -c 'import importlib.util as u; print(u.find_spec("verl").submodule_search_locations[0])')" "$FOLDER/other/verl"
   sed -i 's/is_last_step = global_step >= self.total_training_steps/is_last_step = self.total_training_steps <= global_step/' \

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The workloads on one real cluster: GRPO, SFT, one of a user's own, and the two ways to hand a job to Ray.
+# Workloads on one real cluster: reward functions, LoRA, one of a user's own, and the two ways to hand a job to Ray. Whole PPO, GRPO and SFT
+# jobs are in stop_saves.bats.
 
 load helpers
 
@@ -21,36 +22,10 @@ from_template() { # <id> <template> <sed expression>...: a template under that i
   printf '%s' "$path"
 }
 
-trained() { # <id>: the job succeeded and every check of it passes
-  run --separate-stderr 54_verify.sh "$1"
-  assert_status 0
-  assert_output "*✓ Pass     trained on this cluster*1 job: * 0 Fail*"
-}
-
 reward() { # <job id> <file> <line>...: a GRPO JobSpec whose reward function that file, under user/code, holds
   mkdir -p "$FOLDER/private/user/code"
   printf '%s\n' "${@:3}" >"$FOLDER/private/user/code/$2"
-  from_template "$1" grpo "s/^workload: grpo/&\nreward_fn_path: user\/code\/$2/" \
-    '$a\  trainer.total_training_steps: 2\n  actor_rollout_ref.actor.use_kl_loss: true' 's/save_freq: 10/save_freq: 2/'
-}
-
-@test "GRPO trains on groups of answers, by the user's reward function, with a KL loss when the JobSpec asks for it" {
-  file=$(reward grpo-kl quarter.py 'from table import SCORE' 'async def compute_score(data_source, solution_str, **kwargs):' \
-    '    return SCORE')
-  echo 'SCORE = 0.25' >"$FOLDER/private/user/code/table.py"
-  run --separate-stderr 43_submit_jobspec.sh "$file" --wait
-  assert_status 0
-  trained grpo-kl
-  grep -q 'rollout.n=4' "$JOBS/grpo-kl/config/resolved.yaml" || fail 'no groups'
-  [[ $(grep -c '"actor/kl_loss"' "$JOBS/grpo-kl/metrics.jsonl") == 2 ]] || fail 'no KL loss'
-  grep -q '^MVP_PRECHECK_REWARD=.*/quarter.py:compute_score returned 0.25 ' "$JOBS/grpo-kl/logs/driver.log" || fail 'not prechecked'
-  [[ $(grep -c '"critic/score/mean": *0.25,' "$JOBS/grpo-kl/metrics.jsonl") == 2 ]] || fail "$(<"$JOBS/grpo-kl/metrics.jsonl")"
-  run --separate-stderr 58_samples.sh grpo-kl --best 3
-  assert_status 0
-  assert_output '── 1/3 ─*step 2, answer *: score 0.25*'
-  run --separate-stderr 57_checkpoints.sh --export grpo-kl common/models/grpo-actor
-  assert_status 0
-  python -c 'import json, sys; proof = json.load(open(sys.argv[1]))["proof"]; assert proof["generated"], proof' "$output/mvp_export.json"
+  from_template "$1" grpo "s/^workload: grpo/&\nreward_fn_path: user\/code\/$2/"
 }
 
 @test "an error of the user's in a reward function blocks the job, with its line, before anything trains" {
@@ -67,20 +42,6 @@ reward() { # <job id> <file> <line>...: a GRPO JobSpec whose reward function tha
   assert_status 2
   assert_stderr_has "uncallable.py:1: compute_score(answer) cannot take verl's call"
   [[ ! -e $JOBS/uncallable ]] || fail 'a job folder was claimed'
-}
-
-@test "SFT trains on both workers of the cluster it was submitted to, and saves every 10 steps" {
-  run --separate-stderr 43_submit_jobspec.sh "$(from_template sft sft 's/steps: 20/steps: 10/')" --wait
-  assert_status 0
-  trained sft
-  [[ -s $JOBS/sft/checkpoints/global_step_10/model_world_size_2_rank_1.pt ]] || fail 'no checkpoint of the second process'
-  grep -q '^MVP_SFT_DRIVER: cluster 127.0.9.10:6460 with 3 nodes, own tensors on cpu, workers on cpu$' "$JOBS/sft/logs/driver.log" ||
-    fail 'the driver does not say which cluster it joined'
-  python - "$JOBS/sft/metrics.jsonl" <<'PY'
-import json, sys
-losses = [row["data"]["train/loss"] for row in map(json.loads, open(sys.argv[1])) if "train/loss" in row["data"]]
-assert len(losses) == 10 and losses[-1] < losses[0] - 0.2, losses
-PY
 }
 
 # bats test_tags=nightly

@@ -1,4 +1,4 @@
-"""The SFT driver's own decisions; that they train is shown in tests/bats/workloads.bats."""
+"""The SFT driver's own decisions; that they train is shown in tests/bats/stop_saves.bats."""
 
 from __future__ import annotations
 
