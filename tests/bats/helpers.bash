@@ -109,10 +109,10 @@ state_of() { # <job id>
 
 instances() { # <cluster name>: "pid instance" of every process that a node of that cluster started
   local file mark
-  for file in /proc/[0-9]*/environ; do
+  while read -r file; do
     mark=$(tr '\0' '\n' 2>/dev/null <"$file" | grep "^MVP_RAY_INSTANCE=$1\.") || continue
     printf '%s %s\n' "${file//[!0-9]/}" "${mark#*=}"
-  done
+  done < <(grep -lsz "^MVP_RAY_INSTANCE=$1\." /proc/[0-9]*/environ)
 }
 
 ask_ray() { # <address> <path> [<curl argument>...]: body of a REST call

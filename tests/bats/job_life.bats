@@ -69,10 +69,7 @@ pids_of() { # <id>: of the trainer, its Ray worker, and the process that left
 }
 
 marked() { # <id>: every process on this machine that Ray or the job started for it
-  local file
-  for file in /proc/[0-9]*/environ; do
-    tr '\0' '\n' 2>/dev/null <"$file" | grep -qx "MVP_JOB_FOLDER=$JOBS/$1" && printf '%s\n' "${file//[!0-9]/}"
-  done || true
+  grep -lszxF "MVP_JOB_FOLDER=$JOBS/$1" /proc/[0-9]*/environ | tr -dc '0-9\n'
 }
 
 @test "a log is followed to the job's end: every line, the job's exit code" {
