@@ -105,12 +105,21 @@ PY
 }
 
 @test "a job is stopped from here, and nothing of it is left on its hosts" {
-  sed 's/sft-by-ssh/stopped/; s/total_training_steps": 4/total_training_steps": 4000/' "$LAB_DIR/sft.json" >"$LAB_DIR/long.json"
+  mkdir "$LAB_DIR/private/user/workloads"
+  cp "$PROJECT/tests/bats/toy_trainer.py" "$LAB_DIR/private/user/workloads"
+  echo 'entry: {command: [python3, /private/user/workloads/toy_trainer.py, "2000", "0.3"]}' >"$LAB_DIR/private/user/workloads/toy.yaml"
+  echo 'export MVP_WORKLOADS=/private/user/workloads' >>"$LAB_DIR/head/run/root/.bashrc"
+  echo '{"workload": "toy", "submission_id": "stopped"}' >"$LAB_DIR/long.json"
   in_lab 43_submit_jobspec.sh "$LAB_DIR/long.json"
   wait_for 90 'the training' on_host head test -s /private/jobs/stopped/metrics.jsonl
   run --separate-stderr in_lab 52_stop.sh stopped
   assert_status 0
   [[ $(result stopped state) == STOPPED ]] || fail "it is $(result stopped state)"
+  for host in head worker-0 worker-1; do
+    # shellcheck disable=SC2016 # expanded on the host
+    left=$(on_host "$host" bash -c 'grep -lsz "^MVP_JOB_FOLDER=/private/jobs/stopped$" /proc/[0-9]*/environ') || true
+    [[ -z $left ]] || fail "left on $host: $left"
+  done
 }
 
 @test "in a session on a host the same scripts need no ssh" {
