@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Submission on one real cluster: a real small PPO job, then what users do wrong, and what happens around a job.
+# Submission on one real cluster: what users do wrong, and what happens around a job.
 
 load helpers
 
@@ -26,6 +26,7 @@ wait_for_state() { # <id> <state>
   fail "$1 is not $2 but $(state_of "$1")"
 }
 
+# bats test_tags=nightly
 @test "a real PPO job with critic trains on the workers and every check of it passes" {
   ppo=$(spec '{"workload": "ppo", "submission_id": "small-ppo", "code_path": "common/code/verl/current",
     "model": "common/models/default", "dataset": "datasets/gsm8k",
@@ -83,8 +84,10 @@ PY
 }
 
 @test "a failed job fails the one who waits for it" {
-  run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "fail", "submission_id": "fail"}')" --wait
+  file=$(spec '{"workload": "fail", "submission_id": "fail"}')
+  run --separate-stderr 43_submit_jobspec.sh "$file" --wait
   assert_status 1
+  cmp "$file" "$JOBS/fail/config/job_spec.json"
   assert_output fail
   assert_stderr_has 'FAILED'
   [[ $(state_of fail) == FAILED ]]
@@ -110,13 +113,13 @@ PY
   run --separate-stderr 50_status.sh --json
   python -c 'import json, sys; jobs = {job["id"]: job for job in json.load(sys.stdin)["jobs"]}
 assert jobs["sleep2"]["state"] in ("SUBMITTED", "RUNNING"), jobs["sleep2"]
-assert jobs["small-ppo"]["steps_done"] == 3, jobs["small-ppo"]' <<<"$output"
+assert jobs["fail"]["state"] == "FAILED", jobs["fail"]' <<<"$output"
   wait_for_state sleep1 SUCCEEDED
   wait_for_state sleep2 SUCCEEDED
 }
 
 @test "Ctrl-C at any moment of a submission leaves the truth, and the next submission works" {
-  for delay in 0.1 0.3 0.5 0.7 0.9 1.2; do
+  for delay in 0.1 0.4 0.8 1.2; do
     id=interrupted-$delay
     timeout --foreground -s INT "$delay" 43_submit_jobspec.sh "$(spec '{"workload": "tell", "submission_id": "'"$id"'"}')" &>"$FOLDER/$id.err" || true
     ! grep -q Traceback "$FOLDER/$id.err" || fail "$(<"$FOLDER/$id.err")"
@@ -200,8 +203,8 @@ CASES
   run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "tell"}')"
   assert_status 3
   assert_stderr_has './scripts/01_up.sh'
-  run --separate-stderr 54_verify.sh small-ppo
+  run --separate-stderr 54_verify.sh sleep1
   assert_status 0
   run --separate-stderr 50_status.sh
-  assert_output '*small-ppo*SUCCEEDED*'
+  assert_output '*sleep1 *SUCCEEDED*'
 }
