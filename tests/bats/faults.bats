@@ -13,6 +13,7 @@ setup_file() {
   make_job_cluster faults 6 20
   [[ $TRAINER == sft ]] || sed -i 's/num_cpus: 8/num_cpus: 16/' "$MVP_CLUSTER" # for two RL jobs at once
   printf 'entry: {command: [python3, %s, "2", "0.1"]}\n' "$BATS_TEST_DIRNAME/toy_trainer.py" >"$WORKLOADS/short.yaml"
+  printf 'entry: {command: [python3, %s, "2000", "0.3"]}\n' "$BATS_TEST_DIRNAME/toy_trainer.py" >"$WORKLOADS/long.yaml"
   mkdir "$FOLDER/private" # on a file system that one test can fill
   mount -t tmpfs -o size=400m tmpfs "$FOLDER/private" || true
   01_up.sh && 30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
@@ -24,8 +25,8 @@ teardown_file() {
   end_cluster
 }
 
-submit() { # <id> [<43's options>...]: a short job
-  printf '{"workload": "short", "submission_id": "%s"}' "$1" >"$FOLDER/specs/$1.json"
+submit() { # <id> [<43's options>...]: a short job, or of WORKLOAD
+  printf '{"workload": "%s", "submission_id": "%s"}' "${WORKLOAD:-short}" "$1" >"$FOLDER/specs/$1.json"
   43_submit_jobspec.sh "$FOLDER/specs/$1.json" "${@:2}"
 }
 
@@ -100,18 +101,19 @@ submitted_or_not() { # <id>: one or the other, and to its end
 }
 
 @test "a submitter killed at any stage leaves the truth, and a retry works" {
-  for delay in 0.2 0.4 0.6 0.8 1.0 1.3; do
+  for delay in 0.2 0.5 0.9 1.3; do
     setsid bash -c "$(declare -f submit); submit killed-$delay" &>/dev/null &
     sleep "$delay"
     kill -9 -- "-$!" 2>/dev/null || true
   done
   sleep 16 # a submitter that is gone has this long for its last request to reach Ray
-  for delay in 0.2 0.4 0.6 0.8 1.0 1.3; do
+  for delay in 0.2 0.5 0.9 1.3; do
     [[ ! -d $JOBS/killed-$delay ]] || wait_for 40 "the end of killed-$delay" submitted_or_not "killed-$delay"
   done
   next_job_works
 }
 
+# bats test_tags=nightly
 @test "a trainer killed with SIGKILL: FAILED at once, with the signal" {
   start_training trainer-killed
   strike kill -9 "$(result trainer-killed trainer_pid)"
@@ -146,6 +148,7 @@ submitted_or_not() { # <id>: one or the other, and to its end
   next_job_works
 }
 
+# bats test_tags=nightly
 @test "a whole worker node killed while it trains: FAILED, the node is named, up repairs it" {
   start_training node-killed
   for host in worker-0 worker-1; do [[ $(host_of node-killed) == "$host" ]] || other=$host; done
@@ -189,20 +192,19 @@ a_full_root_blocks_up() { # where it can be mounted: one line, and no head that 
 
 @test "the head killed while a job trains and started again: jobs stay readable, the lost one has ended, the next works" {
   start_training head-killed
-  start_training head-stopped
+  WORKLOAD=long submit head-stopped >/dev/null
+  wait_for 60 'its steps' trains head-stopped
   mapfile -t pids < <(processes_of head)
   strike kill -9 "${pids[@]}"
   noticed 30 'the cluster is not up' head_is_missed
   run --separate-stderr 50_status.sh
   assert_status 0
-  assert_output '*trainer-killed*'
-  run --separate-stderr 54_verify.sh trainer-killed
-  assert_status 1
+  assert_output '*next-1*'
+  run --separate-stderr 54_verify.sh next-1
+  assert_status 0
   run --separate-stderr 52_stop.sh head-stopped # without Ray, on its own host
   assert_status 0
-  # Without a head verl ends by itself at its next call of Ray: on a busy machine before the stop.
-  [[ $output == 'head-stopped STOPPED' || "$output $(result head-stopped reason)" == 'head-stopped FAILED the trainer ended with exit code 1'* ]] ||
-    fail "$(result head-stopped reason)"
+  assert_output 'head-stopped STOPPED'
   assert_stderr_has 'no process of job '"'head-stopped'"' is left'
   ! has_state head-killed STOPPED || fail 'another job was stopped' # but verl ends by itself at its next call of Ray
   a_full_root_blocks_up

@@ -43,6 +43,12 @@ chain_says() { # <id> <text>
   chain "$1" | grep -qF "$2"
 }
 
+explained() { # <id> <verdict, boundary and rule>: what 55 says
+  run --separate-stderr 55_explain.sh "$1" --json
+  [[ $(python -c 'import json, sys; d = json.load(sys.stdin); print(d["verdict"], d["boundary"], d["rule"])' <<<"$output") == "$2" ]] ||
+    fail "not $2"
+}
+
 @test "a whole node is killed: the chain waits for it, 01_up brings it back, and the next attempt trains" {
   submit lost long "$ANY" >/dev/null
   wait_for 60 'the training' trains lost
@@ -73,6 +79,8 @@ chain_says() { # <id> <text>
   run --separate-stderr submit once once "$ANY" --wait --timeout 300
   assert_status 0
   assert_stderr_has 'once: no further attempt after 2 attempts: succeeded'
+  explained once 'Blocked host trainer-killed'
+  compgen -G "$JOBS/once/debug/*-failed/nodes.json" || fail 'no bundle at the end'
   run --separate-stderr 54_verify.sh once.2
   [[ $output == *Pass*'attempt of a chain'*"attempt 2 of 'once', after 'once' (host: the trainer was killed by SIGKILL)"* ]] ||
     fail 'the lineage is not proven'
@@ -146,11 +154,14 @@ has_step() { # <id>
     "$PROJECT/templates/sft.yaml" >"$FOLDER/specs/verl.yaml"
   printf 'submission_id: verl\nretry: %s\n' "$ANY" >>"$FOLDER/specs/verl.yaml"
   43_submit_jobspec.sh "$FOLDER/specs/verl.yaml"
+  wait_for 60 'its driver' grep -q '"driver_host": "worker' "$JOBS/verl/result.json"
+  other=$([[ $(of_result verl driver_host) == worker-0 ]] && echo worker-1 || echo worker-0)
   wait_for 300 'step 7' grep -q '"step": *7,' "$JOBS/verl/metrics.jsonl"
-  kill_node "$(of_result verl driver_host)"
+  kill_node "$other" # its driver lives, and fails by what it lost there
   STRUCK=$SECONDS
   wait_for 120 'the end of the first attempt' chain_says verl '"state": "FAILED"'
   after_strike 'the first attempt has ended'
+  explained verl 'Blocked cluster node-died'
   01_up.sh
   after_strike 'the node is back'
   wait_for 120 'the second attempt' test -d "$JOBS/verl.2" || fail "$(chain verl)"
