@@ -19,7 +19,7 @@ from mvp_helpers.job import submit
 from mvp_helpers.plan import plan
 
 pytestmark = pytest.mark.usefixtures("workloads")
-CASES, BATCH = 2_500, 1_250
+CASES, BATCH = 10_000, 2_500
 HANGS_S = 20
 """CPU time of one JobSpec, of which the slowest needs a twentieth: other work on the machine does not count."""
 
