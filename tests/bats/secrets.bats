@@ -113,31 +113,31 @@ assert_shown_nowhere() { # <id>: in no file of the shared root and of Ray, in no
   [[ ! -e $JOBS/none ]] || fail 'a folder was claimed'
 }
 
-@test "of 8 submissions with one id exactly one wins" {
+@test "of 20 submissions with one id exactly one wins" {
   same=$(spec '{"workload": "echo", "submission_id": "same"}')
-  for at in {1..8}; do
+  for at in {1..20}; do
     43_submit_jobspec.sh "$same" >"$FOLDER/same.$at.out" 2>"$FOLDER/same.$at.err" &
     pids[at]=$!
   done
   codes=()
-  for at in {1..8}; do code=0 && wait "${pids[at]}" || code=$? && codes+=("$code"); done
-  [[ $(printf '%s\n' "${codes[@]}" | sort | uniq -c | xargs) == '1 0 7 2' ]] || fail "exit codes: ${codes[*]}" "$(cat "$FOLDER"/same.*.err)"
+  for at in {1..20}; do code=0 && wait "${pids[at]}" || code=$? && codes+=("$code"); done
+  [[ $(printf '%s\n' "${codes[@]}" | sort | uniq -c | xargs) == '1 0 19 2' ]] || fail "exit codes: ${codes[*]}" "$(cat "$FOLDER"/same.*.err)"
   [[ $(cat "$FOLDER"/same.*.out) == same ]] || fail "$(cat "$FOLDER"/same.*.out)"
-  [[ $(grep -l "submission_id 'same' is already used" "$FOLDER"/same.*.err | wc -l) == 7 ]] || fail "$(cat "$FOLDER"/same.*.err)"
+  [[ $(grep -l "submission_id 'same' is already used" "$FOLDER"/same.*.err | wc -l) == 19 ]] || fail "$(cat "$FOLDER"/same.*.err)"
   50_status.sh --follow same
   [[ $(grep -c 'I am' "$JOBS/same/logs/driver.log") == 1 ]] || fail 'it ran more than once'
 }
 
-@test "8 submissions at once with different ids are all accepted and none is mixed up" {
-  for at in {1..8}; do
+@test "20 submissions at once with different ids are all accepted and none is mixed up" {
+  for at in {1..20}; do
     43_submit_jobspec.sh "$(spec '{"workload": "echo", "submission_id": "own-'"$at"'"}')" >"$FOLDER/own.$at.out" 2>"$FOLDER/own.$at.err" &
     pids[at]=$!
   done
-  for at in {1..8}; do
+  for at in {1..20}; do
     wait "${pids[at]}" || fail "own-$at: $(<"$FOLDER/own.$at.err")"
     [[ $(<"$FOLDER/own.$at.out") == "own-$at" ]] || fail "own-$at was told: $(<"$FOLDER/own.$at.out")"
   done
-  for at in {1..8}; do
+  for at in {1..20}; do
     50_status.sh --follow "own-$at" 2>/dev/null || fail "own-$at: $(facts "own-$at" state reason)"
     [[ $(<"$JOBS/own-$at/logs/driver.log") == "I am $JOBS/own-$at" ]] || fail "own-$at: $(<"$JOBS/own-$at/logs/driver.log")"
     grep -q "submission_id.*own-$at\"" "$JOBS/own-$at/config/job_spec.json" || fail "own-$at has another JobSpec"
@@ -166,9 +166,9 @@ assert_shown_nowhere() { # <id>: in no file of the shared root and of Ray, in no
   50_status.sh >/dev/null # this many records, in portions
   run --separate-stderr 50_status.sh --json --limit 100
   python -c 'import json, sys; jobs = {job["id"]: job["state"] for job in json.load(sys.stdin)["jobs"]}
-assert jobs["own-8"] == jobs["same"] == "SUCCEEDED" and jobs["crash-task"] == "FAILED", jobs' <<<"$output"
-  answers own-8 >"$FOLDER/answers" 2>/dev/null || true
+assert jobs["own-20"] == jobs["same"] == "SUCCEEDED" and jobs["crash-task"] == "FAILED", jobs' <<<"$output"
+  answers own-20 >"$FOLDER/answers" 2>/dev/null || true
   [[ $(head -n 1 "$FOLDER/answers") == '[]' ]] || fail "Ray still lists: $(head -c 500 "$FOLDER/answers")"
-  run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "echo", "submission_id": "own-8"}')"
+  run --separate-stderr 43_submit_jobspec.sh "$(spec '{"workload": "echo", "submission_id": "own-20"}')"
   assert_status 2
 }
