@@ -22,7 +22,8 @@ _RESETS = ("\x1b", "[0m", "[0;0m")
 _SOURCE = re.compile(
     r"(?P<who>\((?:[^()]*[^()\s] )?pid=\w+(?:, ip=[^(),\s]+)?\)"  # (WorkerDict pid=1, ip=10.0.0.1)
     r"|\((?:raylet|autoscaler|gcs_server)[^()]*\)"
-    r"|\((?:EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker|DPCoordinator)(?:Process)?\d*(?:[_-]\w+)?(?: \w+=\w+)*\)(?= )"  # vLLM
+    r"|\((?:EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker|DPCoordinator)(?:Process)?\d*(?:[_-]\w+)?"  # vLLM
+    r"(?: \w+=\w+)*\)(?= )"
     r"|\[(?:rank|default)?\d+\]:|rank\d+\]:"  # perhaps an excerpt that begins within
     r"|\d{1,5}:(?= ?\S|   )"  # srun --label
     r"|[\w.-]+/\d+ (?=\[(?:rank|default)\d+\]:))"  # nemo-run, torchx
