@@ -123,6 +123,13 @@ def test_a_kernel_that_cannot_be_compiled_is_no_evidence_against_the_code_under_
     assert answer.boundary != "dependency"
 
 
+@pytest.mark.parametrize("call", ["forward_thread_func_", "forward_batch_generation", "run_batch"])
+def test_memory_that_runs_out_while_the_engine_generates_is_a_failure_of_the_run(tmp_path: Path, call: str) -> None:
+    frame = f'  File "/opt/lib/python3.12/site-packages/sglang/srt/managers/worker.py", line 7, in {call}\n    x()\n'
+    answer = triaged(tmp_path, "Traceback (most recent call last):\n" + frame + "RuntimeError: CUDA error: out of memory\n")
+    assert (answer.verdict, answer.boundary) == ("Fail", "rollout engine")
+
+
 def test_a_gated_repository_needs_a_token_and_no_path(tmp_path: Path) -> None:
     answer = triaged(tmp_path, "OSError: You are trying to access a gated repo.\n401 Client Error.\nCannot access gated repo\n")
     assert (answer.verdict, answer.boundary) == ("Blocked", "model hub")
