@@ -85,14 +85,12 @@ install_lock() { # <lock file>: each file with one of its hashes
 }
 
 install_torch() { # without a GPU never the CUDA build (gigabytes)
-  local version build=(--require-hashes -r "$CPU_LOCK")
+  local version hashed=(--require-hashes -r "$CPU_LOCK")
   version=$(sed -n 's/^torch==\([^ ]*\).*/\1/p' "$CPU_LOCK")
   if has_gpu; then
     install_lock "$CUDA_LOCK"
   elif ! "$VENV/bin/python" -c "import importlib.metadata as m; assert m.version('torch') == '$version'" 2>/dev/null; then
     say "installing torch $version (pip's output: $PIP_LOG)"
-    "$VENV/bin/python" -c 'import sys; assert sys.version_info >= (3, 11)' 2>/dev/null ||
-      { say 'for Python 3.10 this project knows no hash of it: pip checks only its version' && build=("torch==$version"); }
-    pip install --disable-pip-version-check --no-deps "${build[@]}" || pip_install --index-url "$TORCH_INDEX" "${build[@]}"
+    pip install --disable-pip-version-check --no-deps "${hashed[@]}" || pip_install --index-url "$TORCH_INDEX" "${hashed[@]}"
   fi
 }

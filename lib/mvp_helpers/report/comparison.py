@@ -115,7 +115,7 @@ def compare(a: Run, b: Run) -> Comparison:
 def repeats(a: Run, b: Run) -> list[tuple[str, Curves]]:
     """Return the newest jobs that succeeded with A's toolkit, JobSpec, code, data and model, without A and B, and curves."""
     found: list[tuple[str, Curves]] = []
-    own = _toolkit(a), identity(a)
+    own = identity(a)
     for submission_id in job_folder.newest_ids(a.folder.shared, MOST_SEEN):
         folder = a.folder.shared.job(submission_id)
         if submission_id in (a.id, b.id) or len(found) == MOST_REPEATS:
@@ -125,23 +125,19 @@ def repeats(a: Run, b: Run) -> list[tuple[str, Curves]]:
             if (
                 result.state == "SUCCEEDED"
                 and result.workload == a.result.workload
-                and (_toolkit(run := Run(folder, result, a.mask)), identity(run)) == own
+                and identity(Run(folder, result, a.mask)) == own
             ):
                 found.append((submission_id, curves.read(folder.metrics)))
     return found
 
 
-def _toolkit(run: Run) -> tuple[Any, Any]:
-    known = run.provenance().get("toolkit") or {}
-    return known.get("version"), known.get("commit")
-
-
 def identity(run: Run) -> tuple[Any, ...]:
-    """Return what repeated runs have in common: JobSpec, code, data, model, reward function and the number of hosts."""
+    """Return what repeated runs have in common: toolkit, JobSpec, code, data, model, reward function and the number of hosts."""
     known = run.provenance()
     inputs = {name: facts.get("identity") for name, facts in (known.get("inputs") or {}).items()}
-    hosts = len(known.get("hosts") or [])
-    return differences.job_spec(run), (known.get("code") or {}).get("content"), inputs, known.get("reward_fn"), hosts
+    toolkit, code, hosts = known.get("toolkit") or {}, known.get("code") or {}, len(known.get("hosts") or [])
+    made_by = toolkit.get("version"), toolkit.get("commit")
+    return made_by, differences.job_spec(run), code.get("content"), inputs, known.get("reward_fn"), hosts
 
 
 def _rows(a: Run, b: Run, repeated: Sequence[Curves]) -> list[Row]:

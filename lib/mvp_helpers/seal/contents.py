@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from ..base import files
 
@@ -19,6 +20,7 @@ UNFINISHED = "debug/."
 CANNOT_READ = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 """Other errors may be gone at the next try."""
 VANISHED = (errno.ENOENT, errno.ENOTDIR)
+Fact = TypeVar("Fact", str, int)
 
 
 @dataclass(frozen=True)
@@ -31,22 +33,24 @@ class Contents:
     """The target of each link, by name."""
     unread: dict[str, str] = field(default_factory=dict)
     """Why this user could not read a file or a folder, by name."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """The bytes of each file, by name, as far as known: another size shows a change without a look at the file."""
 
     @property
     def names(self) -> frozenset[str]:
         return frozenset(self.files.keys() | self.links.keys() | self.unread.keys())
 
     def __or__(self, other: Contents) -> Contents:
-        return Contents(self.files | other.files, self.links | other.links, self.unread | other.unread)
+        return Contents(self.files | other.files, self.links | other.links, self.unread | other.unread, self.sizes | other.sizes)
 
     def less(self, names: Iterable[str]) -> Contents:
         """Return everything but these names."""
         gone = frozenset(names)
 
-        def rest(facts: dict[str, str]) -> dict[str, str]:
+        def rest(facts: dict[str, Fact]) -> dict[str, Fact]:
             return {name: fact for name, fact in facts.items() if name not in gone}
 
-        return Contents(rest(self.files), rest(self.links), rest(self.unread))
+        return Contents(rest(self.files), rest(self.links), rest(self.unread), rest(self.sizes))
 
     def facts(self) -> dict[str, str]:
         """Return what is known of each name, in a form that differs between files, links and what cannot be read."""
@@ -108,12 +112,13 @@ def holes(folder: Path) -> int:
 def compare(sealed: Contents, folder: Path, leave_out: frozenset[str]) -> Difference:
     """Return how a folder differs from what was sealed. A file that became a link, or a link a file, has changed.
 
-    What was added is not read. Raises OSError.
+    Neither what was added nor what has another size is read. Raises OSError.
     """
     listing = _list(folder)
     added = listing.names - sealed.names - leave_out
-    listing.leave_out(added | leave_out)
-    before, after = sealed.facts(), _read(folder, listing).facts()
+    resized = {name for name, size in listing.sizes.items() if sealed.sizes.get(name, size) != size} - leave_out
+    listing.leave_out(added | leave_out | resized)
+    before, after = sealed.facts(), _read(folder, listing).facts() | dict.fromkeys(resized, "another size")
     return Difference(
         changed=sorted(name for name in before.keys() & after.keys() if before[name] != after[name]),
         missing=sorted(before.keys() - after.keys()),
@@ -152,15 +157,15 @@ def _list(folder: Path) -> _Listing:
 def _read(folder: Path, listing: _Listing) -> Contents:
     over = threading.Event()
 
-    def digest(name: str) -> tuple[str, str, str]:
-        """Return name, digest, and why there is none; neither for a file that has vanished."""
+    def digest(name: str) -> tuple[str, str, int, str]:
+        """Return name, digest, size, and why there is no digest; neither for a file that has vanished."""
         try:
-            return name, files.sha256(folder / name, over), ""
+            return name, files.sha256(folder / name, over), (folder / name).lstat().st_size, ""
         except OSError as error:
             if error.errno in CANNOT_READ:
-                return name, "", os.strerror(error.errno)
+                return name, "", 0, os.strerror(error.errno)
             if error.errno in VANISHED:
-                return name, "", ""
+                return name, "", 0, ""
             raise
 
     with ThreadPoolExecutor(THREADS) as threads:
@@ -170,5 +175,8 @@ def _read(folder: Path, listing: _Listing) -> Contents:
         except BaseException:
             over.set()  # the end of this process does not wait for the end of a file
             raise
-    digests = {name: digest for name, digest, _ in found if digest}
-    return Contents(digests, listing.links, listing.unread | {name: why for name, _, why in found if why})
+    digests = {name: digest for name, digest, *_ in found if digest}
+    unread = {name: why for name, *_, why in found if why}
+    return Contents(
+        digests, listing.links, listing.unread | unread, {name: size for name, _, size, _ in found if name in digests}
+    )

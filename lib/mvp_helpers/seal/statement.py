@@ -69,7 +69,7 @@ def write(contents: Contents, predicate: dict[str, Any], keyid: str, sign: Calla
     more = {"links": contents.links} | ({"unread": contents.unread} if contents.unread else {})
     document = {
         "_type": STATEMENT,
-        "subject": [{"name": name, "digest": {"sha256": contents.files[name]}} for name in sorted(contents.files)],
+        "subject": [_subject(name, contents) for name in sorted(contents.files)],
         "predicateType": PREDICATE,
         "predicate": {**predicate, **more},
     }
@@ -104,6 +104,17 @@ def parse(payload: bytes) -> Statement:
             raise Malformed(f"it states {document['predicateType']!r}, not {PREDICATE}")
         predicate = dict(document["predicate"])
         files = {str(subject["name"]): str(subject["digest"]["sha256"]) for subject in document["subject"]}
-        return Statement(Contents(files, dict(predicate.pop("links")), dict(predicate.pop("unread", {}))), predicate)
+        sizes = {
+            str(subject["name"]): int(subject["annotations"]["size"])
+            for subject in document["subject"]
+            if "annotations" in subject
+        }
+        return Statement(Contents(files, dict(predicate.pop("links")), dict(predicate.pop("unread", {})), sizes), predicate)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Malformed(f"it is not a statement about a job ({type(error).__name__})") from None
+
+
+def _subject(name: str, contents: Contents) -> dict[str, Any]:
+    """Return in-toto's descriptor of one file."""
+    size = {"annotations": {"size": contents.sizes[name]}} if name in contents.sizes else {}
+    return {"name": name, "digest": {"sha256": contents.files[name]}, **size}

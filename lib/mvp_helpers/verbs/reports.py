@@ -115,7 +115,7 @@ def _record(name: str, names: list[str], any_hardware: bool) -> Path:
         )
         for folder, result in zip(folders, results, strict=True)
     ]
-    for at, what in enumerate(("workload", "hardware", "versions", "JobSpec, code, data, model or reward function")):
+    for at, what in enumerate(("workload", "hardware", "versions", "toolkit, JobSpec, code, data, model or reward function")):
         if what == "hardware" and any_hardware:
             continue
         if other := next((each for each, facts in zip(names, known, strict=True) if facts[at] != known[0][at]), None):

@@ -45,8 +45,7 @@ def versions(locks: tuple[str, ...], python: str) -> dict[str, str]:
         (canonicalize_name(each.name), str(each.specifier))
         for lock in locks
         for each in requirements(lock)
-        # The CPU build for Python 3.10 is installed by its version: see scripts/lib/python_env.sh.
-        if lock == CPU or not each.marker or each.marker.evaluate(environment(python))
+        if not each.marker or each.marker.evaluate(environment(python))
     }
     assert [name for name, count in Counter(name for name, _ in chosen).items() if count > 1] == [], f"Python {python}"
     assert all(re.fullmatch(r"==[^*,]+", specifier) for _, specifier in chosen)

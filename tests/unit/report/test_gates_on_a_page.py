@@ -50,8 +50,13 @@ def test_unequal_or_failed_runs_are_no_baseline(shared: SharedRoot, three: list[
     before = spec.read_text()
     spec.write_text(before.rstrip("}") + ', "model": "another"}')
     code, out, err = verb("report", "--baseline", "cpu", *three)
-    assert (code, out) == (2, "") and "differ in JobSpec, code, data, model or reward function" in err
+    assert (code, out) == (2, "") and "differ in toolkit, JobSpec, code, data, model or reward function" in err
     spec.write_text(before)
+    provenance = json.loads(shared.job(three[2]).provenance.read_text())
+    shared.job(three[2]).provenance.write_text(json.dumps({**provenance, "toolkit": {"commit": "f00"}}))
+    code, out, err = verb("report", "--baseline", "cpu", *three)
+    assert (code, out) == (2, "") and "differ in toolkit" in err
+    shared.job(three[2]).provenance.write_text(json.dumps(provenance))
     change_result(shared.job(three[1]), workload="grpo")
     code, out, err = verb("report", "--baseline", "cpu", *three)
     assert (code, out) == (2, "") and "differ in workload" in err

@@ -375,6 +375,15 @@ def test_a_file_that_was_added_is_named_and_not_read(sealed: JobFolder, monkeypa
     assert difference(sealed).added == ["logs/hole"]
 
 
+def test_a_file_of_another_size_has_changed_and_is_not_read(sealed: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sealed.metrics.open("r+b") as stream:
+        stream.truncate(1 << 40)
+    sha256, read = files.sha256, list[str]()
+    monkeypatch.setattr(files, "sha256", lambda path, *more: read.append(path.name) or sha256(path, *more))
+    assert difference(sealed) == Difference(["metrics.jsonl"], [], [])
+    assert read and "metrics.jsonl" not in read
+
+
 def test_a_job_with_large_holes_does_not_hold_up_the_others(job: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     root, said, hollow, reading = job.shared.root, [], good_job(job.shared, "hollow"), threading.Event()
     cluster = msgspec.structs.replace(cluster_file.load("local"), shared_root=str(root), state_dir=str(root / "state"))
