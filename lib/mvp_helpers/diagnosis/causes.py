@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,14 @@ from .tracebacks import Chain, Frame
 
 KEPT = 200
 """Errors of a run that are kept."""
+
+
+_ENGINE = re.compile(r"\((EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker(Process)?)(_\w+)?[ )]")
+
+
+def program(source: str) -> str:
+    """Return the program that prints lines of ``source``."""
+    return "engine" if _ENGINE.match(source) else source
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,11 @@ class Finding:
     @property
     def source(self) -> str:
         return self.chain.source if self.chain else ""
+
+    @property
+    def program(self) -> str:
+        """Return which program's output it is in; the processes of a rollout engine are one."""
+        return program(self.chain.source if self.chain else self.line.source if self.line else "")
 
     @property
     def frames(self) -> tuple[Frame, ...]:
@@ -91,6 +105,12 @@ class Findings:
         return dataclasses.replace(
             self, known={rule: dataclasses.replace(finding, progress=end) for rule, finding in self.known.items()}
         )
+
+    def overcome(self, by: str) -> None:
+        """Forget what lines of the program ``by`` called an error: it serves now. An exception still counts."""
+        self.known = {rule: finding for rule, finding in self.known.items() if finding.chain or finding.program != by}
+        if self.error_line and self.error_line.program == by:
+            self.error_line = None
 
     def _keep(self, finding: Finding) -> None:
         if len(self.every) < KEPT:

@@ -104,6 +104,8 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
     if diagnosis.verdict in ("Pass", "Noise") or (diagnosis.verdict == "Unknown" and diagnosis.line is None):
         diagnosis = _doubted(diagnosis, scans, known, target)
+    if diagnosis.line is not None and diagnosis.verdict in ("Fail", "Blocked") and _reported_success(scans):
+        diagnosis = survived(diagnosis, "The launcher reports that the job succeeded")
     if diagnosis.verdict == "Blocked":
         diagnosis = msgspec.structs.replace(diagnosis, advice=f"{diagnosis.advice} {BLOCKED}".strip())
     diagnosis = _of_last_run(diagnosis, scans)
@@ -122,7 +124,8 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     cause = first_cause([scan.findings.at(end) if scan.known_only else scan.findings for scan in scans], end)
     earlier = min((scan.earlier for scan in scans if scan.earlier), key=lambda finding: finding.order, default=None)
     logged = next((scan.success.known for scan in scans if scan.success.known), "")
-    if cause is None or (cause.rule and cause.rule.verdict == "Noise" and (earlier or (logged and end.phase != "done"))):
+    went_on = end.phase != "done" and (logged or (cause and later(end.phase, cause.phase)) or any(scan.served for scan in scans))
+    if cause is None or (cause.rule and cause.rule.verdict == "Noise" and (earlier or went_on)):
         broken = next((scan.broken for scan in scans if scan.broken), None) if end.phase == "done" else None
         if proven := next((scan.success.proven for scan in scans if scan.success.proven), ""):
             # Tests that failed before others count as much as those.
@@ -137,6 +140,10 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     stages = [scan.stage for scan in scans if scan.stage and later(scan.stage, cause.phase)]
     # Tracebacks after the cause may show that the run was further than the log's lines do.
     return _of_finding(cause.seen_in(stages[0], known) if stages and cause.phase == "start" else cause, known, target)
+
+
+def _reported_success(scans: Sequence[Scan]) -> bool:
+    return any(scan.success.record.ended_well for scan in scans if not scan.known_only)
 
 
 def _without_error(end: Progress, logged: str, target: Mapping[str, str]) -> Diagnosis:

@@ -15,11 +15,15 @@ LONGEST_LINE = 16_384
 Raw = tuple[bytes, int, int]
 """A line as it is in the log, its number, and what it may be by its words (see ``scan``)."""
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])|(?:\^\[|\ufffd)?\[(?:\d{1,2};)?\d{1,2}m")
-"""Colours, also without the escape character, which web pages remove."""
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])|(?:\^\[|ESC|\ufffd)?\[(?:\d{1,2};)?\d{1,2}m")
+"""Colours, also without the escape character, which web pages remove or write as a word."""
+_RESETS = ("\x1b", "[0m", "[0;0m")
+"""A line with a colour contains one of these."""
 _SOURCE = re.compile(
     r"(?P<who>\((?:[^()]*[^()\s] )?pid=\w+(?:, ip=[^(),\s]+)?\)"  # (WorkerDict pid=1, ip=10.0.0.1)
     r"|\((?:raylet|autoscaler|gcs_server)[^()]*\)"
+    r"|\((?:EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker|DPCoordinator)(?:Process)?\d*(?:[_-]\w+)?"  # vLLM
+    r"(?: \w+=\w+)*\)(?= )"
     r"|\[(?:rank|default)?\d+\]:|rank\d+\]:"  # perhaps an excerpt that begins within
     r"|\d{1,5}:(?= ?\S|   )"  # srun --label
     r"|[\w.-]+/\d+ (?=\[(?:rank|default)\d+\]:))"  # nemo-run, torchx
@@ -47,7 +51,8 @@ _STAMP = re.compile(
 """A time without a level."""
 _LEVELS = "ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG|NOTICE|TRACE"
 _LOGGER = re.compile(
-    rf"(?P<a>{_LEVELS}) \d\d-\d\d [\d:.]+ (?:\[?[\w.]+:\d+\] ?|\[[^\]]*\] ?)?"  # vLLM
+    rf"(?P<a>{_LEVELS}) (?:(?:\d{{4}}-)?\d\d-\d\d (?:[\d:.,]+ )?(?:\[?[\w./]+:\d+\] ?|\[[^\]]*\] ?)?"  # vLLM
+    r"|\[?[\w./]+\.py:\d+\] ?)"  # vLLM without a date
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]?[ \t,:-]+(?:\[[^\]]*\][ :-]*){0,3}(?:\S+ - )?"  # Python's logging
     rf"\[?(?P<b>{_LEVELS})\b\]?(?: \d\d-\d\d [\d:.]+ \[?[\w.]+:\d+\]| \S+:\d+ --)?[ :-]*"
     r"|\[\d{4}-\d\d-\d\d [\d:,.]+ (?P<c>[A-Z]) \d+ \d+\] (?:\([\w-]+\) )?(?:\S+\.(?:cc|h|cpp):\d+: )?"  # Ray's C++
@@ -96,7 +101,7 @@ class Line:
 def plain(raw: bytes) -> str:
     """Return a raw line as a terminal finally shows it."""
     text = raw[:LONGEST_LINE].decode(errors="replace").rstrip("\r\n ")
-    if "\x1b" in text or "[0m" in text:
+    if any(reset in text for reset in _RESETS):
         text = _ANSI.sub("", text)
     return text.rpartition("\r")[2] if "\r" in text else text
 
@@ -104,7 +109,7 @@ def plain(raw: bytes) -> str:
 def whole(raw: bytes) -> str:
     """Return a raw line of any length without colours, but with every state that a progress bar drew over itself."""
     text = raw.decode(errors="replace").rstrip("\r\n ")
-    return _ANSI.sub("", text) if "\x1b" in text or "[0m" in text else text
+    return _ANSI.sub("", text) if any(reset in text for reset in _RESETS) else text
 
 
 def clean(raw: bytes, number: int) -> Line:

@@ -18,7 +18,7 @@ from typing import BinaryIO
 from ..base import files, word_search
 from ..base.errors import BadInput
 from . import log_lines, step_record, success
-from .causes import Finding, Findings, first_cause
+from .causes import Finding, Findings, first_cause, program
 from .log_lines import Line, Samples
 from .phases import PHASES, Mark, Phase, Progress, later
 from .signatures import Signatures
@@ -50,6 +50,8 @@ class Scan:
     """The cause of the end of a run before the last one in this log."""
     broken: Finding | None = None
     """The first line in which Hydra reports that it ended the job."""
+    served: bool = False
+    """A server of this run was ready for requests."""
     begun: str = ""
     """The mark of this run's beginning, empty before the first one."""
     runs: int = 1
@@ -57,6 +59,7 @@ class Scan:
 
     def __post_init__(self) -> None:
         self._marks = [(mark, mark.pattern, tuple(word.encode() for word in mark.any)) for mark in self.signatures.all_marks()]
+        self._ready = tuple(word.encode() for word in self.signatures.ready)
         self._words = {phase: self._words_of(phase) for phase in PHASES}
         self._tracebacks, self._samples = Tracebacks(), Samples()
         self._started: dict[int, Progress] = {}
@@ -70,6 +73,8 @@ class Scan:
         for _, _, words_of_mark in self._marks:
             for word in words_of_mark:
                 words[word] = words.get(word, 0) | _MARK
+        for word in self._ready:
+            words[word] = words.get(word, 0) | _MARK
         for text in (*step_record.KINDS, *success.WORDS):
             words[text.encode()] = words.get(text.encode(), 0) | _RECORD
         words[Samples.BEGIN] = _SAMPLE
@@ -243,6 +248,9 @@ class Scan:
 
     def _mark(self, raw: bytes) -> None:
         """Record how far the run is, if the line shows it."""
+        if _has(raw, self._ready):
+            self.served = True
+            self.findings.overcome(program(log_lines.clean(raw, 0).source))
         texts: tuple[str, ...] = ()
         for mark, pattern, words in self._marks:
             if not _has(raw, words) or not (mark.phase == "start" or self._further(mark)):
@@ -326,6 +334,7 @@ class Scan:
         self.runs += 1
         self.success.another_run()
         self.progress, self.stage, self.begun, self.findings = Progress(), None, "", Findings()
+        self.served = False
 
 
 def _has(raw: bytes, words: tuple[bytes, ...]) -> bool:

@@ -149,6 +149,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Nearly every line that reports an error contains one of these words."""
     libraries: str
     marks: list[Mark]
+    ready: Literals
+    """A server that is ready for requests prints one of these words."""
     stages: list[Stage]
     boundaries: list[Boundary]
     rules: list[Rule]
@@ -195,6 +197,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def _of_link(self, link: Link, phase: Phase) -> Iterator[Hit]:
         for rule in self.rules:
             if rule.exception:
+                if link.guessed and (rule.raised_in or rule.innermost):
+                    continue  # the place that raised is not in the log
                 if not re.fullmatch(rule.exception, link.class_name):
                     continue
                 if rule.frames and not any(re.search(rule.frames, f"{frame.file}:{frame.name}") for frame in link.frames):

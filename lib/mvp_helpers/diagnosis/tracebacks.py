@@ -17,6 +17,8 @@ CONTINUATION_LINES = 40
 LOST_AFTER_LINES = 300
 """A traceback is complete when none of the next lines, this many, continued it."""
 CUT_OFF = "a traceback without its last line"
+GUESSED = "(cut off)"
+"""The message of an exception of which the log shows only where it was raised, and its class."""
 MOST_OPEN = 128
 """At most this many sources may have an open traceback."""
 
@@ -97,6 +99,11 @@ class Link:
     def cut_off(self) -> bool:
         """Return whether the place is known but not the exception."""
         return not self.name and self.text.startswith(CUT_OFF)
+
+    @property
+    def guessed(self) -> bool:
+        """Return whether the log ends before the exception's own line, so that only its class is known."""
+        return self.text.startswith(f"{self.name}: {GUESSED}")
 
     @property
     def says_little(self) -> bool:
@@ -311,11 +318,11 @@ class _Open:
             names = [name for match in _CALLS.finditer(self.code) for name in dict.fromkeys((match["whole"], match["name"]))]
             frames = (*frames, *(Frame(inner.file, inner.line, name) for name in names))
             code = f": {self.code.strip()}" if self.code.strip() and known is (named[-1] if named else inner) else ""
-            text = f"{name}: (cut off) {place}{code}" if name else f"{CUT_OFF}: {place}{code}"
+            text = f"{name}: {GUESSED} {place}{code}" if name else f"{CUT_OFF}: {place}{code}"
             links.append(Link(self.last, name, text, frames, code=self.code.strip()))
         elif name and (not links or carried):
             text = links[-1].text if links else ""
-            links.append(Link(self.last, name, f"{name}: (cut off) {text}".rstrip(), links[-1].frames if links else ()))
+            links.append(Link(self.last, name, f"{name}: {GUESSED} {text}".rstrip(), links[-1].frames if links else ()))
         elif not links and (announcement := self.chain.header.partition("Traceback (most")[0].strip(" :-|")):
             links.append(Link(self.chain.number, "", f"{CUT_OFF}: {announcement}"))  # the rest is cut off
         return self.chain

@@ -116,6 +116,7 @@ VERL = LogPatterns(
     finished=(
         LineKind(("Training Progress:",), r"Training Progress: 100%\|[^|]*\| *(?P<last>[1-9]\d{0,11})/(?P=last) \["),
         LineKind(("Total time for train steps:",), r"^Total time for train steps: [\d.]+s"),  # SFT, whose bar stops one short
+        LineKind(("Final validation metrics:",), r"^[(\"']{0,2}Final validation metrics: "),  # only after the last step
     ),
     metrics_word="step:",
     metrics=_VERL_METRICS,
@@ -237,7 +238,7 @@ OPENRLHF = LogPatterns(
     ),
 )
 
-RAY_JOBS = LogPatterns(ended_well=(LineKind(("' succeeded",), r"^Job '\S+' succeeded$"),))
+RAY_JOBS = LogPatterns(ended_well=(LineKind(("' succeeded",), r"(?:^|cli\.py:\d+ -- )Job '\S+' succeeded$"),))
 
 TRAINERS = {
     "verl": VERL,

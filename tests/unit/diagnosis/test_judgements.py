@@ -32,6 +32,17 @@ def triaged(tmp_path: Path, text: str) -> Triage:
 
 
 CASES = {
+    "an attribute that a trainer's own class lacks": (
+        "AttributeError: 'PolicyTrainActor' object has no attribute 'mesh'\n",
+        "Fail",
+        "trainer",
+    ),
+    "a kernel that the engine's compiler refuses while it generates": (
+        f'Traceback (most recent call last):\n  File "{PACKAGES}vllm/v1/worker.py", line 7, in execute_model\n    x()\n'
+        "torch._inductor.exc.InductorError: RuntimeError: PassManager::run failed\n",
+        "Blocked",
+        "dependency",
+    ),
     "a setting that is absent, without its frames": (
         "AttributeError: 'NoneType' object has no attribute 'lr'\n",
         "Blocked",

@@ -1,0 +1,145 @@
+"""Kinds of logs whose last word is not their loudest: servers that came up, launchers that succeeded, notices, excerpts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mvp_helpers.diagnosis import views
+from mvp_helpers.diagnosis.views import Triage
+
+READY = "INFO:     Application startup complete.\n"
+REFUSED = "ERROR 01-31 10:20:30 [attention.py:7] backend X is not supported on this GPU\n"
+GONE = "[2026-01-31 10:20:30] SIGTERM received. Shutting down...\n"
+RAISED = (
+    'Traceback (most recent call last):\n  File "/opt/lib/python3.12/site-packages/vllm/worker.py", line 7, in run\n    x()\n'
+)
+NOTICE = "/x.py:1: FutureWarning: Tip: Ray will no longer override accelerator visible devices env var\n"
+BUILT = "Model config after override: Qwen\n"
+VALIDATED = "step:{} - actor/pg_loss:0.1 - actor/grad_norm:0.5 - training/global_step:{}\n"
+
+
+def triaged(tmp_path: Path, text: str) -> Triage:
+    log = tmp_path / "some.log"
+    log.write_text(text)
+    return views.triage_log(log)
+
+
+@pytest.mark.parametrize("first, second", [("", ""), ("(EngineCore_DP0 pid=7) ", "(APIServer pid=3) ")])
+def test_what_a_server_called_an_error_before_it_was_ready_is_no_cause(tmp_path: Path, first: str, second: str) -> None:
+    assert triaged(tmp_path, first + REFUSED).verdict == "Blocked"
+    ready = triaged(tmp_path, f"{first}{REFUSED}{second}{READY}")
+    assert (ready.verdict, ready.evidence) == ("Unknown", "no error was found, and no end of a run")
+    stopped = triaged(tmp_path, f"{first}{REFUSED}{second}{READY}{GONE}")
+    assert (stopped.verdict, stopped.boundary) == ("Blocked", "launcher")
+
+
+def test_a_server_that_is_ready_excuses_neither_an_exception_nor_another_program(tmp_path: Path) -> None:
+    assert triaged(tmp_path, RAISED + "ValueError: too small\n" + READY).evidence == "ValueError: too small"
+    assert triaged(tmp_path, "(WorkerDict pid=9) " + REFUSED + "(APIServer pid=3) " + READY).evidence in REFUSED
+
+
+@pytest.mark.parametrize("prefix", ["", "2026-01-31 10:20:30,123\tSUCC cli.py:66 -- "])
+def test_an_error_before_a_launcher_reports_success_is_no_proof_of_failure(tmp_path: Path, prefix: str) -> None:
+    error = "(Worker pid=7) " + RAISED.replace("\n", "\n(Worker pid=7) ") + "ValueError: too small\n"
+    assert triaged(tmp_path, error).verdict == "Blocked"
+    answer = triaged(tmp_path, f"{error}{prefix}Job 'raysubmit_7' succeeded\n")
+    assert (answer.verdict, answer.evidence) == ("Unknown", "ValueError: too small")
+
+
+def test_a_notice_at_the_start_is_all_there_is_only_if_the_run_did_not_go_on(tmp_path: Path) -> None:
+    assert triaged(tmp_path, NOTICE).verdict == "Noise"
+    assert triaged(tmp_path, NOTICE + BUILT).verdict == "Unknown"
+
+
+def test_noise_at_the_end_of_a_server_is_not_all_there_is(tmp_path: Path) -> None:
+    noise = "[rank0]:[W1 ProcessGroupNCCL.cpp:7] Warning: WARNING: destroy_process_group() was not called before program exit\n"
+    assert triaged(tmp_path, noise).verdict == "Noise"
+    assert triaged(tmp_path, READY + noise).verdict == "Unknown"
+
+
+def test_an_attribute_that_a_trainers_own_class_lacks_speaks_against_its_code(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, "AttributeError: 'PolicyTrainActor' object has no attribute 'mesh'\n")
+    assert (answer.verdict, answer.boundary) == ("Fail", "trainer")
+    answer = triaged(tmp_path, "AttributeError: 'LLMEngine' object has no attribute 'mesh'\n")
+    assert (answer.verdict, answer.boundary) == ("Blocked", "dependency")
+
+
+@pytest.mark.parametrize(
+    "file, call, verdict, boundary",
+    [
+        ("torch/distributed/device_mesh.py", "self._init_process_groups", "Blocked", "network"),
+        ("torch/distributed/device_mesh.py", "self._flatten", "Fail", "parallel state"),
+        ("deepspeed/utils/nvtx.py", "func", "Fail", "training"),
+    ],
+)
+def test_a_traceback_cut_off_in_a_library_is_judged_by_the_library(
+    tmp_path: Path, file: str, call: str, verdict: str, boundary: str
+) -> None:
+    frame = f'  File "/opt/lib/python3.12/site-packages/{file}", line 7, in work\n    {call}()\n'
+    answer = triaged(tmp_path, "Traceback (most recent call last):\n" + frame)
+    assert (answer.verdict, answer.boundary) == (verdict, boundary)
+
+
+def test_a_notice_of_pip_gives_way_to_what_ended_the_run(tmp_path: Path) -> None:
+    pip = "ERROR: alpha 0.3 requires beta<1.0, but you have beta 1.1 which is incompatible.\nSuccessfully installed beta-1.1\n"
+    srun = "srun: error: Unable to create step for job 7: Invalid generic resource (gres) specification\n"
+    answer = triaged(tmp_path, pip + srun)
+    assert (answer.boundary, answer.evidence) == ("Slurm", srun.strip())
+    assert "--gres" in answer.follow_up
+    assert triaged(tmp_path, pip).boundary == "dependency"
+
+
+def test_an_exception_cut_off_above_the_code_that_raised_is_judged_by_the_call(tmp_path: Path) -> None:
+    wrapper = "ray.exceptions.RayTaskError(NotImplementedError): ray::Runner.run() (pid=7)\n"
+    frame = '  File "/v/verl/trainer/ray_trainer.py", line 7, in _validate\n    scores = self.{}(batch)\n'
+    cut = triaged(tmp_path, wrapper + frame.format("val_reward_fn"))
+    assert (cut.verdict, cut.boundary) == ("Fail", "reward model")
+    whole = triaged(tmp_path, wrapper + frame.format("work") + "NotImplementedError: not with these options\n")
+    assert whole.boundary == "config"
+
+
+@pytest.mark.parametrize(
+    "call, boundary",
+    [
+        ("connect_rollout_engines", "refit"),
+        ("async_init_weight_update_connections", "refit"),
+        ("backward_step", "training"),
+        ("forward_backward_pipelining", "training"),
+    ],
+)
+def test_the_call_at_which_an_excerpt_ends_gives_the_boundary(tmp_path: Path, call: str, boundary: str) -> None:
+    frame = f'  File "/m/megatron/core/pipeline_parallel/schedules.py", line 7, in step\n    out = {call}(\n'
+    answer = triaged(tmp_path, "Traceback (most recent call last):\n" + frame)
+    assert (answer.verdict, answer.boundary) == ("Fail", boundary)
+
+
+def test_a_kernel_that_cannot_be_compiled_is_no_evidence_against_the_code_under_test(tmp_path: Path) -> None:
+    frame = RAISED.replace("in run", "in execute_model")
+    answer = triaged(tmp_path, frame + "torch._inductor.exc.InductorError: RuntimeError: PassManager::run failed\n")
+    assert (answer.verdict, answer.boundary) == ("Blocked", "dependency")
+    answer = triaged(tmp_path, frame + "torch._inductor.exc.InductorError: OutOfMemoryError: HIP out of memory\n")
+    assert answer.boundary != "dependency"
+
+
+@pytest.mark.parametrize("call", ["forward_thread_func_", "forward_batch_generation", "run_batch"])
+def test_memory_that_runs_out_while_the_engine_generates_is_a_failure_of_the_run(tmp_path: Path, call: str) -> None:
+    frame = f'  File "/opt/lib/python3.12/site-packages/sglang/srt/managers/worker.py", line 7, in {call}\n    x()\n'
+    answer = triaged(tmp_path, "Traceback (most recent call last):\n" + frame + "RuntimeError: CUDA error: out of memory\n")
+    assert (answer.verdict, answer.boundary) == ("Fail", "rollout engine")
+
+
+def test_a_gated_repository_needs_a_token_and_no_path(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, "OSError: You are trying to access a gated repo.\n401 Client Error.\nCannot access gated repo\n")
+    assert (answer.verdict, answer.boundary) == ("Blocked", "model hub")
+    assert "token" in answer.follow_up
+
+
+def test_the_final_validation_is_an_end_that_needs_every_step_before_it(tmp_path: Path) -> None:
+    final = "(\"Final validation metrics: {'val-core/acc': 0.9}\")\n"
+    steps = [VALIDATED.format(step, step) for step in range(1, 5)]
+    assert triaged(tmp_path, "".join(steps) + final).verdict == "Pass"
+    assert triaged(tmp_path, "".join(steps[:2] + steps[3:]) + final).verdict == "Unknown"
+    assert triaged(tmp_path, "".join(steps)).verdict == "Unknown"
+    assert triaged(tmp_path, final).verdict == "Unknown"

@@ -1,0 +1,61 @@
+"""Lines of a log without colours and prefixes: every spelling of vLLM's prefix is one of a logger, with its level and process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mvp_helpers.diagnosis import views
+from mvp_helpers.diagnosis.log_lines import clean
+
+PROCESSES = [
+    "",
+    "(EngineCore) ",
+    "(EngineCore_0 pid=7) ",
+    "(EngineCore_DP0) ",
+    "(EngineCore pid=7) (Worker_TP1 pid=8) ",
+    "(Worker_TP0_EP0 pid=7) ",
+    "(Worker) ",
+    "(Worker_PP0_TP1) ",
+    "(VllmWorker rank=0 pid=7) ",
+    "(VllmWorker rank=0) ",
+    "(APIServer pid=7) ",
+    "(ApiServer_1) ",
+]
+FILES = ["[core.py:7] ", "[v1/engine/core.py:7] ", "core.py:7] "]
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+@pytest.mark.parametrize("date", ["", "01-31 10:20:30 ", "2026-01-31 10:20:30,123 ", "01-31 "])
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("level", ["ERROR", "WARNING", "INFO"])
+def test_every_spelling_of_the_prefix_of_vllm_is_removed(process: str, date: str, file: str, level: str) -> None:
+    line = clean(f"{process}{level} {date}{file}no room left".encode(), 3)
+    assert (line.text, line.level, line.logged) == ("no room left", level, True)
+    assert line.source == process.replace(" (", "(").strip()
+
+
+@pytest.mark.parametrize("colour", ["\x1b[1;36m{}\x1b[0;0m", "[1;36m{}[0;0m", "ESC[1;36m{}ESC[0;0m", "^[[1;36m{}^[[0;0m"])
+def test_the_colours_of_vllm_are_removed_however_a_page_wrote_them(colour: str) -> None:
+    line = clean(f"{colour.format('(EngineCore_DP0 pid=7)')} ERROR 01-31 10:20:30 [core.py:7] no room left".encode(), 3)
+    assert (line.source, line.text, line.level) == ("(EngineCore_DP0 pid=7)", "no room left", "ERROR")
+
+
+@pytest.mark.parametrize("text", ["(see above) ERROR", "(EngineCore is alone) failed", "(Workers) died", "(EngineCore)"])
+def test_other_words_in_brackets_are_no_process(text: str) -> None:
+    assert clean(text.encode(), 3).text == text
+
+
+def test_a_traceback_whose_lines_have_the_short_prefix_is_read_as_one(tmp_path: Path) -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/engine/core.py", line 7, in run_engine_core',
+        "    self.load()",
+        "OSError: [Errno 28] No space left on device",
+    ]
+    log = tmp_path / "some.log"
+    log.write_text("".join(f"(EngineCore) ERROR [core.py:7] {line}\n" for line in lines))
+    answer = views.triage_log(log)
+    assert (answer.verdict, answer.boundary) == ("Blocked", "disk")
+    assert answer.evidence == lines[-1]
