@@ -119,18 +119,17 @@ class Scan:
     def _searched(self, log: BinaryIO, blocks: Iterable[bytes]) -> Scan:
         """Read the lines that a search program found, and those between them that may belong to a traceback."""
         for block in blocks:
-            parts = [block]
-            while parts:
-                part = parts.pop()
-                if self._in_training and (step := self.success.next_steps(part)) is not None:
+            while block:
+                size, step = self.success.next_steps(block) if self._in_training else (0, None)
+                if step is not None:
                     self._step_done(step)
-                elif half := _half(part):
-                    parts += (part[half:], part[:half])
-                else:
-                    number, offset, raw = part.removesuffix(b"\n").split(b":", 2)
-                    self._between(log, int(offset))
-                    self._one(raw, int(number), _UNKNOWN)
-                    self._number, self._offset = int(number) + 1, int(offset) + len(raw) + 1
+                    block = block[size:]
+                    continue
+                line, _, block = block.partition(b"\n")
+                number, offset, raw = line.split(b":", 2)
+                self._between(log, int(offset))
+                self._one(raw, int(number), _UNKNOWN)
+                self._number, self._offset = int(number) + 1, int(offset) + len(raw) + 1
         self._between(log, log.seek(0, os.SEEK_END))
         log.seek(max(0, log.tell() - success.TAIL))
         self.success.read(log.read())
@@ -329,12 +328,6 @@ def _has(raw: bytes, words: tuple[bytes, ...]) -> bool:
         if word in raw:
             return True
     return False
-
-
-def _half(lines: bytes) -> int:
-    """Return where the lines can be parted near their middle; 0 for one line."""
-    middle = len(lines) // 2
-    return lines.rfind(b"\n", 0, middle) + 1 or lines.find(b"\n", middle, -1) + 1
 
 
 def _starts(chunk: bytes, word: bytes, kinds: int) -> Iterator[tuple[int, int]]:

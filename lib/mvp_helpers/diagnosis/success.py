@@ -109,16 +109,32 @@ class Success:
             self._ordinary[letters] = trained
         return self._add_ordinary(raw, [trained])
 
-    def next_steps(self, lines: bytes) -> int | None:
-        """Add lines like ``12:345:line``, by number and offset, that are all like lines which ``next_step`` has added.
+    def next_steps(self, lines: bytes) -> tuple[int, int | None]:
+        """Add the lines up to the first one that may be more than lines which ``next_step`` has added.
 
-        Return the last of their steps; None, and add nothing, if any of them needs a look of its own.
+        ``lines`` are like ``12:345:line``, by number and offset. Return how many bytes were added, and the last step in them.
         """
-        kinds = list(map(self._ordinary.get, lines.removesuffix(b"\n").translate(None, _DIGITS).split(b"\n")))
-        return None if None in kinds else self._add_ordinary(lines, kinds)
+        first = lines[: lines.find(b"\n") + 1 or len(lines)].translate(None, _DIGITS)
+        kind = self._ordinary.get(first.removesuffix(b"\n"))
+        if kind is None:
+            return 0, None
+        letters = lines.translate(None, _DIGITS)
+        count = len(letters) // len(first)
+        if letters == first * count:  # as most often
+            kinds: list[bool | None] = [kind] * count
+        else:
+            kinds = list(map(self._ordinary.get, letters.removesuffix(b"\n").split(b"\n")))
+        if None in kinds:
+            kinds = kinds[: kinds.index(None)]
+            lines = lines[: len(lines) - len(lines.split(b"\n", len(kinds))[-1])]
+        step = self._add_ordinary(lines, kinds)
+        return (0 if step is None else len(lines)), step
 
     def _add_ordinary(self, lines: bytes, trained: Sequence[bool | None]) -> int | None:
-        """Add lines with ordinary letters, together; ``trained``: whether each shows that its step was trained."""
+        """Add lines with ordinary letters, and return their last step; None, and add none, where each needs a look of its own.
+
+        ``trained``: whether each line shows that its step was trained.
+        """
         record = self.record
         may_be_flat = any(trained) and len(record.rewards) < 2 and b"/mean:" in lines
         if may_be_flat and not (len(trained) == 1 and self._same_reward(lines)):
@@ -131,8 +147,9 @@ class Success:
             if series is None or not series.add_next(of_training):
                 return None
             record.steps += len(of_training)
-        record.furthest = max(record.furthest, *steps)
-        return max(steps)
+        last = max(steps)
+        record.furthest = max(record.furthest, last)
+        return last
 
     def _same_reward(self, raw: bytes) -> bool:
         """Return whether the line's reward is the one that all lines before had."""
