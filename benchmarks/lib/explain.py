@@ -39,15 +39,18 @@ def metrics(rng: random.Random, step: int, count: int) -> str:
 
 
 def filler(rng: random.Random, number: int) -> str:
-    """Return another line, as vLLM, Ray and verl print them: information, bars, samples of text, rarely a retry."""
+    """Return another line, as vLLM, Ray and verl print them: information, bars, text, rarely a retry or all lines of a sample."""
     kind, source = rng.random(), f"(WorkerDict pid={rng.randint(1000, 9999)}, ip=10.0.0.{number % 9})"
     if kind < 0.001:
         return f"{source} WARNING 11-20 10:00:00 [client.py:9] request failed: ConnectionError, trying again"
+    if kind < 0.0015:
+        sample = f"[prompt] user\nHow many clips?\n[response] {number} friends,\nso the answer is\n[ground_truth] 7\n[score] 0.0"
+        return "\n".join(f"(TaskRunnerV1 pid=12, ip=10.0.0.1) {line}" for line in sample.split("\n"))
     if kind < 0.6:
         return f"{source} INFO 11-20 10:00:{number % 60:02} [gpu_worker.py:{number % 300}] Profiling takes {kind:.3f} s"
     if kind < 0.75:
         return f"{source} Processed prompts: {number % 100:3}%|####      | {number % 100}/100 [00:07<00:08,  6.{number % 9}3it/s]"
-    return f"[prompt] Natalia sold clips to {number} friends in April and half as many in May. [response] #### {number}"
+    return f"Natalia sold clips to {number} of her friends in April, and then she sold half as many in May: {number} in all"
 
 
 def write(path: Path, size: float, dense: bool) -> None:

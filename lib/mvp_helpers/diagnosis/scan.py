@@ -124,24 +124,17 @@ class Scan:
     def _searched(self, log: BinaryIO, blocks: Iterable[bytes]) -> Scan:
         """Read the lines that a search program found, and those between them that may belong to a traceback."""
         for block in blocks:
-            lines = block.split(b"\n")
-            if not lines[-1]:
-                lines.pop()
-            letters: list[bytes] = []
-            at = 0
-            while at < len(lines):
-                if self._in_training:
-                    letters = letters or success.letters(block).split(b"\n")
-                    at, step = self.success.next_steps(lines, letters, at)
-                    if step is not None:
-                        self._step_done(step)
-                    if at == len(lines):
-                        break
-                number, offset, raw = lines[at].split(b":", 2)
+            while block:
+                size, step = self.success.next_steps(block) if self._in_training else (0, None)
+                if step is not None:
+                    self._step_done(step)
+                    block = block[size:]
+                    continue
+                line, _, block = block.partition(b"\n")
+                number, offset, raw = line.split(b":", 2)
                 self._between(log, int(offset))
                 self._one(raw, int(number), _UNKNOWN)
                 self._number, self._offset = int(number) + 1, int(offset) + len(raw) + 1
-                at += 1
         self._between(log, log.seek(0, os.SEEK_END))
         log.seek(max(0, log.tell() - success.TAIL))
         self.success.read(log.read())
@@ -210,7 +203,8 @@ class Scan:
             self._read(*line)
 
     def _read(self, raw: bytes, number: int, kinds: int) -> None:
-        if kinds & (_RECORD | _UNKNOWN) and self._in_training and (step := self.success.next_step(raw)) is not None:
+        in_training = self.progress.phase == "train" and not self._tracebacks.waiting
+        if kinds & (_RECORD | _UNKNOWN) and in_training and (step := self.success.next_step(raw)) is not None:
             self._step_done(step)
             return
         if kinds & _UNKNOWN:
@@ -240,7 +234,7 @@ class Scan:
 
     @property
     def _in_training(self) -> bool:
-        """Return whether lines of metrics may need no more than a look at their step."""
+        """Return whether the next lines of metrics may need no more than a look at their steps."""
         return self.progress.phase == "train" and not self._waiting
 
     def _step_done(self, step: int) -> None:

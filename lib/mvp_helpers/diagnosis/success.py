@@ -43,8 +43,6 @@ _UNUSUAL = re.compile(
 """What makes a line of metrics more than a report of a step, in a line without ``_DIGITS`` ("non" is "none")."""
 MOST_ORDINARY = 256
 """At most this many kinds of ordinary lines are remembered."""
-_TOGETHER = 256
-"""At most this many ordinary lines are read at once."""
 _PLACE = b"::"
 """The rest of a line's number and offset, ``12:345:``, without ``_DIGITS``."""
 _PERCENT = re.compile(VERL.percent.encode())
@@ -58,11 +56,6 @@ WORDS = (
     *("Metric Checks", "PASS ", "└─", "earning-signal", "earning signal", "eward rose", "eward improved", "eward increased"),
 )
 """Lines that prove or contradict a success contain one of these, except lines of metrics."""
-
-
-def letters(lines: bytes) -> bytes:
-    """Return the lines without numbers and progress bars."""
-    return lines.translate(None, _DIGITS)
 
 
 class Doubt(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,70 +98,58 @@ class Success:
             return step
         if not _NEXT_STEP.search(raw, 0, _BEGINNING):
             return None
-        line_letters = _PLACE + letters(raw.removesuffix(b"\n"))
-        trained = self._ordinary.get(line_letters)
+        letters = _PLACE + raw.removesuffix(b"\n").translate(None, _DIGITS)
+        trained = self._ordinary.get(letters)
         if trained is None:
-            if _UNUSUAL.search(line_letters, len(_PLACE)) or line_letters.count(b" stp:") > 1:
+            if _UNUSUAL.search(letters, len(_PLACE)) or letters.count(b" stp:") > 1:
                 return None
             trained = b"loss" in raw or b"grad_norm" in raw
             if len(self._ordinary) >= MOST_ORDINARY:
                 self._ordinary.clear()
-            self._ordinary[line_letters] = trained
-        return self._ordinary_step(raw, trained)
+            self._ordinary[letters] = trained
+        return self._add_ordinary(raw, [trained])
 
-    def next_steps(self, lines: Sequence[bytes], letters: Sequence[bytes], at: int) -> tuple[int, int | None]:
-        """Add the lines from ``at`` on, up to the first that may be more; return its index, and the last step added.
+    def next_steps(self, lines: bytes) -> tuple[int, int | None]:
+        """Add the lines up to the first one that may be more than lines which ``next_step`` has added.
 
-        ``lines`` are like ``12:345:line``, by number and offset; ``letters`` are theirs (see ``letters``).
+        ``lines`` are like ``12:345:line``, by number and offset. Return how many bytes were added, and the last step in them.
         """
-        last: int | None = None
-        while at < len(lines):
-            kinds = list(map(self._ordinary.get, letters[at : min(at + _TOGETHER, len(lines))]))
-            count = kinds.index(None) if None in kinds else len(kinds)
-            step = self._ordinary_steps(lines[at : at + count], kinds[:count])
-            if step is None and (trained := kinds[0]) is not None:
-                step, count = self._ordinary_step(lines[at], trained), 1
-            if step is None:
-                break
-            at, last = at + count, step if last is None else max(last, step)
-        return at, last
+        first = lines[: lines.find(b"\n") + 1 or len(lines)].translate(None, _DIGITS)
+        kind = self._ordinary.get(first.removesuffix(b"\n"))
+        if kind is None:
+            return 0, None
+        letters = lines.translate(None, _DIGITS)
+        count = len(letters) // len(first)
+        if letters == first * count:  # as most often
+            kinds: list[bool | None] = [kind] * count
+        else:
+            kinds = list(map(self._ordinary.get, letters.removesuffix(b"\n").split(b"\n")))
+        if None in kinds:
+            kinds = kinds[: kinds.index(None)]
+            lines = lines[: len(lines) - len(lines.split(b"\n", len(kinds))[-1])]
+        step = self._add_ordinary(lines, kinds)
+        return (0 if step is None else len(lines)), step
 
-    def _ordinary_steps(self, lines: Sequence[bytes], kinds: Sequence[bool | None]) -> int | None:
-        """Add lines with ordinary letters together, and return the last step; None, and add none, where each needs a look."""
-        record, text = self.record, b"\n".join((*lines, b""))
-        steps = list(map(int, _NEXT_STEP.findall(text)))
-        if not steps or len(steps) != len(lines) or (b"norm:0" in text and _ZERO_NORM.search(text)):
-            return None
-        if any(kinds):
-            series = record.series.get("verl")
-            if series is None or (len(record.rewards) < 2 and b"/mean:" in text):
-                return None
-            trained = list(itertools.compress(steps, kinds))
-            if not series.add_next(trained):
-                return None
-            record.steps += len(trained)
-        record.furthest = max(record.furthest, *steps)
-        return max(steps)
+    def _add_ordinary(self, lines: bytes, trained: Sequence[bool | None]) -> int | None:
+        """Add lines with ordinary letters, and return their last step; None, and add none, where each needs a look of its own.
 
-    def _ordinary_step(self, raw: bytes, trained: bool) -> int | None:
-        """Add a line with ordinary letters."""
-        record, match = self.record, _NEXT_STEP.search(raw, 0, _BEGINNING)
-        if match is None:
+        ``trained``: whether each line shows that its step was trained.
+        """
+        record = self.record
+        may_be_flat = any(trained) and len(record.rewards) < 2 and b"/mean:" in lines
+        if may_be_flat and not (len(trained) == 1 and self._same_reward(lines)):
             return None
-        if b"norm:0" in raw and _ZERO_NORM.search(raw):
+        steps = list(map(int, _NEXT_STEP.findall(lines)))
+        if len(steps) != len(trained) or _ZERO_NORM.search(lines):
             return None
-        step = int(match[1])
-        if trained:
+        if of_training := list(itertools.compress(steps, trained)):
             series = record.series.get("verl")
-            if series is None or step <= series.last:
+            if series is None or not series.add_next(of_training):
                 return None
-            if len(record.rewards) < 2 and b"/mean:" in raw and not self._same_reward(raw):
-                return None
-            series.add(step)
-            record.steps += 1
-        if step > record.furthest:
-            record.furthest = step
-        return step
+            record.steps += len(of_training)
+        last = max(steps)
+        record.furthest = max(record.furthest, last)
+        return last
 
     def _same_reward(self, raw: bytes) -> bool:
         """Return whether the line's reward is the one that all lines before had."""
