@@ -55,6 +55,8 @@ assert env["NASTY"] == "it's \"$(id)\"\n`id` ü漢 \\ *", env["NASTY"]
 assert "" not in env["PYTHONPATH"].split(":"), env["PYTHONPATH"]
 assert env["PYTHONSAFEPATH"] == "1"
 PY
+  run --separate-stderr 54_verify.sh tell
+  assert_output '*✓ Pass     as planned *'
 }
 
 @test "what a JobSpec puts on the PYTHONPATH is run by the trainer, not by the job runner and Ray's own actor" {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..job import import_proof
 from ..plan.plan import VIAS
+from ..trainers import verl_actors
 from .evidence import Job, Skip, fail, inside, need, short
 
 
@@ -113,7 +114,7 @@ def code_from_code_path(job: Job, _: Sequence[Job]) -> str:
         # The processes that train recorded their own imports: as many as there are, on the nodes where they are.
         lacking = import_proof.missing([*seen["ray_workers"], seen["driver"]], job.plan)
         need(not lacking, f"precheck.json: {'; '.join(lacking)}")
-        workers &= {str(row["node_id"]) for row in job.processes}
+        workers &= {str(row["node_id"]) for row in job.processes if row["class_name"] not in verl_actors.WITHOUT_VERL}
     need(looked >= workers, f"precheck.json: not checked on {', '.join(short(node) for node in sorted(workers - looked))}")
     for module in job.plan.imports:
         key = f"MVP_PRECHECK_{module.upper().replace('.', '_')}_FILE"

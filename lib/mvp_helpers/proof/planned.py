@@ -78,7 +78,7 @@ def _check_spec(job: Job, spec: JobSpec) -> None:
     for name, text in spec.env_vars.items():
         value = plan.env_vars.get(name)
         need(name == "PYTHONPATH" or value == text, f"resolved.yaml: env_vars {name}={value}, but the JobSpec sets {text}")
-    planned = {text.lstrip("+") for text in plan.overrides}
+    planned = {text.lstrip("+") for text in plan.argv}
     own = {hydra.key_of(text): text for text in hydra.texts(spec.trainer_overrides, "the JobSpec")}
     if (text := own.pop(verl_config.LOGGER, "")) and "${" not in text:
         found = f"{verl_config.LOGGER}={job.given.get(verl_config.LOGGER)}"

@@ -21,6 +21,8 @@ ROLLOUT_CPUS = 2
 """CPUs that verl requests with each GPU of a rollout that has GPUs of its own (``RolloutReplica.init_standalone``)."""
 SERVERS_WITHOUT_CPU = frozenset({"hf"})
 """Rollouts whose server needs no CPU to start: that of our plugins."""
+WITHOUT_VERL = frozenset({"TransferQueueController", "SimpleStorageUnit", "RayObjectRefStorage"})
+"""Classes of actors that never import verl: those of TransferQueue."""
 
 Place = Literal["anywhere", "on the workers in turn", "with the trainers"]
 

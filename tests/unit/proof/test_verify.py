@@ -33,13 +33,14 @@ from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.base.times import moment_of, now
 from mvp_helpers.cluster.cluster_file import load as load_cluster
+from mvp_helpers.job import import_proof
 from mvp_helpers.plan import plan
 from mvp_helpers.proof import training_log, verify
 from mvp_helpers.proof.evidence import Job
 from mvp_helpers.record import chain as chains
 from mvp_helpers.record import job_folder, removals, seal_request
 from mvp_helpers.record.chain import Attempt, Chain, Retry
-from mvp_helpers.trainers import verl_checkpoints
+from mvp_helpers.trainers import hydra, verl_checkpoints
 from mvp_helpers.trainers.checkpoint import Resume
 from mvp_helpers.trainers.verl_checkpoints import RL, TRACKER
 
@@ -562,6 +563,36 @@ def test_a_plain_command_skips_what_only_a_trainer_has(pair: tuple[JobFolder, Jo
     others = ["data and model reused", "checkpoints", "code from code_path", "metrics", "log"]
     assert list(skipped) == ["sealed", *trainer_only, *others]
     assert all(skipped.values())
+
+
+def test_a_command_that_is_no_module_is_planned_with_its_overrides(pair: tuple[JobFolder, JobFolder]) -> None:
+    folder, override = pair[0], '+a=it\'s "$(id)"\n`id` ü'
+    change_plan(folder, imports=[], workload="mine", save_freq=None, argv=["python3", "/mine/train.py", override])
+    change_json(folder.job_spec(), "trainer_overrides", value=[override])
+    hydra.overrides_record(folder.logs / "hydra").unlink()
+    shutil.rmtree(folder.imports)
+    assert verdicts(folder)[0]["as planned"][0] == "Pass"
+    change_json(folder.job_spec(), "trainer_overrides", value=[override, "b=1"])
+    assert verdicts(folder)[0]["as planned"] == ("Fail", "resolved.yaml: argv lacks b=1, which the JobSpec asks for")
+
+
+@pytest.mark.parametrize(("beside", "verdict"), [("TransferQueueController", "Pass"), ("AgentLoopWorker", "Fail")])
+def test_a_node_where_only_the_queue_ran_imports_nothing(pair: tuple[JobFolder, JobFolder], beside: str, verdict: str) -> None:
+    folder = pair[0]
+    the_plan = plan.read(folder)
+    init = Path(str(the_plan.code_path), "verl", "__init__.py")
+    init.parent.mkdir(parents=True, exist_ok=True)
+    init.write_text(import_proof.EXTERNAL_MODULES)
+    change_plan(folder, env_vars=the_plan.env_vars | {import_proof.EXTERNAL_MODULES: import_proof.HOOK})
+    for record in folder.imports.glob("*.json"):  # both processes that train are on one worker
+        if json.loads(record.read_text())["role"] == "ray worker":
+            change_json(record, "node_id", value=WORKER_0_ID)
+    seen = import_proof.report(import_proof.records(folder), [])
+    folder.precheck.write_text(json.dumps(json.loads(folder.precheck.read_text()) | seen))
+    for actors in folder.debug.glob("*/actors.json"):
+        change_json(actors, 1, "class_name", value=beside)
+    found, told = verdicts(folder)[0]["code from code_path"]
+    assert (found, "not checked on" in told) == (verdict, verdict == "Fail"), told
 
 
 def test_a_job_that_goes_on_proves_nothing(pair: tuple[JobFolder, JobFolder]) -> None:
