@@ -126,9 +126,14 @@ number = getattr(signal, "SIG" + sys.argv[1])
 process = subprocess.Popen(sys.argv[2:], start_new_session=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
 line = process.stdout.readline()
 assert line == "begun\n", f"the command said {line!r}"
-os.killpg(process.pid, number)  # a terminal's Ctrl-C reaches the whole foreground process group
-print(process.communicate(timeout=60)[0], end="")
-raise SystemExit(process.returncode)
+for patience in (20, 40):  # srun forwards no signal before it has read that its task began, which may come after the task's output
+    os.killpg(process.pid, number)  # a terminal's Ctrl-C reaches the whole foreground process group
+    try:
+        print(process.communicate(timeout=patience)[0], end="")
+        raise SystemExit(process.returncode)
+    except subprocess.TimeoutExpired:
+        print(f"still there {patience} s after SIG{sys.argv[1]}", file=sys.stderr)
+raise SystemExit("it was not interrupted")
 PY
 }
 
