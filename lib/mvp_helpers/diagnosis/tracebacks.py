@@ -40,6 +40,8 @@ _CODE = re.compile(r"\s|[\^~ ]*$|-+> *\[?\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|In
 """The beginning of a line that shows the code of a frame, or marks a place in it."""
 _RICH = re.compile(r"❱ +\d+ [│|]")
 """The line that rich marks in the code of a frame."""
+_IPYTHON = re.compile(r"File [~/][^\s\":]*\.py:\d+, in [\w.<>]+\(")
+"""A frame of IPython with the signature of its function."""
 _CREATES = re.compile(r"[\w.]*InstantiationException: Error in call to target '[^']*':$")
 """The first line of Hydra's message; the next one is the representation of the exception that it caught."""
 _CAUGHT = re.compile(r"(?P<name>[A-Za-z_]\w*)\((?P<message>.*)\)$")
@@ -208,7 +210,7 @@ class Tracebacks:
 def _begins_within(text: str) -> bool:
     """Return whether the line can only be a part of a traceback whose header is missing."""
     frame = _FRAME.match(text)
-    return bool(frame and frame["name"]) or bool(_RICH.match(text))
+    return bool(frame and frame["name"]) or bool(_RICH.match(text) or _IPYTHON.match(text))
 
 
 def exception_in(text: str) -> tuple[str, str] | None:
