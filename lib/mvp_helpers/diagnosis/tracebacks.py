@@ -40,6 +40,12 @@ _CODE = re.compile(r"\s|[\^~ ]*$|-+> *\[?\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|In
 """The beginning of a line that shows the code of a frame, or marks a place in it."""
 _RICH = re.compile(r"❱ +\d+ [│|]")
 """The line that rich marks in the code of a frame."""
+_IPYTHON = re.compile(r"File [~/][^\s\":]*\.py:\d+, in [\w.<>]+\(")
+"""A frame of IPython with the signature of its function."""
+_CREATES = re.compile(r"[\w.]*InstantiationException: Error in call to target '[^']*':$")
+"""The first line of Hydra's message; the next one is the representation of the exception that it caught."""
+_CAUGHT = re.compile(r"(?P<name>[A-Za-z_]\w*)\((?P<message>.*)\)$")
+"""The representation of an exception."""
 _WRAPPED = re.compile(r"(?P<path>[/~][^\s:│|]*)\s*[│|]?$")
 """The first part of a frame's path that rich wrapped."""
 _GLUED = re.compile(
@@ -204,7 +210,7 @@ class Tracebacks:
 def _begins_within(text: str) -> bool:
     """Return whether the line can only be a part of a traceback whose header is missing."""
     frame = _FRAME.match(text)
-    return bool(frame and frame["name"]) or bool(_RICH.match(text))
+    return bool(frame and frame["name"]) or bool(_RICH.match(text) or _IPYTHON.match(text))
 
 
 def exception_in(text: str) -> tuple[str, str] | None:
@@ -287,6 +293,9 @@ class _Open:
             return link is not None and self.continues and not line.text.strip()
         if place := _PLACE.match(line.text):
             link.frames = (*link.frames, Frame(place["file"], int(place["line"])))
+            return True
+        if _CREATES.match(link.text) and (caught := _CAUGHT.match(line.text)) and _LOUD_NAME.search(caught["name"]):
+            self.chain.links.append(Link(line.number, caught["name"], f"{caught['name']}: {caught['message']}", link.frames))
             return True
         raised = exception_in(line.text)
         if raised and link.wrapper:

@@ -13,6 +13,10 @@ STEP = '  File "/q/train.py", line 7, in training_step\n    loss()\n'
 INNER = '  File "/q/own.py", line 5, in work\n    x()\n'
 OTHER = '  File "/q/other.py", line 6, in work\n    x()\n'
 RAY = '  File "/opt/lib/python3.12/site-packages/ray/_private/worker.py", line 2, in get\n    raise value.as_instanceof_cause()\n'
+NOTEBOOK = """File ~/env/lib/python3.12/site-packages/vllm/worker.py:7, in Worker.load(self, options)
+      6 def load(self, options):
+----> 7     self.model = build(options)
+"""
 VERL = '  File "/v/verl/trainer/ray_trainer.py", line 4, in fit\n    x()\n'
 
 
@@ -57,3 +61,14 @@ def test_the_first_line_of_a_wrapped_message_is_the_evidence(tmp_path: Path) -> 
     text = f"(EngineCore pid=3) {first}\n{second}\n"
     assert triaged(tmp_path, text).evidence == first
     assert triaged(tmp_path, f"ERROR: {second}\n{text}").evidence == second
+
+
+def test_an_excerpt_that_begins_within_a_traceback_of_a_notebook_is_an_error(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, NOTEBOOK)
+    assert (answer.verdict, answer.boundary) == ("Blocked", "rollout engine") and "worker.py:7" in answer.evidence
+    assert triaged(tmp_path, NOTEBOOK + "\n" + ERROR).evidence == ERROR.strip()
+
+
+def test_a_sentence_about_a_place_in_a_file_begins_no_traceback(tmp_path: Path) -> None:
+    for text in ("File ~/own/notes.py:7, in short, is read\n", "see File /own/notes.py:7, in load(options)\n"):
+        assert triaged(tmp_path, text).evidence == "no error was found, and no end of a run"

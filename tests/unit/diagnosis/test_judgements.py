@@ -43,6 +43,7 @@ CASES = {
         "Blocked",
         "dependency",
     ),
+    "sizes that do not divide, without their frames": ("AssertionError: 6 is not divisible by 4\n", "Fail", "parallel state"),
     "a setting that is absent, without its frames": (
         "AttributeError: 'NoneType' object has no attribute 'lr'\n",
         "Blocked",

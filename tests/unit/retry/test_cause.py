@@ -36,6 +36,7 @@ def ended(tmp_path: Path, state: State, log: str = "", reason: str = "") -> tupl
         ("exit code 1", "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nKeyError: 'x'\n", None),
         ("exit code 1", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n", None),
         ("exit code 1", "OSError: [Errno 28] No space left on device: '/x'\n", None),
+        ("exit code 1", "Caught signal 7 (Bus error: nonexistent physical address)\n", None),
         ("exit code 1", "", None),
     ],
 )
