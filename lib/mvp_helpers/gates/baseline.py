@@ -85,10 +85,16 @@ def default_name(device: str, workload: str) -> str:
     return f"{device}-{workload}"
 
 
-def default(shared: SharedRoot, device: str, workload: str) -> Baseline | None:
-    """Return the baseline of that name, None when there is none. Raises BadInput for one that cannot be read."""
+def default(shared: SharedRoot, device: str, workload: str, hardware: Mapping[str, str]) -> Baseline | None:
+    """Return the baseline of that name, None when there is none. Raises BadInput for one that cannot be read.
+
+    The project ships one for each kind of hardware, ``<device>-<workload>.<processor>``; that of ``hardware`` comes first.
+    """
     name = default_name(device, workload)
-    return find(shared, name) if any((folder / f"{name}.json").is_file() for folder in _folders(shared)) else None
+    if (shared.baselines / f"{name}.json").is_file():
+        return find(shared, name)
+    shipped = [find(shared, path.stem) for path in sorted(SHIPPED.glob(f"{name}.*.json"))]
+    return min(shipped, key=lambda each: bool(differing(each.hardware, hardware)), default=None)
 
 
 def together(facts: Sequence[Mapping[str, str]]) -> dict[str, str]:

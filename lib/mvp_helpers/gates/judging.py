@@ -44,7 +44,7 @@ def judge(folder: JobFolder, result: Result, name: str | None = None, *, any_har
     if name is not None:
         recorded = baseline.find(folder.shared, name)
     else:
-        recorded = baseline.default(folder.shared, the_plan.device, result.workload)
+        recorded = baseline.default(folder.shared, the_plan.device, result.workload, hardware)
         any_hardware = True  # what hardware decides is skipped
         skipped, note = _unfit(found, recorded, folder, the_plan, hardware)
     skipped |= of_a_busy_machine(found, folder, the_plan)

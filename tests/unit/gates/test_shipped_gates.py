@@ -14,6 +14,7 @@ import pytest
 from gated_jobs import Data, run
 
 from mvp_helpers.base.documents import read_as
+from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.gates import baseline, gates, judging
 from mvp_helpers.gates.baseline import Baseline
 
@@ -21,31 +22,36 @@ Change = Callable[[Data], Data]
 RUNS = Path(__file__).parent / "runs"
 """What gates read of real jobs, one a line; ``benchmarks/bench_gates.sh`` writes it with the baselines."""
 WORKLOADS = sorted(path.stem for path in gates.SHIPPED.glob("*.yaml"))
-RECORDED = [workload for workload in WORKLOADS if (baseline.SHIPPED / f"cpu-{workload}.json").is_file()]
+RECORDED = sorted(path.stem for path in baseline.SHIPPED.glob("*.json"))
+"""One for each workload and kind of hardware, ``cpu-ppo.amd-epyc``."""
+SETS = [*RECORDED, *(f"cpu-{each}.made" for each in WORKLOADS if not any(name.startswith(f"cpu-{each}.") for name in RECORDED))]
+"""What the gates are tried on: a set of equal runs, by its name."""
+
+
+def workload_of(name: str) -> str:
+    return name.partition("-")[2].partition(".")[0]
 
 
 @cache
-def equal_runs(workload: str) -> list[Data]:
+def equal_runs(name: str) -> list[Data]:
     """What gates read of equal jobs, by step from 1: real ones where the project ships their baseline."""
-    if workload not in RECORDED:
+    if name not in RECORDED:
         return [run(seed) for seed in range(10)]
-    kept = json.loads((RUNS / f"cpu-{workload}.json").read_bytes())
-    return [{name: dict(enumerate(values, 1)) for name, values in each.items()} for each in kept]
+    kept = json.loads((RUNS / f"{name}.json").read_bytes())
+    return [{metric: dict(enumerate(values, 1)) for metric, values in each.items()} for each in kept]
 
 
 @cache
-def shipped(workload: str) -> Baseline:
-    return read_as(baseline.SHIPPED / f"cpu-{workload}.json", Baseline)
+def shipped(name: str) -> Baseline:
+    return read_as(baseline.SHIPPED / f"{name}.json", Baseline)
 
 
 @cache
-def compared_with(workload: str) -> Baseline:
+def compared_with(name: str) -> Baseline:
     """The shipped baseline; gates that it did not record, because other work took the cores, are those of one of its runs."""
-    values = gates.values(gates.load(workload), equal_runs(workload)[0])
-    made = baseline.make("made", workload, ["id"] * 3, {}, {}, {name: [value] * 3 for name, value in values.items()})
-    return (
-        msgspec.structs.replace(shipped(workload), gates=made.gates | shipped(workload).gates) if workload in RECORDED else made
-    )
+    values = gates.values(gates.load(workload_of(name)), equal_runs(name)[0])
+    made = baseline.make("made", workload_of(name), ["id"] * 3, {}, {}, {gate: [value] * 3 for gate, value in values.items()})
+    return msgspec.structs.replace(shipped(name), gates=made.gates | shipped(name).gates) if name in RECORDED else made
 
 
 def times(name: str, factor: float) -> Change:
@@ -108,34 +114,42 @@ def test_the_gates_cover_learning_numerics_speed_memory_and_the_start(workload: 
     assert {gate.subject for gate in gates.load(workload).gates.values()} == set(get_args(gates.Subject))
 
 
-@pytest.mark.parametrize(("workload", "name"), [(workload, name) for workload in DOCTORED for name in DOCTORED[workload]])
-def test_a_doctored_run_fails_the_gate(workload: str, name: str) -> None:
-    doctored = DOCTORED[workload][name](equal_runs(workload)[0])
-    assert gates.title(name) in failed(workload, doctored, compared_with(workload))
+@pytest.mark.parametrize(("name", "gate"), [(name, gate) for name in SETS for gate in DOCTORED[workload_of(name)]])
+def test_a_doctored_run_fails_the_gate(name: str, gate: str) -> None:
+    doctored = DOCTORED[workload_of(name)][gate](equal_runs(name)[0])
+    assert gates.title(gate) in failed(workload_of(name), doctored, compared_with(name))
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_every_gate_holds_over_equal_runs(workload: str) -> None:
-    runs = equal_runs(workload)
+@pytest.mark.parametrize("name", SETS)
+def test_every_gate_holds_over_equal_runs(name: str) -> None:
+    runs, workload = equal_runs(name), workload_of(name)
     values = [gates.values(gates.load(workload), each) for each in runs]
-    by_gate = {name: [each[name] for each in values] for name in values[0]}
+    by_gate = {gate: [each[gate] for each in values] for gate in values[0]}
     made = baseline.make("all", workload, ["id"] * len(runs), {}, {}, by_gate)
     assert [failed(workload, each, made) for each in runs] == [set()] * len(runs)
 
 
-@pytest.mark.parametrize("workload", RECORDED)
-def test_a_shipped_baseline_says_what_it_is_of(workload: str) -> None:
-    recorded, found = shipped(workload), gates.load(workload)
-    missing = {name for name, gate in found.gates.items() if gate.relative} - recorded.gates.keys()
-    assert {found.gates[name].subject for name in missing} <= set(judging.OF_SPEED)
-    assert (recorded.name, recorded.workload) == (f"cpu-{workload}", workload) and len(recorded.jobs) >= baseline.FEWEST
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_shipped_baseline_says_what_it_is_of(name: str) -> None:
+    recorded, found = shipped(name), gates.load(workload_of(name))
+    missing = {gate for gate, each in found.gates.items() if each.relative} - recorded.gates.keys()
+    assert {found.gates[gate].subject for gate in missing} <= set(judging.OF_SPEED)
+    assert (recorded.name, recorded.workload) == (name, workload_of(name)) and len(recorded.jobs) >= baseline.FEWEST
     assert recorded.hardware.keys() == {"device", "processes", "cpu", "cores"}
     assert {"python", "verl", "torch", "ray"} <= recorded.versions.keys()
     assert {"model", "dataset", "reward", "steps"} <= recorded.task.keys()
 
 
-@pytest.mark.parametrize("workload", RECORDED)
-def test_a_shipped_baseline_is_of_the_runs_of_these_tests(workload: str) -> None:
-    measured = [gates.values(gates.load(workload), each) for each in equal_runs(workload)]
-    for name, recorded in shipped(workload).gates.items():
-        assert recorded.values == pytest.approx([each[name] for each in measured], rel=1e-5)
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_shipped_baseline_is_of_the_runs_of_these_tests(name: str) -> None:
+    measured = [gates.values(gates.load(workload_of(name)), each) for each in equal_runs(name)]
+    for gate, recorded in shipped(name).gates.items():
+        assert recorded.values == pytest.approx([each[gate] for each in measured], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_shipped_baseline_of_the_same_hardware_is_compared_with(tmp_path: Path, name: str) -> None:
+    own = shipped(name).hardware
+    assert baseline.default(SharedRoot(tmp_path), "cpu", workload_of(name), own) == shipped(name)
+    others = baseline.default(SharedRoot(tmp_path), "cpu", workload_of(name), own | {"cores": "512"})
+    assert others and baseline.differing(others.hardware, own | {"cores": "512"})
