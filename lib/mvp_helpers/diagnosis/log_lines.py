@@ -15,7 +15,11 @@ LONGEST_LINE = 16_384
 Raw = tuple[bytes, int, int]
 """A line as it is in the log, its number, and what it may be by its words (see ``scan``)."""
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])|(?:\^\[|ESC|\ufffd)?\[(?:\d{1,2};)?\d{1,2}m")
+_COLOUR = r"\[(?:\d{1,2};)?\d{1,2}m"
+_ANSI = re.compile(
+    r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\^_])"
+    rf"|{_COLOUR}|\^\[{_COLOUR}|ESC{_COLOUR}|\ufffd{_COLOUR}"  # each begins with a letter: an optional beginning makes it slow
+)
 """Colours, also without the escape character, which web pages remove or write as a word."""
 _RESETS = ("\x1b", "[0m", "[0;0m")
 """A line with a colour contains one of these."""

@@ -61,6 +61,10 @@ class Scan:
         self._marks = [(mark, mark.pattern, tuple(word.encode() for word in mark.any)) for mark in self.signatures.all_marks()]
         self._ready = tuple(word.encode() for word in self.signatures.ready)
         self._words = {phase: self._words_of(phase) for phase in PHASES}
+        by_kind: dict[int, list[bytes]] = {}
+        for word, kind in self._words["start"].items():
+            by_kind.setdefault(kind, []).append(word)
+        self._words_by_kind = [(kind, tuple(words)) for kind, words in by_kind.items()]
         self._tracebacks, self._samples = Tracebacks(), Samples()
         self._started: dict[int, Progress] = {}
         self._number = 1
@@ -189,8 +193,8 @@ class Scan:
 
     def _kinds(self, raw: bytes) -> int:
         kinds = 0
-        for word, kind in self._words["start"].items():
-            if kind & ~kinds and word in raw:
+        for kind, words in self._words_by_kind:
+            if kind & ~kinds and _has(raw, words):
                 kinds |= kind
         return kinds
 
