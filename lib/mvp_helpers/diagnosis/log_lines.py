@@ -6,7 +6,9 @@ Pure. Knows the prefixes of Ray, torch, srun, vLLM, uv, pytest and the usual log
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import AnyStr
 
 from ..trainers.log_patterns import VERL
 
@@ -100,6 +102,14 @@ class Line:
             or bool(_QUIET.search(self.text))
             or bool(_ECHO.match(self.text))
         )
+
+
+def has_any(text: AnyStr, words: Iterable[AnyStr]) -> bool:
+    """Return whether the text contains one of the words; ``any`` takes three times as long for one or two."""
+    for word in words:  # noqa: SIM110
+        if word in text:
+            return True
+    return False
 
 
 def plain(raw: bytes) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from ..base.documents import convert, parse
 from ..base.errors import BadInput
 from ..base.project import PROJECT
+from . import log_lines
 from .log_lines import Line
 from .phases import PHASES, Mark, OutlivedBy, Phase, later, trainer_marks
 from .tracebacks import Chain, Frame, Link
@@ -177,13 +178,14 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def of_line(self, line: Line, phase: Phase) -> Hit | None:
         """Return the best rule for a line outside of tracebacks."""
-        quiet = line.quiet
-        hits = (
-            _fit(rule, line.text, phase, line.number, None, remark=quiet)
-            for rule in self.rules
-            if not rule.exception and (rule.level == "any" or not quiet)
-        )
-        return min((hit for hit in hits if hit), key=lambda hit: hit.rank, default=None)
+        quiet, text = line.quiet, line.text
+        hits = []
+        for rule in self.rules:
+            if rule.exception or phase not in rule.phase or (quiet and rule.level != "any"):
+                continue
+            if log_lines.has_any(text, rule.any) and (hit := _fit(rule, text, phase, line.number, None, remark=quiet)):
+                hits.append(hit)
+        return min(hits, key=lambda hit: hit.rank, default=None)
 
     def of_chain(self, chain: Chain, phase: Phase) -> Hit | None:
         """Return the best rule for a chain of exceptions; of two that explain equally, the one for the earlier exception."""
@@ -287,7 +289,7 @@ def _is_in(stage: Stage, calls: Iterable[str], said: str) -> bool:
 
 
 def _fit(rule: Rule, text: str, phase: Phase, number: int, link: Link | None, remark: bool = False) -> Hit | None:
-    if phase not in rule.phase or (rule.any and not any(word in text for word in rule.any)):
+    if phase not in rule.phase or (rule.any and not log_lines.has_any(text, rule.any)):
         return None
     match = _pattern(rule.regex).search(text)
     if match is None:

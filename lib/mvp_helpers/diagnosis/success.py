@@ -164,14 +164,13 @@ class Success:
         """Read a line that contains one of the words; return the step that it shows as done, None if it shows none."""
         record = self.record
         for lines in TRAINERS.values():
-            if lines.mentions and any(word in text for word in lines.mention_words):
+            if lines.mentions and log_lines.has_any(text, lines.mention_words):
                 record.furthest = max(record.furthest, *map(int, _groups(lines.mentions, text)), 0)
                 record.resumed.update(map(int, _groups(lines.position, text)))
-            if lines.resumed and any(word in text for word in lines.resumed_words):
+            if lines.resumed and log_lines.has_any(text, lines.resumed_words):
                 record.resumed.update(map(int, _groups(lines.resumed, text)))
-            record.ended_well |= any(
-                re.search(kind.pattern, text) for kind in lines.ended_well if any(w in text for w in kind.words)
-            )
+            for kind in lines.ended_well:
+                record.ended_well |= log_lines.has_any(text, kind.words) and bool(re.search(kind.pattern, text))
         record.claims_learning |= bool(_CLAIM.search(text))
         self._check(text)
         return record.take(text)
