@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import AnyStr
 
 from ..trainers.log_patterns import VERL
@@ -94,7 +95,7 @@ class Line:
         """Return whether the line calls itself an error."""
         return bool(self.text.strip()) and not self.quiet and bool(self.level or _ERROR_LINE.match(self.text))
 
-    @property
+    @cached_property
     def quiet(self) -> bool:
         """Return whether the line calls itself less than an error, or is a command echoed by a shell."""
         return (
