@@ -26,7 +26,19 @@ OF_RULE: dict[str, Cause] = {
     "launcher-killed": "preempted",
     "slurm-time-limit": "preempted",
 }
-FOR_GOOD = frozenset({"permission", "ray-version", "ray-token", "no-gpu", "not-submitted", "data-loader-died", "bus-error"})
+FOR_GOOD = frozenset(
+    {
+        "permission",
+        "ray-version",
+        "ray-token",
+        "no-gpu",
+        "not-submitted",
+        "data-loader-died",
+        "bus-error",
+        "shared-memory-full",
+        "nccl-shared-memory",
+    }
+)
 """Rules of an environment that does not change for another attempt, or that the job's own code causes as likely."""
 STATES = ("FAILED", "STOPPED")
 """A job that is BLOCKED or NOT_SUBMITTED did not begin: what it lacks, another attempt lacks too."""
