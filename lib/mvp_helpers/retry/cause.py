@@ -23,6 +23,7 @@ OF_BOUNDARY: dict[str, Cause] = {
 OF_RULE: dict[str, Cause] = {
     "ended-from-outside": "preempted",
     "signal-from-outside": "preempted",
+    "terminal-closed": "preempted",
     "launcher-killed": "preempted",
     "slurm-time-limit": "preempted",
 }
