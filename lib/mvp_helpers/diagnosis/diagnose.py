@@ -109,7 +109,8 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
     if diagnosis.verdict == "Blocked":
         diagnosis = msgspec.structs.replace(diagnosis, advice=f"{diagnosis.advice} {BLOCKED}".strip())
     diagnosis = _of_last_run(diagnosis, scans)
-    return msgspec.structs.replace(diagnosis, evidence=redact.text(diagnosis.evidence[:EVIDENCE]))
+    evidence = redact.text(diagnosis.evidence[:EVIDENCE])
+    return msgspec.structs.replace(diagnosis, evidence=evidence, next=_filled(diagnosis.next, target))
 
 
 def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:

@@ -36,7 +36,7 @@ _FRAME = re.compile(
 """A frame as Python, IPython, pytest and rich print it; perhaps cut off. ``dump``: by faulthandler, the innermost first."""
 _TORN = re.compile(r'[^\s"]+\.py", line \d+, in ')
 """A frame without its beginning, which no exception's message continues with."""
-_CODE = re.compile(r"\s|[\^~ ]*$|-+> *\[?\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
+_CODE = re.compile(r"\s|[\^~ ]*$|(?:\.{3,}|…)$|-+> *\[?\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
 """The beginning of a line that shows the code of a frame, or marks a place in it."""
 _RICH = re.compile(r"❱ +\d+ [│|]")
 """The line that rich marks in the code of a frame."""
@@ -273,8 +273,9 @@ class _Open:
             if not sure and (self.code_due or (raised and not raised["message"])):
                 raised = None  # code, or the end of an excerpt
             if _CODE.match(text) or (self.code_due and not raised):
-                shows = text.strip(" ^~-│") and not 'File "'.startswith(text.strip())
-                self.code, self.code_due = text if shows and (self.listing or not self.code) else self.code, False
+                shows = text.strip(" ^~-│.…") and not 'File "'.startswith(text.strip())
+                self.code = text if shows and (self.listing or not self.code) else self.code
+                self.code_due = self.code_due and not text.strip()  # a copy may have an empty line after every line
             elif raised:
                 self.chain.links.append(Link(line.number, raised["name"], text, tuple(self.frames), code=self.code.strip()))
                 self.frames = None

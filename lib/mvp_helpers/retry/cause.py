@@ -23,10 +23,23 @@ OF_BOUNDARY: dict[str, Cause] = {
 OF_RULE: dict[str, Cause] = {
     "ended-from-outside": "preempted",
     "signal-from-outside": "preempted",
+    "terminal-closed": "preempted",
     "launcher-killed": "preempted",
     "slurm-time-limit": "preempted",
 }
-FOR_GOOD = frozenset({"permission", "ray-version", "ray-token", "no-gpu", "not-submitted", "data-loader-died", "bus-error"})
+FOR_GOOD = frozenset(
+    {
+        "permission",
+        "ray-version",
+        "ray-token",
+        "no-gpu",
+        "not-submitted",
+        "data-loader-died",
+        "bus-error",
+        "shared-memory-full",
+        "nccl-shared-memory",
+    }
+)
 """Rules of an environment that does not change for another attempt, or that the job's own code causes as likely."""
 STATES = ("FAILED", "STOPPED")
 """A job that is BLOCKED or NOT_SUBMITTED did not begin: what it lacks, another attempt lacks too."""

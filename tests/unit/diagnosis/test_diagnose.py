@@ -84,6 +84,12 @@ def test_a_rules_own_advice_takes_precedence_over_that_of_its_boundary() -> None
     assert (unknown.boundary, unknown.rule, unknown.next) == ("checkpoint", "", follow_up.run)
 
 
+def test_no_placeholder_is_left_in_what_a_boundary_proposes() -> None:
+    frame = 'Traceback (most recent call last):\n  File "/q/own.py", line 1, in wait\n    y()\n'
+    unknown = explained("step:1 - actor/loss:0.5\n" + frame + "odd.StrangeError: timed out\n")
+    assert "--py-spy" in unknown.next and "{" not in unknown.next
+
+
 def test_secrets_in_the_evidence_are_masked() -> None:
     assert "hunter2" not in explained("RuntimeError: login failed, password=hunter2hunter2\n").evidence
 

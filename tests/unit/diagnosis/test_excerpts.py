@@ -63,6 +63,19 @@ def test_the_first_line_of_a_wrapped_message_is_the_evidence(tmp_path: Path) -> 
     assert triaged(tmp_path, f"ERROR: {second}\n{text}").evidence == second
 
 
+def test_frames_that_a_reporter_left_out_do_not_end_a_traceback(tmp_path: Path) -> None:
+    for left_out in ("...\n", "  ...\n", "…\n"):
+        answer = triaged(tmp_path, "Traceback (most recent call last):\n" + STEP + left_out + INNER + ERROR)
+        assert (answer.boundary, answer.phase) == ("training", "train"), left_out
+
+
+def test_a_traceback_with_an_empty_line_after_every_line_is_read_as_one(tmp_path: Path) -> None:
+    lines = (STEP + INNER + ERROR).splitlines()
+    for stamp in ("", "[2026-01-31T10:00:00.702Z] "):
+        answer = triaged(tmp_path, "".join(f"{stamp}{line.strip() if stamp else line}\n\n" for line in lines))
+        assert (answer.boundary, answer.phase) == ("training", "train"), stamp
+
+
 def test_an_excerpt_that_begins_within_a_traceback_of_a_notebook_is_an_error(tmp_path: Path) -> None:
     answer = triaged(tmp_path, NOTEBOOK)
     assert (answer.verdict, answer.boundary) == ("Blocked", "rollout engine") and "worker.py:7" in answer.evidence

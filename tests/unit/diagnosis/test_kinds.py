@@ -130,6 +130,16 @@ def test_memory_that_runs_out_while_the_engine_generates_is_a_failure_of_the_run
     assert (answer.verdict, answer.boundary) == ("Fail", "rollout engine")
 
 
+def test_a_plain_key_that_an_engine_lacks_is_no_weight(tmp_path: Path) -> None:
+    assert "versions" in triaged(tmp_path, RAISED + "KeyError: 'weight_version'\n").follow_up
+    assert "weights" in triaged(tmp_path, RAISED + "KeyError: 'layers.1.weight'\n").follow_up
+
+
+def test_a_reward_model_that_does_not_load_is_checked_alone(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, RAISED.replace("vllm/worker", "own/rewards") + "ValueError: cannot load the reward model\n")
+    assert answer.boundary == "reward model" and "value head" in answer.follow_up
+
+
 def test_a_gated_repository_needs_a_token_and_no_path(tmp_path: Path) -> None:
     answer = triaged(tmp_path, "OSError: You are trying to access a gated repo.\n401 Client Error.\nCannot access gated repo\n")
     assert (answer.verdict, answer.boundary) == ("Blocked", "model hub")
