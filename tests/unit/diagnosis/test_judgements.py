@@ -11,6 +11,7 @@ import pytest
 from mvp_helpers import cli
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.diagnosis import diagnose, signatures, views
+from mvp_helpers.diagnosis.signatures import Judgement
 from mvp_helpers.diagnosis.views import Triage
 
 PACKAGES = "/opt/venv/lib/python3.12/site-packages/"
@@ -900,18 +901,31 @@ def test_what_is_left_over_after_the_last_step_does_not_count_against_it(text: s
 
 def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any one of them, some log of these is judged otherwise."""
-    known = signatures.load()
-    logs = [path for number, case in enumerate(CASES.values()) if (path := tmp_path / f"{number}.log").write_text(case[0])]
+    known, fits = signatures.load(), Judgement.fits
+    used: list[Judgement] = []
+    logs: dict[int, list[tuple[Path, bytes]]] = {at: [] for at in range(len(known.judgements))}
 
-    def answers() -> list[bytes]:
-        return [msgspec.json.encode(diagnose.of_log(path)) for path in logs]
+    def answer(path: Path) -> bytes:
+        return msgspec.json.encode(diagnose.of_log(path))
 
-    before = answers()
-    for number, judgement in enumerate(known.judgements):
-        rest = [other for at, other in enumerate(known.judgements) if at != number]
-        changed = msgspec.structs.replace(known, judgements=rest)
+    def noting(self: Judgement, *facts: str) -> bool:
+        fit = fits(self, *facts)
+        used.extend([self] * fit)
+        return fit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Judgement, "fits", noting)
+        for number, case in enumerate(CASES.values()):
+            path = tmp_path / f"{number}.log"
+            path.write_text(case[0])
+            used.clear()
+            before = answer(path)
+            for each in used:
+                logs[known.judgements.index(each)].append((path, before))
+    for at, judgement in enumerate(known.judgements):
+        changed = msgspec.structs.replace(known, judgements=known.judgements[:at] + known.judgements[at + 1 :])
         monkeypatch.setattr(signatures, "load", lambda changed=changed: changed)
-        assert answers() != before, f"no log reaches {judgement}"
+        assert any(answer(path) != before for path, before in logs[at]), f"no log reaches {judgement}"
 
 
 def test_every_boundary_with_a_follow_up_can_occur_without_a_rule() -> None:

@@ -217,8 +217,9 @@ def test_hosts_that_prepare_at_once_make_everything_once(shared: SharedRoot) -> 
 
 
 HOLD = """if True:
-    import sys, time; from pathlib import Path
+    import signal, sys, time; from pathlib import Path
     from mvp_helpers.base.shared_storage import locked
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     with locked(Path(sys.argv[1]), "testing", lambda _: None):
         print("held", flush=True); time.sleep(60)"""
 
