@@ -59,6 +59,16 @@ def test_noise_at_the_end_of_a_server_is_not_all_there_is(tmp_path: Path) -> Non
     assert triaged(tmp_path, READY + noise).verdict == "Unknown"
 
 
+def test_tests_that_fail_within_a_run_that_ends_well_are_no_pass(tmp_path: Path) -> None:
+    log = "".join(f" iteration {n}/ 2 | consumed samples: {n} | lm loss: 2.0E+00 | grad norm: 1.0 |\n" for n in (1, 2))
+    end = "[after training is done] datetime: 2026-01-31 10:20:30\n"
+    assert triaged(tmp_path, log + end).verdict == "Pass"
+    answer = triaged(tmp_path, "0:   FAIL: test_gate\n0: Some tests FAILED.\n" + log + end)
+    assert (answer.verdict, answer.boundary) == ("Fail", "test")
+
+
+
+
 def test_an_attribute_that_a_trainers_own_class_lacks_speaks_against_its_code(tmp_path: Path) -> None:
     answer = triaged(tmp_path, "AttributeError: 'PolicyTrainActor' object has no attribute 'mesh'\n")
     assert (answer.verdict, answer.boundary) == ("Fail", "trainer")
