@@ -67,6 +67,14 @@ def test_tests_that_fail_within_a_run_that_ends_well_are_no_pass(tmp_path: Path)
     assert (answer.verdict, answer.boundary) == ("Fail", "test")
 
 
+def test_a_signal_to_a_launcher_gives_way_to_an_exception_before_it(tmp_path: Path) -> None:
+    signal = "W0131 10:20:30.000000 7 torch/elastic/api.py:7] Received 15 death signal, shutting down workers\n"
+    frame = '0: [default0]:[rank0]:   File "/m/megatron/core/scheduler.py", line 7, in __init__\n'
+    first = f"0: [default0]:[rank0]: Traceback (most recent call last):\n{frame}0: [default0]:[rank0]: AssertionError\n"
+    assert triaged(tmp_path, first + signal).evidence == "AssertionError"
+    assert triaged(tmp_path, signal + first).boundary == "launcher"
+
+
 
 
 def test_an_attribute_that_a_trainers_own_class_lacks_speaks_against_its_code(tmp_path: Path) -> None:
