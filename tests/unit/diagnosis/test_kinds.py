@@ -75,6 +75,12 @@ def test_a_signal_to_a_launcher_gives_way_to_an_exception_before_it(tmp_path: Pa
     assert triaged(tmp_path, signal + first).boundary == "launcher"
 
 
+def test_an_actor_that_only_reports_a_failure_of_another_is_not_the_cause(tmp_path: Path) -> None:
+    frame = '  File "/e/lib/python3.12/site-packages/monarch/_src/actor/future.py", line 7, in get\n    x()\n'
+    actor = f"Traceback (most recent call last):\n{frame}monarch.actor.ActorError: Actor call trainer.push failed.\n"
+    assert triaged(tmp_path, RAISED + "ValueError: too small\n\n" + actor).evidence == "ValueError: too small"
+    alone = triaged(tmp_path, actor)
+    assert (alone.boundary, alone.confidence) == ("launcher", "low")
 
 
 def test_an_attribute_that_a_trainers_own_class_lacks_speaks_against_its_code(tmp_path: Path) -> None:
