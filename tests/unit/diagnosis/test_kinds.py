@@ -75,6 +75,23 @@ def test_a_signal_to_a_launcher_gives_way_to_an_exception_before_it(tmp_path: Pa
     assert triaged(tmp_path, signal + first).boundary == "launcher"
 
 
+def test_nothing_is_known_of_a_run_that_only_imports_a_module(tmp_path: Path) -> None:
+    frame = '  File "/m/megatron/core/tensor_parallel/{}.py", line 7, in {}\n    x()\n'
+    text = "Traceback (most recent call last):\n{}AttributeError: module 'rope' has no attribute 'x'\n"
+    assert triaged(tmp_path, text.format(frame.format("__init__", "<module>"))).phase == "start"
+    assert triaged(tmp_path, text.format(frame.format("layers", "__init__"))).phase == "build"
+
+
+@pytest.mark.parametrize("package, boundary", [("referencing", "dependency"), ("ray", "dependency"), ("verl", "trainer")])
+def test_a_package_that_fails_while_it_is_imported_does_not_fit_the_environment(
+    tmp_path: Path, package: str, boundary: str
+) -> None:
+    ray = '  File "/e/lib/python3.12/site-packages/ray/__init__.py", line 7, in <module>\n    import x\n'
+    frame = f'  File "/e/lib/python3.12/site-packages/{package}/typing.py", line 7, in <module>\n    x()\n'
+    error = "KeyError: 'y'\n"
+    assert triaged(tmp_path, f"Traceback (most recent call last):\n{ray}{frame}{error}").boundary == boundary
+
+
 def test_an_actor_that_only_reports_a_failure_of_another_is_not_the_cause(tmp_path: Path) -> None:
     frame = '  File "/e/lib/python3.12/site-packages/monarch/_src/actor/future.py", line 7, in get\n    x()\n'
     actor = f"Traceback (most recent call last):\n{frame}monarch.actor.ActorError: Actor call trainer.push failed.\n"
