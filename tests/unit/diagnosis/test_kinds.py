@@ -92,6 +92,12 @@ def test_a_package_that_fails_while_it_is_imported_does_not_fit_the_environment(
     assert triaged(tmp_path, f"Traceback (most recent call last):\n{ray}{frame}{error}").boundary == boundary
 
 
+def test_a_traceback_that_is_logged_as_a_list_names_its_exception(tmp_path: Path) -> None:
+    lines = ["Traceback (most recent call last):\n", '  File "/m/t.py", line 7, in step\n', "RuntimeError: odd size [4, 7]\n"]
+    answer = triaged(tmp_path, "iteration 7/ 9 | consumed samples: 7 | lm loss: 2.0 |\nWARNING:core: odd\n" + f"{lines}\n")
+    assert (answer.verdict, answer.evidence) == ("Fail", "RuntimeError: odd size [4, 7]")
+
+
 def test_an_actor_that_only_reports_a_failure_of_another_is_not_the_cause(tmp_path: Path) -> None:
     frame = '  File "/e/lib/python3.12/site-packages/monarch/_src/actor/future.py", line 7, in get\n    x()\n'
     actor = f"Traceback (most recent call last):\n{frame}monarch.actor.ActorError: Actor call trainer.push failed.\n"
