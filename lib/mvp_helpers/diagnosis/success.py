@@ -260,7 +260,8 @@ class Success:
         wanted = max(last or 0, record.furthest if trainer in _MENTIONING else 0)
         if groups.get("last") and last is not None and series.last > last:
             return f"the end reports {last:g} steps, but step {series.last:g} is logged"
-        if wanted and wanted - series.last >= max(series.usual, 0.02 if groups.get("epoch") else 1):
+        between = max(series.average, 0.02) if groups.get("epoch") else max(series.usual, 1)
+        if wanted and round(wanted - series.last, 6) >= between:
             return f"the last step with metrics is {series.last:g} of {wanted:g}"
         return ""
 

@@ -246,6 +246,14 @@ def test_a_resumed_run_passes_from_the_step_after_its_checkpoint(tmp_path: Path)
     assert triaged(tmp_path, loaded + resumed).verdict == "Pass"
 
 
+def test_epochs_that_are_rounded_hide_no_step_and_pretend_none(tmp_path: Path) -> None:
+    line = "{{'loss': 2.4, 'grad_norm': 1.6, 'learning_rate': 4e-05, 'epoch': {:.2f}}}\n"
+    logged = [line.format(step * 20 / 468) for step in range(1, 47)]
+    end = "{'train_runtime': 8.1, 'train_loss': 2.0, 'epoch': 2.0}\n"
+    assert triaged(tmp_path, "".join(logged) + end).verdict == "Pass"
+    assert triaged(tmp_path, "".join(logged[:-1]) + end).verdict == "Unknown"
+
+
 @pytest.mark.parametrize("name", TRAININGS)
 def test_of_several_runs_the_last_one_counts_and_the_others_are_mentioned(name: str, tmp_path: Path) -> None:
     failed = HEALTHY[name][: steps(name).search(HEALTHY[name]).end()] + FOREIGN  # type: ignore[union-attr]
