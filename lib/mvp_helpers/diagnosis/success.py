@@ -167,6 +167,7 @@ class Success:
             if lines.mentions and log_lines.has_any(text, lines.mention_words):
                 record.furthest = max(record.furthest, *map(int, _groups(lines.mentions, text)), 0)
                 record.resumed.update(map(int, _groups(lines.position, text)))
+                record.resumed.update(int(first) - 1 for first in _groups(lines.goes_on, text))
             if lines.resumed and log_lines.has_any(text, lines.resumed_words):
                 record.resumed.update(map(int, _groups(lines.resumed, text)))
             for kind in lines.ended_well:
@@ -251,7 +252,7 @@ class Success:
         if series is None or series.first is None:
             return "no training step with its metrics is in the log"
         first = series.first
-        if first > max(1, series.usual * 1.5) and first - 1 not in record.resumed:
+        if first > max(1, series.usual * 1.5) and not any(first - series.usual <= step < first for step in record.resumed):
             return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
         if missing := series.missing():
             return missing
