@@ -41,6 +41,11 @@ _UNUSUAL = re.compile(
     rb"|rror|['\"]|norm:np|%\||loss.* val|grad_norm.* val| val.*(?:loss|grad_norm)"
 )
 """What makes a line of metrics more than a report of a step, in a line without ``_DIGITS`` ("non" is "none")."""
+FLAT = (
+    "the rewards and some answers (./scripts/58_samples.sh ID --worst 5): equal rewards within every group give no gradient; "
+    "then the learning rate, and which parameters are trained"
+)
+"""What to look at when nothing was updated."""
 MOST_ORDINARY = 256
 """At most this many kinds of ordinary lines are remembered."""
 _PLACE = b"::"
@@ -65,6 +70,8 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
     rule: str = ""
     evidence: str
     advice: str
+    next: str = ""
+    """What to look at, if not simply at the complete log."""
 
 
 class Success:
@@ -235,7 +242,7 @@ class Success:
         if self.record.ends and (gap := self._gap()):
             return _not_a_pass(gap, "the log reports the end of the run, but does not show every step before it")
         if contradiction := self._nothing_learned():
-            return _not_a_pass(contradiction, "the run reached its end without changing what it trains")
+            return _not_a_pass(contradiction, "the run reached its end without changing what it trains", FLAT)
         failure = self._later_failure(signatures) if ended else ""
         return _not_a_pass(failure, "after its end the log reports that something could not start") if failure else None
 
@@ -298,5 +305,5 @@ def _groups(pattern: str, text: str) -> list[str]:
     return [group for match in re.finditer(pattern, text) for group in match.groups() if group] if pattern else []
 
 
-def _not_a_pass(evidence: str, reason: str) -> Doubt:
-    return Doubt(verdict="Unknown", evidence=evidence, advice=f"Not a pass: {reason}.")
+def _not_a_pass(evidence: str, reason: str, next: str = "") -> Doubt:
+    return Doubt(verdict="Unknown", evidence=evidence, advice=f"Not a pass: {reason}.", next=next)

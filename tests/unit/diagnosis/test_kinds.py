@@ -59,6 +59,12 @@ def test_noise_at_the_end_of_a_server_is_not_all_there_is(tmp_path: Path) -> Non
     assert triaged(tmp_path, READY + noise).verdict == "Unknown"
 
 
+def test_a_server_without_an_error_is_not_to_blame_but_its_clients_may_be(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, READY + "INFO:     Application shutdown complete.\n")
+    assert (answer.verdict, answer.boundary) == ("Unknown", "")
+    assert "became ready" in answer.advice and "sent the requests" in answer.follow_up
+
+
 def test_tests_that_fail_within_a_run_that_ends_well_are_no_pass(tmp_path: Path) -> None:
     log = "".join(f" iteration {n}/ 2 | consumed samples: {n} | lm loss: 2.0E+00 | grad norm: 1.0 |\n" for n in (1, 2))
     end = "[after training is done] datetime: 2026-01-31 10:20:30\n"
