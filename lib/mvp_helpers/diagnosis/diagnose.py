@@ -33,6 +33,8 @@ ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended bad
 WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
 NO_FRAMES = "the lines before it, and its traceback, in the log of the process that printed it; this log has only this line"
 BLOCKED = "No evidence against the code under test."
+SERVED = "A server in this log became ready for requests. No line says that it failed, or what its clients did."
+CLIENT = "the log of the program that sent the requests; if the server was not to end, the exit status of its command"
 AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
@@ -135,6 +137,8 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
                 return Diagnosis(verdict="Pass", evidence=proven, phase="done", step=end.step, confidence="high")
             earlier = failed
         if earlier is None:
+            if any(scan.served for scan in scans) and not logged:
+                return msgspec.structs.replace(_without_error(end, logged, target), advice=SERVED, next=CLIENT)
             return _without_error(end, logged, target)
         of_earlier = _of_finding(earlier, known, target)
         return msgspec.structs.replace(of_earlier, verdict="Unknown", rule="", confidence="low", advice=TWO_RUNS)
@@ -276,7 +280,7 @@ def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, tar
         line=None,
         evidence=doubt.evidence,
         advice=doubt.advice,
-        next=AGAIN if failed else "the complete log, with the command's own exit status",
+        next=AGAIN if failed else doubt.next or "the complete log, with the command's own exit status",
         limitation="",
     )
 

@@ -66,7 +66,7 @@ _LOGGER = re.compile(
     r"|\[?(?P<d>[EFWI])(?:\d{3,4} [\d:.]+)? [^\[\]]*\] "  # glog
     rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.]+:(?=\S))? ?",
 )
-_QUIET = re.compile(r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b", re.IGNORECASE)
+_QUIET = re.compile(r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config", re.IGNORECASE)
 _ERROR_LINE = re.compile(
     r"(\S+: )?(fatal )?error: |(failed|unable|could not|cannot) "
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",

@@ -54,6 +54,8 @@ class Scan:
     """A server of this run was ready for requests."""
     begun: str = ""
     """The mark of this run's beginning, empty before the first one."""
+    stepped: bool = False
+    """A line showed a step of this run as done."""
     runs: int = 1
     """How many runs the log contains so far."""
 
@@ -241,7 +243,13 @@ class Scan:
         """Return whether the next lines of metrics may need no more than a look at their steps."""
         return self.progress.phase == "train" and not self._waiting
 
+    def _echo(self, mark: Mark) -> bool:
+        """Return whether another process or logger of this run reports its beginning, before any step."""
+        same = self.begun == mark.any[0] and self.progress.phase == "train"
+        return same and not (self.stepped or self.success.record.steps or self.findings.known_or_unknown)
+
     def _step_done(self, step: int) -> None:
+        self.stepped = True
         self.progress = Progress("train", max(step, self.progress.step or 0))
 
     def _mark(self, raw: bytes) -> None:
@@ -259,7 +267,7 @@ class Scan:
             if mark.phase == "start":
                 # Tests may start Ray many times; only after an error does the same beginning again mean another run.
                 again = self.begun == mark.any[0] and self.findings.known_or_unknown
-                if self.progress.phase in ("train", "done") or again:
+                if (self.progress.phase in ("train", "done") and not self._echo(mark)) or again:
                     self._another_run()
                 self.begun = self.begun or mark.any[0]
             else:
@@ -276,6 +284,7 @@ class Scan:
         step = int(groups["next_step"]) - 1 if groups.get("next_step") else step
         if step is None and mark.phase == "train" and "begun" not in groups:
             step = 1  # at least
+        self.stepped |= bool(groups.get("step"))
         self.progress = Progress(mark.phase, known if step is None else max(step, known or 0))
         if mark.phase == "done":
             self.success.end(mark.trainer, match)
@@ -332,7 +341,7 @@ class Scan:
         self.runs += 1
         self.success.another_run()
         self.progress, self.stage, self.begun, self.findings = Progress(), None, "", Findings()
-        self.served = False
+        self.served = self.stepped = False
 
 
 def _starts(chunk: bytes, word: bytes, kinds: int) -> Iterator[tuple[int, int]]:

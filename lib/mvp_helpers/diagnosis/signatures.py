@@ -239,7 +239,10 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
         ``carriers``: what carried the exception from another process; the methods called there are operations, too.
         """
+        frames = list(frames)
         calls = [_call(frame) for frame in frames]
+        if frames and _IMPORTED.search(calls[-1]):
+            return "dependency"
         operations = [*calls, *(f"ray:{method}" for method in _REMOTE_METHOD.findall(carriers))]
         by_call = (each for call in reversed(calls) for each in self.boundaries if _pattern(each.frames).search(call))
         inner = next(by_call, None)
@@ -260,7 +263,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def stage(self, chain: Chain) -> Phase | None:
         """Return the phase of the first stage that fits a function in the chain, or its text; None when none fits."""
-        calls = [_call(frame) for link in chain.links for frame in link.frames]
+        # A module that is only imported shows nothing.
+        calls = [_call(frame) for link in chain.links for frame in link.frames if frame.name != "<module>"]
         calls += [chain.header, *(link.text for link in chain.links if link.wrapper)]
         said = " ".join(link.text for link in chain.causes())
         return next((stage.phase for stage in self.stages if _is_in(stage, calls, said)), None)
@@ -270,6 +274,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return next((stage.phase for stage in self.stages if _is_in(stage, (), text)), None)
 
 
+_IMPORTED = re.compile(r"^-packages/(?!(verl|nemo_rl|megatron)/).*:<module>$")
+"""A module of another package that raised while it was imported."""
 _REMOTE_METHOD = re.compile(r"\bray::[\w.:-]*?(\w+)\(")
 _INSTALLED = re.compile(r"^.*(?=-packages/)|^.*/(?=lib/python3\.\d+/(?!site-packages/))")
 

@@ -76,6 +76,11 @@ class Series:
         """Return the distance between two steps that are logged."""
         return 1 if self.every_step or not self.gaps else max(self.gaps, key=lambda gap: (self.gaps[gap], -gap))
 
+    @property
+    def average(self) -> float:
+        """Return the mean distance between two steps that are logged; epochs are rounded, so that each distance is not exact."""
+        return round((self.last - (self.first or 0)) / self.gaps.total(), 6) if self.gaps else self.usual
+
     def missing(self) -> str:
         """Return which step within the series was not logged; "" if none is missing."""
         gap, after = self.widest

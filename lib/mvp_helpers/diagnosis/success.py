@@ -41,6 +41,11 @@ _UNUSUAL = re.compile(
     rb"|rror|['\"]|norm:np|%\||loss.* val|grad_norm.* val| val.*(?:loss|grad_norm)"
 )
 """What makes a line of metrics more than a report of a step, in a line without ``_DIGITS`` ("non" is "none")."""
+FLAT = (
+    "the rewards and some answers (./scripts/58_samples.sh ID --worst 5): equal rewards within every group give no gradient; "
+    "then the learning rate, and which parameters are trained"
+)
+"""What to look at when nothing was updated."""
 MOST_ORDINARY = 256
 """At most this many kinds of ordinary lines are remembered."""
 _PLACE = b"::"
@@ -65,6 +70,8 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
     rule: str = ""
     evidence: str
     advice: str
+    next: str = ""
+    """What to look at, if not simply at the complete log."""
 
 
 class Success:
@@ -167,6 +174,7 @@ class Success:
             if lines.mentions and log_lines.has_any(text, lines.mention_words):
                 record.furthest = max(record.furthest, *map(int, _groups(lines.mentions, text)), 0)
                 record.resumed.update(map(int, _groups(lines.position, text)))
+                record.resumed.update(int(first) - 1 for first in _groups(lines.goes_on, text))
             if lines.resumed and log_lines.has_any(text, lines.resumed_words):
                 record.resumed.update(map(int, _groups(lines.resumed, text)))
             for kind in lines.ended_well:
@@ -234,7 +242,7 @@ class Success:
         if self.record.ends and (gap := self._gap()):
             return _not_a_pass(gap, "the log reports the end of the run, but does not show every step before it")
         if contradiction := self._nothing_learned():
-            return _not_a_pass(contradiction, "the run reached its end without changing what it trains")
+            return _not_a_pass(contradiction, "the run reached its end without changing what it trains", FLAT)
         failure = self._later_failure(signatures) if ended else ""
         return _not_a_pass(failure, "after its end the log reports that something could not start") if failure else None
 
@@ -251,7 +259,7 @@ class Success:
         if series is None or series.first is None:
             return "no training step with its metrics is in the log"
         first = series.first
-        if first > max(1, series.usual * 1.5) and first - 1 not in record.resumed:
+        if first > max(1, series.usual * 1.5) and not any(first - series.usual <= step < first for step in record.resumed):
             return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
         if missing := series.missing():
             return missing
@@ -260,7 +268,8 @@ class Success:
         wanted = max(last or 0, record.furthest if trainer in _MENTIONING else 0)
         if groups.get("last") and last is not None and series.last > last:
             return f"the end reports {last:g} steps, but step {series.last:g} is logged"
-        if wanted and wanted - series.last >= max(series.usual, 0.02 if groups.get("epoch") else 1):
+        between = max(series.average, 0.02) if groups.get("epoch") else max(series.usual, 1)
+        if wanted and round(wanted - series.last, 6) >= between:
             return f"the last step with metrics is {series.last:g} of {wanted:g}"
         return ""
 
@@ -296,5 +305,5 @@ def _groups(pattern: str, text: str) -> list[str]:
     return [group for match in re.finditer(pattern, text) for group in match.groups() if group] if pattern else []
 
 
-def _not_a_pass(evidence: str, reason: str) -> Doubt:
-    return Doubt(verdict="Unknown", evidence=evidence, advice=f"Not a pass: {reason}.")
+def _not_a_pass(evidence: str, reason: str, next: str = "") -> Doubt:
+    return Doubt(verdict="Unknown", evidence=evidence, advice=f"Not a pass: {reason}.", next=next)

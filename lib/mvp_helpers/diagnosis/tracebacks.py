@@ -23,7 +23,7 @@ MOST_OPEN = 128
 """At most this many sources may have an open traceback."""
 
 _HEADER = re.compile(
-    r"Traceback \(most recent call last\)|^(?:Exception raised in creation task|Unhandled error \(suppress).*ray::"
+    r"(?<!\[['\"])Traceback \(most recent call last\)|^(?:Exception raised in creation task|Unhandled error \(suppress).*ray::"
 )
 _NAMED = re.compile(r"(?P<name>[A-Z]\w+) {2,}Traceback")
 """IPython prints the exception's class beside the header."""
@@ -54,6 +54,8 @@ _GLUED = re.compile(
 """Code of a frame that shares a line with the exception, where a web page or a log removed the end of the line."""
 _IMPORTS = re.compile(r"\s*(?:from \S+ )?import \S")
 _CALLS = re.compile(r"(?P<whole>(?:\b(?!self\b)[A-Za-z_]\w+\.)?(?P<name>[A-Za-z_]\w+))\(")
+_LISTED = re.compile(r"\\n', (?P<quote>['\"])(?P<text>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .{1,400}?)\\n(?P=quote)\]$")
+"""The end of a traceback that was logged as a list of its lines."""
 _RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
 _PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d+): \w+$")
 _PLUMBING = re.compile(r"/ray/_private/|/torch/nn/modules/module\.py|/runpy\.py|/contextlib\.py|/concurrent/futures/|^<")
@@ -215,6 +217,8 @@ def _begins_within(text: str) -> bool:
 
 def exception_in(text: str) -> tuple[str, str] | None:
     """Return class name and text of the exception that a line by itself reports; None when it reports none."""
+    if text.endswith("]") and (listed := _LISTED.search(text)):
+        text = listed["text"]
     head = text.partition(":")[0]
     if not _LOUD_NAME.search(head) or not (match := _EXCEPTION.match(text)) or match["message"] is None:
         return None

@@ -73,6 +73,8 @@ class LogPatterns:
     """Every such line contains one of them."""
     position: str = ""
     """A progress bar when it is first drawn; the group is the step that it begins after."""
+    goes_on: str = ""
+    """The run goes on with the step in the group that matches."""
     from_scratch: str = ""
     """No checkpoint, or not all of one, was loaded."""
     optimizer_read: str = ""
@@ -200,7 +202,7 @@ TRANSFORMERS = LogPatterns(
 )
 
 TORCHTITAN = LogPatterns(
-    begins=(LineKind(("Training starts at step 1",), r"Training starts at step 1\b"),),
+    begins=(LineKind(("Training starts at step",), r"Training starts at step \d"),),
     stepped=(
         LineKind(("Training starts at step",), r"Training starts at step (?P<next_step>\d{1,12})"),
         LineKind(("loss:",), r"\bstep: +(?P<step>\d{1,12}) +loss: "),
@@ -209,7 +211,7 @@ TORCHTITAN = LogPatterns(
     mentions=r"\btotal steps (\d+)",
     mention_words=("total steps ", "Training starts at step"),
     finished=(LineKind(("Training completed",), r"\bTraining completed$"),),
-    position=r"Training starts at step ([2-9]|\d{2,})",
+    goes_on=r"Training starts at step ([2-9]\b|\d{2,})",
 )
 
 DEEPSPEED = LogPatterns(

@@ -59,6 +59,59 @@ def test_noise_at_the_end_of_a_server_is_not_all_there_is(tmp_path: Path) -> Non
     assert triaged(tmp_path, READY + noise).verdict == "Unknown"
 
 
+def test_a_server_without_an_error_is_not_to_blame_but_its_clients_may_be(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, READY + "INFO:     Application shutdown complete.\n")
+    assert (answer.verdict, answer.boundary) == ("Unknown", "")
+    assert "became ready" in answer.advice and "sent the requests" in answer.follow_up
+
+
+def test_tests_that_fail_within_a_run_that_ends_well_are_no_pass(tmp_path: Path) -> None:
+    log = "".join(f" iteration {n}/ 2 | consumed samples: {n} | lm loss: 2.0E+00 | grad norm: 1.0 |\n" for n in (1, 2))
+    end = "[after training is done] datetime: 2026-01-31 10:20:30\n"
+    assert triaged(tmp_path, log + end).verdict == "Pass"
+    answer = triaged(tmp_path, "0:   FAIL: test_gate\n0: Some tests FAILED.\n" + log + end)
+    assert (answer.verdict, answer.boundary) == ("Fail", "test")
+
+
+def test_a_signal_to_a_launcher_gives_way_to_an_exception_before_it(tmp_path: Path) -> None:
+    signal = "W0131 10:20:30.000000 7 torch/elastic/api.py:7] Received 15 death signal, shutting down workers\n"
+    frame = '0: [default0]:[rank0]:   File "/m/megatron/core/scheduler.py", line 7, in __init__\n'
+    first = f"0: [default0]:[rank0]: Traceback (most recent call last):\n{frame}0: [default0]:[rank0]: AssertionError\n"
+    assert triaged(tmp_path, first + signal).evidence == "AssertionError"
+    assert triaged(tmp_path, signal + first).boundary == "launcher"
+
+
+def test_nothing_is_known_of_a_run_that_only_imports_a_module(tmp_path: Path) -> None:
+    frame = '  File "/m/megatron/core/tensor_parallel/{}.py", line 7, in {}\n    x()\n'
+    text = "Traceback (most recent call last):\n{}AttributeError: module 'rope' has no attribute 'x'\n"
+    assert triaged(tmp_path, text.format(frame.format("__init__", "<module>"))).phase == "start"
+    assert triaged(tmp_path, text.format(frame.format("layers", "__init__"))).phase == "build"
+
+
+@pytest.mark.parametrize("package, boundary", [("referencing", "dependency"), ("ray", "dependency"), ("verl", "trainer")])
+def test_a_package_that_fails_while_it_is_imported_does_not_fit_the_environment(
+    tmp_path: Path, package: str, boundary: str
+) -> None:
+    ray = '  File "/e/lib/python3.12/site-packages/ray/__init__.py", line 7, in <module>\n    import x\n'
+    frame = f'  File "/e/lib/python3.12/site-packages/{package}/typing.py", line 7, in <module>\n    x()\n'
+    error = "KeyError: 'y'\n"
+    assert triaged(tmp_path, f"Traceback (most recent call last):\n{ray}{frame}{error}").boundary == boundary
+
+
+def test_a_traceback_that_is_logged_as_a_list_names_its_exception(tmp_path: Path) -> None:
+    lines = ["Traceback (most recent call last):\n", '  File "/m/t.py", line 7, in step\n', "RuntimeError: odd size [4, 7]\n"]
+    answer = triaged(tmp_path, "iteration 7/ 9 | consumed samples: 7 | lm loss: 2.0 |\nWARNING:core: odd\n" + f"{lines}\n")
+    assert (answer.verdict, answer.evidence) == ("Fail", "RuntimeError: odd size [4, 7]")
+
+
+def test_an_actor_that_only_reports_a_failure_of_another_is_not_the_cause(tmp_path: Path) -> None:
+    frame = '  File "/e/lib/python3.12/site-packages/monarch/_src/actor/future.py", line 7, in get\n    x()\n'
+    actor = f"Traceback (most recent call last):\n{frame}monarch.actor.ActorError: Actor call trainer.push failed.\n"
+    assert triaged(tmp_path, RAISED + "ValueError: too small\n\n" + actor).evidence == "ValueError: too small"
+    alone = triaged(tmp_path, actor)
+    assert (alone.boundary, alone.confidence) == ("launcher", "low")
+
+
 def test_an_attribute_that_a_trainers_own_class_lacks_speaks_against_its_code(tmp_path: Path) -> None:
     answer = triaged(tmp_path, "AttributeError: 'PolicyTrainActor' object has no attribute 'mesh'\n")
     assert (answer.verdict, answer.boundary) == ("Fail", "trainer")

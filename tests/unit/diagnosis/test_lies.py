@@ -246,6 +246,41 @@ def test_a_resumed_run_passes_from_the_step_after_its_checkpoint(tmp_path: Path)
     assert triaged(tmp_path, loaded + resumed).verdict == "Pass"
 
 
+def test_a_resumed_run_of_torchtitan_passes_from_the_step_that_it_names(tmp_path: Path) -> None:
+    healthy = HEALTHY["torchtitan"]
+    resumed = re.sub(r".*step: +(?:1|10)  loss.*\n", "", healthy)
+    assert triaged(tmp_path, resumed).verdict == "Unknown"
+    named = resumed.replace("Training starts at step 1,", "Training starts at step {},")
+    assert triaged(tmp_path, named.format(11)).verdict == "Pass"
+    assert triaged(tmp_path, named.format(6)).verdict == "Unknown", "step 10 is missing"
+    assert triaged(tmp_path, named.format(29)).verdict == "Unknown", "step 20 was before it"
+
+
+def test_a_run_that_resumes_in_the_log_of_one_that_failed_is_another_run(tmp_path: Path) -> None:
+    healthy = HEALTHY["torchtitan"]
+    failed = healthy[: steps("torchtitan", "10").search(healthy).end()] + IN_STEP  # type: ignore[union-attr]
+    resumed = re.sub(r".*step: +(?:1|10)  loss.*\n", "", healthy).replace("at step 1,", "at step 11,")
+    answer = triaged(tmp_path, failed + resumed)
+    assert (answer.verdict, "last of 2 runs" in answer.advice) == ("Pass", True), answer
+    assert triaged(tmp_path, resumed + failed).verdict == "Fail"
+
+
+@pytest.mark.parametrize("name, begin", [("torchtitan", "Training starts"), ("hf_trainer", r"\*{5} Running")])
+def test_a_beginning_that_every_rank_reports_is_that_of_one_run(name: str, begin: str, tmp_path: Path) -> None:
+    ranks = re.sub(rf"(?m)^(.*{begin}.*\n)", r"\1\1\1\1", HEALTHY[name], count=1)
+    answer = triaged(tmp_path, ranks)
+    assert (answer.verdict, answer.advice) == ("Pass", "")
+    assert "last of 2 runs" in triaged(tmp_path, ranks + ranks).advice
+
+
+def test_epochs_that_are_rounded_hide_no_step_and_pretend_none(tmp_path: Path) -> None:
+    line = "{{'loss': 2.4, 'grad_norm': 1.6, 'learning_rate': 4e-05, 'epoch': {:.2f}}}\n"
+    logged = [line.format(step * 20 / 468) for step in range(1, 47)]
+    end = "{'train_runtime': 8.1, 'train_loss': 2.0, 'epoch': 2.0}\n"
+    assert triaged(tmp_path, "".join(logged) + end).verdict == "Pass"
+    assert triaged(tmp_path, "".join(logged[:-1]) + end).verdict == "Unknown"
+
+
 @pytest.mark.parametrize("name", TRAININGS)
 def test_of_several_runs_the_last_one_counts_and_the_others_are_mentioned(name: str, tmp_path: Path) -> None:
     failed = HEALTHY[name][: steps(name).search(HEALTHY[name]).end()] + FOREIGN  # type: ignore[union-attr]
