@@ -17,7 +17,7 @@ runs=${RUNS:-10}
 processor=$(sed -n '/^model name/{s/.*: //; s/([^)]*)//g; p; q}' /proc/cpuinfo | tr '[:upper:]' '[:lower:]' | tr -cs '[:alnum:]\n' -)
 say "$(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg), $runs runs of each workload"
 for workload in "${ARGS[@]}"; do
-  ids=() name=cpu-$workload.$processor record=()
+  ids=() name=cpu-$workload.${processor:-$(uname -m)} record=()
   for ((run = 1; run <= runs; run++)); do
     id=$("$SCRIPTS/43_submit_jobspec.sh" "$PROJECT/templates/$workload.json" --wait 2>/dev/null) ||
       die 1 "job $run of $workload failed" ./scripts/50_status.sh

@@ -16,7 +16,7 @@
 #   --seal                 first seal the files of ended jobs that are not sealed yet, such as those of a killed job runner
 #   --definition-of-done   also print the Definition of Done (templates/definition_of_done.yaml), each line with its evidence
 #   --gates                also judge each job's metrics by templates/gates/<workload>.yaml: is every value finite, was enough learnt, fast
-#                          enough, with as much memory? Compared with the baseline <device>-<workload> (cpu-ppo), where the job's task,
+#                          enough, with as much memory? Compared with the baseline <device>-<workload> (cpu-ppo), or the shipped one, where the job's task,
 #                          versions and, for speed and memory, hardware are the recorded ones; else Skipped, and one line says why
 #   --baseline NAME        compare with these recorded runs instead (56_report.sh --baseline), whatever their task and versions; refused
 #                          when their hardware is another and a gate depends on it

@@ -178,14 +178,12 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def of_line(self, line: Line, phase: Phase) -> Hit | None:
         """Return the best rule for a line outside of tracebacks."""
-        quiet, text = line.quiet, line.text
-        hits = []
-        for rule in self.rules:
-            if rule.exception or phase not in rule.phase or (quiet and rule.level != "any"):
-                continue
-            if log_lines.has_any(text, rule.any) and (hit := _fit(rule, text, phase, line.number, None, remark=quiet)):
-                hits.append(hit)
-        return min(hits, key=lambda hit: hit.rank, default=None)
+        hits = (
+            _fit(rule, line.text, phase, line.number, None, remark=line.quiet)
+            for rule in self.rules
+            if not rule.exception and (rule.level == "any" or not line.quiet)
+        )
+        return min((hit for hit in hits if hit), key=lambda hit: hit.rank, default=None)
 
     def of_chain(self, chain: Chain, phase: Phase) -> Hit | None:
         """Return the best rule for a chain of exceptions; of two that explain equally, the one for the earlier exception."""

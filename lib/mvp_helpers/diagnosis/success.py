@@ -42,7 +42,7 @@ _UNUSUAL = re.compile(
 )
 """What makes a line of metrics more than a report of a step, in a line without ``_DIGITS`` ("non" is "none")."""
 FLAT = (
-    "the rewards and some answers (./scripts/58_samples.sh ID --worst 5): equal rewards within every group give no gradient; "
+    "the rewards and some answers (./scripts/58_samples.sh {id} --worst 5): equal rewards within every group give no gradient; "
     "then the learning rate, and which parameters are trained"
 )
 """What to look at when nothing was updated."""

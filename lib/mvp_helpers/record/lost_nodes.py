@@ -12,7 +12,7 @@ from ..cluster.ray_api import RayApi
 LONGEST_S = 70.0
 """Ray's health check gives up a node that is frozen or cut off after about 65 s, and one whose processes are gone after 15 s."""
 UNANSWERED_S = 25.0
-"""Two calls that a busy head does not answer in time, and a third; a head that is lost refuses the connection all that time."""
+"""Two calls that a busy head does not answer in time, and a third; a lost head refuses the connection the whole time."""
 ASK_S = 1.0
 NEW_REPORTS = 2
 """One more than the report that a node that died can have sent before its death, and that a busy head handles only now."""

@@ -28,7 +28,7 @@ class Equality(msgspec.Struct, kw_only=True):
     values: int
     """Values that were compared."""
     step: int | None = None
-    """The first step with a difference, and the first metric there, with both values or why one is no finite number."""
+    """The first step with a difference, and the first metric there, with both values or why one is not a finite number."""
     metric: str = ""
     a: float | str | None = None
     b: float | str | None = None

@@ -174,7 +174,7 @@ def check_overrides(procedure: Description, overrides: Sequence[str]) -> None:
             )
         key, _ = trainer.setting(text)
         if why := procedure.masks.get(key):
-            raise BadInput(f"the override '{text}' is refused: {why}", hint="without it; a run with it is no evidence")
+            raise BadInput(f"the override '{text}' is refused: {why}", hint="remove it: a run with it proves nothing")
 
 
 def planned_of(procedure: Description, request: Request) -> list[Planned]:

@@ -124,7 +124,7 @@ def _value(node: ast.expr) -> Any:
 
 
 def main() -> None:
-    """Compose with one override after the other, so that all that are refused are named."""
+    """Compose with one override after the other, so that every refused one is named."""
     import importlib.util
 
     from omegaconf import OmegaConf
