@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import AnyStr
+from typing import AnyStr, Generic, TypeVar
 
 from ..trainers.log_patterns import VERL
 
 LONGEST_LINE = 16_384
 """Bytes of a line that are looked at."""
+Item = TypeVar("Item")
 Raw = tuple[bytes, int, int]
 """A line as it is in the log, its number, and what it may be by its words (see ``scan``)."""
 
@@ -111,6 +112,36 @@ def has_any(text: AnyStr, words: Iterable[AnyStr]) -> bool:
         if word in text:
             return True
     return False
+
+
+class ByWords(Generic[Item]):
+    """Items that each concern only the lines which contain one of their words.
+
+    Most lines differ from others in their digits alone, so what a line may concern is remembered by its other characters.
+    """
+
+    MOST_LINES, LONGEST = 2048, 2048
+    """So many lines, of so many bytes, are remembered."""
+
+    def __init__(self, items: Iterable[tuple[Item, Iterable[str]]]) -> None:
+        self._items = [(item, tuple(_letters(word.encode()) for word in words)) for item, words in items]
+        self._known: dict[bytes, tuple[Item, ...]] = {}
+
+    def of(self, line: bytes) -> tuple[Item, ...]:
+        """Return, in order, the items of which a word is in the line, and perhaps some of which it would be with other digits."""
+        letters = _letters(line)
+        found = self._known.get(letters)
+        if found is None:
+            found = tuple(item for item, words in self._items if has_any(letters, words))
+            if len(letters) <= self.LONGEST:
+                if len(self._known) >= self.MOST_LINES:
+                    self._known.clear()
+                self._known[letters] = found
+        return found
+
+
+def _letters(text: bytes) -> bytes:
+    return text.translate(None, b"0123456789")
 
 
 def plain(raw: bytes) -> str:

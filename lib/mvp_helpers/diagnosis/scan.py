@@ -6,8 +6,10 @@ belong to a traceback, so that a log of any size costs little more than reading 
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
+import operator
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -19,7 +21,7 @@ from ..base import files, word_search
 from ..base.errors import BadInput
 from . import log_lines, step_record, success
 from .causes import Finding, Findings, first_cause, program
-from .log_lines import Line, Samples
+from .log_lines import ByWords, Line, Samples
 from .phases import PHASES, Mark, Phase, Progress, later
 from .signatures import Signatures
 from .success import BROKEN_OFF, Success
@@ -60,13 +62,10 @@ class Scan:
     """How many runs the log contains so far."""
 
     def __post_init__(self) -> None:
-        self._marks = [(mark, mark.pattern, tuple(word.encode() for word in mark.any)) for mark in self.signatures.all_marks()]
+        self._marks = ByWords(((mark, mark.pattern), mark.any) for mark in self.signatures.all_marks())
         self._ready = tuple(word.encode() for word in self.signatures.ready)
         self._words = {phase: self._words_of(phase) for phase in PHASES}
-        by_kind: dict[int, list[bytes]] = {}
-        for word, kind in self._words["start"].items():
-            by_kind.setdefault(kind, []).append(word)
-        self._words_by_kind = [(kind, tuple(words)) for kind, words in by_kind.items()]
+        self._kinds = ByWords((kind, [word.decode()]) for word, kind in self._words["start"].items())
         self._tracebacks, self._samples = Tracebacks(), Samples()
         self._started: dict[int, Progress] = {}
         self._number = 1
@@ -76,9 +75,9 @@ class Scan:
     def _words_of(self, phase: Phase) -> dict[bytes, int]:
         """Return the words to search for in a run that is in ``phase``, and what a line with one may be."""
         words = dict.fromkeys(self.signatures.needles(since=phase, every=self.known_only), _ERROR)
-        for _, _, words_of_mark in self._marks:
-            for word in words_of_mark:
-                words[word] = words.get(word, 0) | _MARK
+        for mark in self.signatures.all_marks():
+            for text in mark.any:
+                words[text.encode()] = words.get(text.encode(), 0) | _MARK
         for word in self._ready:
             words[word] = words.get(word, 0) | _MARK
         for text in (*step_record.KINDS, *success.WORDS):
@@ -193,13 +192,6 @@ class Scan:
         if line >= 0:
             yield line, kinds
 
-    def _kinds(self, raw: bytes) -> int:
-        kinds = 0
-        for kind, words in self._words_by_kind:
-            if kind & ~kinds and log_lines.has_any(raw, words):
-                kinds |= kind
-        return kinds
-
     def _one(self, raw: bytes, number: int, kinds: int) -> None:
         """Read one line, unless a trainer quotes it; ``kinds``: what it may be by its words."""
         if not self._samples.waiting and Samples.BEGIN not in raw:
@@ -214,7 +206,7 @@ class Scan:
             self._step_done(step)
             return
         if kinds & _UNKNOWN:
-            kinds = self._kinds(raw)
+            kinds = functools.reduce(operator.or_, self._kinds.of(raw), 0)
         if kinds & (_MARK | _RECORD):
             text = log_lines.whole(raw)
             if self.success.record.restarts(text):
@@ -258,8 +250,8 @@ class Scan:
             self.served = True
             self.findings.overcome(program(log_lines.clean(raw, 0).source))
         texts: tuple[str, ...] = ()
-        for mark, pattern, words in self._marks:
-            if not log_lines.has_any(raw, words) or not (mark.phase == "start" or self._further(mark)):
+        for mark, pattern in self._marks.of(raw):
+            if mark.phase != "start" and not self._further(mark):
                 continue
             texts = texts or (log_lines.clean(raw, 0).text, log_lines.plain(raw))
             if not (match := pattern.search(texts[0]) or pattern.search(texts[1])):

@@ -14,7 +14,7 @@ from ..base.documents import convert, parse
 from ..base.errors import BadInput
 from ..base.project import PROJECT
 from . import log_lines
-from .log_lines import Line
+from .log_lines import ByWords, Line
 from .phases import PHASES, Mark, OutlivedBy, Phase, later, trainer_marks
 from .tracebacks import Chain, Frame, Link
 
@@ -143,7 +143,7 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     limitation: str = ""
 
 
-class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """The whole file."""
 
     errors: Literals
@@ -176,11 +176,15 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         wanted = {*self.errors, *(word for rule in rules for word in (rule.any if every else rule.search))}
         return [word.encode() for word in sorted(wanted) if not any(other != word and other in word for other in wanted)]
 
+    @functools.cached_property
+    def _rules_by_words(self) -> ByWords[Rule]:
+        return ByWords((rule, rule.any or [""]) for rule in self.rules)
+
     def of_line(self, line: Line, phase: Phase) -> Hit | None:
         """Return the best rule for a line outside of tracebacks."""
         hits = (
             _fit(rule, line.text, phase, line.number, None, remark=line.quiet)
-            for rule in self.rules
+            for rule in self._rules_by_words.of(line.text.encode())
             if not rule.exception and (rule.level == "any" or not line.quiet)
         )
         return min((hit for hit in hits if hit), key=lambda hit: hit.rank, default=None)

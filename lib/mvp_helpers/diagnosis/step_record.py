@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ..trainers.log_patterns import TRAINERS, StepLine
 from ..trainers.metric_names import VERL as NAMES
+from .log_lines import ByWords
 
 _BAD = re.compile(r"nan|inf|none|null", re.IGNORECASE)
 _NOT_FINITE = re.compile(
@@ -194,7 +195,7 @@ def _name_at(values: str, at: int) -> str:
 
 
 def _kinds_in(text: str) -> list[tuple[str, StepLine]]:
-    return [(trainer, kind) for word, kinds in KINDS.items() if word in text for trainer, kind in kinds]
+    return [each for kinds in _BY_WORDS.of(text.encode()) for each in kinds]
 
 
 def _step(match: re.Match[str]) -> float | None:
@@ -220,3 +221,4 @@ def _kinds() -> dict[str, list[tuple[str, StepLine]]]:
 
 KINDS = _kinds()
 """The trainers' lines of metrics, by the word that each contains."""
+_BY_WORDS = ByWords((kinds, [word]) for word, kinds in KINDS.items())

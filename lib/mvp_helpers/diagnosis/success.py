@@ -15,6 +15,7 @@ import msgspec
 
 from ..trainers.log_patterns import TRAINERS, VERL
 from . import log_lines
+from .log_lines import ByWords
 from .signatures import Signatures
 from .step_record import StepRecord
 
@@ -54,13 +55,31 @@ _PERCENT = re.compile(VERL.percent.encode())
 _CHECK_ROW = re.compile(r"^\W*PASS\W+\S.*[│|]")
 _CHECK_VALUE = re.compile(r"[│|]\s*['\"]?[+-]?(?:nan|inf(?:inity)?|none|n/a)['\"]?\s*[│|]", re.IGNORECASE)
 _TABLE_ENDS = re.compile(r"^\W*[└+╰][─-]{3}")
-_CLAIM = re.compile(r"(?i)learning[- ]signal (?:passed|ok)|rewards? (?:rose|improved|increased|is (?:rising|improving))")
+_CLAIM = r"(?i)learning[- ]signal (?:passed|ok)|rewards? (?:rose|improved|increased|(?:is|are) (?:rising|improving))"
+_CLAIM_WORDS = (
+    *("earning-signal", "earning signal", "eward is ", "ewards are "),
+    *(f"eward{plural} {verb}" for plural in ("", "s") for verb in ("rose", "improved", "increased")),
+)
 WORDS = (
     *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words)},
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
-    *("Metric Checks", "PASS ", "└─", "earning-signal", "earning signal", "eward rose", "eward improved", "eward increased"),
+    *("Metric Checks", "PASS ", "└─", *_CLAIM_WORDS),
 )
 """Lines that prove or contradict a success contain one of these, except lines of metrics."""
+
+_SAID = ByWords(
+    ((what, re.compile(pattern)), words)
+    for what, pattern, words in (
+        *(("furthest", lines.mentions, lines.mention_words) for lines in TRAINERS.values()),
+        *(("after", lines.position, lines.mention_words) for lines in TRAINERS.values()),
+        *(("after", lines.resumed, lines.resumed_words) for lines in TRAINERS.values()),
+        *(("before", lines.goes_on, lines.mention_words) for lines in TRAINERS.values()),
+        *(("end", kind.pattern, kind.words) for lines in TRAINERS.values() for kind in lines.ended_well),
+        ("claim", _CLAIM, _CLAIM_WORDS),
+    )
+    if pattern
+)
+"""What lines say of a run: the furthest step, the one before or after which it goes on, its end; and their patterns."""
 
 
 class Doubt(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,16 +189,15 @@ class Success:
     def take(self, text: str) -> int | None:
         """Read a line that contains one of the words; return the step that it shows as done, None if it shows none."""
         record = self.record
-        for lines in TRAINERS.values():
-            if lines.mentions and log_lines.has_any(text, lines.mention_words):
-                record.furthest = max(record.furthest, *map(int, _groups(lines.mentions, text)), 0)
-                record.resumed.update(map(int, _groups(lines.position, text)))
-                record.resumed.update(int(first) - 1 for first in _groups(lines.goes_on, text))
-            if lines.resumed and log_lines.has_any(text, lines.resumed_words):
-                record.resumed.update(map(int, _groups(lines.resumed, text)))
-            for kind in lines.ended_well:
-                record.ended_well |= log_lines.has_any(text, kind.words) and bool(re.search(kind.pattern, text))
-        record.claims_learning |= bool(_CLAIM.search(text))
+        for what, pattern in _SAID.of(text.encode()):
+            if what == "end":
+                record.ended_well |= bool(pattern.search(text))
+            elif what == "claim":
+                record.claims_learning |= bool(pattern.search(text))
+            elif what == "furthest":
+                record.furthest = max(record.furthest, *_numbers(pattern, text), 0)
+            else:
+                record.resumed.update(step - (what == "before") for step in _numbers(pattern, text))
         self._check(text)
         return record.take(text)
 
@@ -300,9 +318,9 @@ class Success:
 _MENTIONING = frozenset(name for name, lines in TRAINERS.items() if lines.mentions)
 
 
-def _groups(pattern: str, text: str) -> list[str]:
+def _numbers(pattern: re.Pattern[str], text: str) -> list[int]:
     """Return the groups that match, of every match of ``pattern``."""
-    return [group for match in re.finditer(pattern, text) for group in match.groups() if group] if pattern else []
+    return [int(group) for match in pattern.finditer(text) for group in match.groups() if group]
 
 
 def _not_a_pass(evidence: str, reason: str, next: str = "") -> Doubt:

@@ -135,6 +135,7 @@ VERL_LIES: dict[str, Callable[[str], str]] = {
         r"(step:(?:[3-9]|1\d) .*?actor/grad_norm:)[\d.]+", r"\g<1>0.0", text.replace(" training/", " training/")
     ),
     "a flat reward and a claim of learning": lambda text: text + "learning-signal passed over 20 steps\n",
+    "a flat reward and a claim about rewards": lambda text: text + "the rewards are improving\n",
     "a string in JSON": lambda text: text.replace(
         "step:3 - ", '{"step": 3, "data": {"actor/loss": "NaN", "critic/score/mean": 0.1}}\nstep:3 - ', 1
     ),

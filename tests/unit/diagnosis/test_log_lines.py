@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mvp_helpers.diagnosis import views
-from mvp_helpers.diagnosis.log_lines import clean
+from mvp_helpers.diagnosis.log_lines import ByWords, clean
 
 PROCESSES = [
     "",
@@ -59,3 +59,19 @@ def test_a_traceback_whose_lines_have_the_short_prefix_is_read_as_one(tmp_path: 
     answer = views.triage_log(log)
     assert (answer.verdict, answer.boundary) == ("Blocked", "disk")
     assert answer.evidence == lines[-1]
+
+
+def test_lines_that_differ_in_digits_alone_concern_the_same_items() -> None:
+    items = ByWords([("first", ["port 80", "disk"]), ("second", ["port"])])
+    assert items.of(b"port 80 and port 81") == items.of(b"port 9 and port 7") == ("first", "second")
+    assert items.of(b"disk 1") == ("first",)
+    assert items.of(b"a transport") == ("second",)
+    assert items.of(b"nothing") == ()
+
+
+def test_what_is_remembered_of_lines_is_bounded() -> None:
+    items = ByWords([("it", ["word"])])
+    for number in range(2 * ByWords.MOST_LINES):
+        assert items.of(b"word " + b"x" * number) == ("it",)
+    known = items._known
+    assert len(known) <= ByWords.MOST_LINES and max(map(len, known)) <= ByWords.LONGEST
