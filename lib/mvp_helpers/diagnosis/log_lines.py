@@ -47,7 +47,8 @@ _SOURCE = re.compile(
     r"| *[|│] (?=\S|  )"  # exception groups, rich
 )
 _GLUED = re.compile(
-    r"\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-|[A-Z]{4,8}:\w|slurmstepd: |srun: )"
+    r"\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-|[A-Z]{4,8}:\w|slurmstepd: |srun: "
+    r"|(?:\w+\.)*\w+(?:Error|Exception): )"
     r"|\s(?=\[rank\d+\]: )"
 )
 """The end of a progress bar that shares a line with the output of another process."""

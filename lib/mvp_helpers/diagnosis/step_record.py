@@ -5,8 +5,10 @@ Pure over lines of text. A ``StepRecord`` holds one run; a step that comes again
 
 from __future__ import annotations
 
+import math
 import operator
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,16 +17,25 @@ from ..trainers.log_patterns import TRAINERS, StepLine
 from ..trainers.metric_names import VERL as NAMES
 from .log_lines import ByWords
 
-_BAD = re.compile(r"nan|inf|none|null", re.IGNORECASE)
+_BAD = re.compile(r"nan|inf|none|null|#ind|#[qs]nan|∞|n/?a\b|\bnil\b|undefined|\d[eE]\+?\d{3}", re.IGNORECASE)
 _NOT_FINITE = re.compile(
-    r"""(?P<name>[A-Za-z_][\w@./ -]*?)["']?\s*[:=]\s*["'\[(]{0,2}(?:(?:np\.|numpy\.)?\w+\()?["']?"""
-    r"""(?P<value>[+-]?(?:nan|inf(?:inity)?|none|null))(?![\w.])""",
+    r"""(?P<name>[A-Za-z_][\w@./ -]*?)["']?\s*[:=]\s*"""
+    r"""(?:[^\[\](){}:=]{0,20}[\[(]{1,3}(?:[^\[\](){}:=]{0,200}?[\s,])?)?["'\[({<`*|]{0,3}(?:(?:np\.|numpy\.)?\w+\()?["']?"""
+    r"""(?P<value>[+-]?(?:(?:[a-z]\w*)?\.)?(?:nan|inf(?:inity)?|none|null)(?!\w|\.\w)"""
+    r"""|[+-]?(?:∞|\d+\.?#(?:inf|ind|[qs]nan)\b|(?P<large>\d[\d.]*e\+?\d{3,})(?!\w))|(?P<missing>n/?a|nil|undefined)(?!\w))""",
     re.IGNORECASE,
 )
-"""A metric whose value is not a number, in every spelling: nan, -Infinity, tensor(nan), 'nan', None, null."""
+"""A metric whose value is not a number, in every spelling: nan, -Infinity, tensor(nan), [1.0, nan], 1.#INF, 1e999, None, N/A."""
+_MISSING = re.compile(r"(?i)loss|grad|reward|score|entropy|\bkl")
+"""Metrics of which N/A means more than that something was not measured."""
+_LOST = re.compile(r"number of nan iterations: +[1-9]\d*")
+_SKIPPED = re.compile(r"(?:skipped iterations: +|skipped=)(\d+)")
 _ZERO_GRADIENT = re.compile(
-    r"""grad[ _]?norm["']?\s*[:=]\s*(?:[\w.]+\()?["']?0(?:\.0*)?(?:[eE][+-]?\d+)?(?![\d.])""", re.IGNORECASE
+    r"""grad[ _]?norm["']?\s*[:=]\s*(?:[\w.]+\()?["'\[]{0,2}"""
+    r"""[-+]?(?:(?:0+(?:[.,]0*)?|\.0+)(?:e[+-]?\d+)?(?![\d.]|,\d)|[\d.]+e-(?:[4-9]\d|\d{3})|zero\b)""",
+    re.IGNORECASE,
 )
+"""A gradient of zero, or of less than a 32-bit number can be."""
 _REWARD = re.compile(
     r"(?:critic/(?:score|rewards)/mean|['\"]reward['\"]|Avg (?:Total )?Reward)[:\s'\"]+(-?[\d.]+(?:[eE][+-]?\d+)?)"
 )
@@ -124,10 +135,16 @@ class StepRecord:
     """Steps after which the run went on."""
     not_finite: str = ""
     zero_gradients: Counter[str] = field(default_factory=Counter)
+    doubtful: str = ""
+    """The first line that speaks against a run without faults."""
+    skipped: int = 0
+    """Updates that the optimizer skipped."""
     steps: int = 0
     rewards: set[str] = field(default_factory=set)
     """At most two different rewards."""
     claims_learning: bool = False
+    _zero_at: dict[str, float | None] = field(default_factory=dict)
+    """By gradient: the last step in which it was zero."""
 
     def restarts(self, text: str) -> bool:
         """Return whether the line belongs to another run than this one."""
@@ -166,8 +183,8 @@ class StepRecord:
                 if step is None or groups.get("note") or not _trained(kind, match):
                     continue
                 series = self._series(trainer)
+                self.steps += series.first is None or step != series.last  # several lines may report one step
                 series.add(step)
-                self.steps += 1
                 if groups.get("total") and not groups.get("begun"):
                     series.total = int(groups["total"]) * (int(groups["round"]) + 1 if groups.get("round") else 1)
                 done = int(step) if groups.get("step") else done
@@ -177,16 +194,35 @@ class StepRecord:
         return self.series.setdefault(trainer, Series(every_step=TRAINERS[trainer].every_step))
 
     def _numbers(self, values: str, step: float | None) -> None:
+        where = f" at step {step:g}" if step is not None else ""
+        if not values.isascii():
+            values = unicodedata.normalize("NFKC", values)
         if not self.not_finite and _BAD.search(values):
             for match in _NOT_FINITE.finditer(values):
-                if _FINITE.search(match["name"].strip()):
-                    where = f" at step {step:g}" if step is not None else ""
+                if _counts(match):
                     self.not_finite = f"{match['name'].strip()} is {match['value']}{where}"
                     break
-        if "rad" in values:
-            self.zero_gradients.update({_name_at(values, match.start()) for match in _ZERO_GRADIENT.finditer(values)})
+        if "nan iterations" in values and not self.not_finite and (lost := _LOST.search(values)):
+            self.not_finite = f"{lost[0]}{where}"
+        if "rad" in values or "orm" in values:
+            for name in {_name_at(values, match.start()) for match in _ZERO_GRADIENT.finditer(values)}:
+                if self._zero_at.get(name) != step or step is None:  # other processes may log the same step
+                    self._zero_at[name] = step
+                    self.zero_gradients[name] += 1
+        if "skipped" in values and (skipped := _SKIPPED.search(values)):
+            self.skipped = int(skipped[1]) + (0 if skipped[0].startswith("skipped=") else self.skipped)
         if len(self.rewards) < 2:
             self.rewards.update(_REWARD.findall(values)[:2])
+
+
+def _counts(match: re.Match[str]) -> bool:
+    """Return whether the value spoils the training: numbers of the machine, and of what was not measured, do not."""
+    name = match["name"].strip()
+    if match["missing"] and not _MISSING.search(name):
+        return False
+    if match["large"] and math.isfinite(float(match["large"])):
+        return False
+    return bool(_FINITE.search(name))
 
 
 def _name_at(values: str, at: int) -> str:

@@ -205,9 +205,12 @@ TORCHTITAN = LogPatterns(
     begins=(LineKind(("Training starts at step",), r"Training starts at step \d"),),
     stepped=(
         LineKind(("Training starts at step",), r"Training starts at step (?P<next_step>\d{1,12})"),
-        LineKind(("loss:",), r"\bstep: +(?P<step>\d{1,12}) +loss: "),
+        LineKind(("loss:",), r"(?<!validate )\bstep: +(?P<step>\d{1,12}) +loss: "),
     ),
-    logged=(StepLine("loss:", r"\bstep: +(?P<step>\d{1,12}) +(?P<metrics>loss: .*)"),),
+    logged=(
+        StepLine("loss:", r"(?<!validate )\bstep: +(?P<step>\d{1,12}) +(?P<metrics>loss: .*)"),
+        StepLine("loss:", r"\bvalidate step: +\d{1,12} +(?P<note>loss: .*)"),
+    ),
     mentions=r"\btotal steps (\d+)",
     mention_words=("total steps ", "Training starts at step"),
     finished=(LineKind(("Training completed",), r"\bTraining completed$"),),
@@ -227,7 +230,7 @@ OPENRLHF = LogPatterns(
         LineKind(("Train step of epoch",), r"Train step of epoch 0: .*\| (?P<step>[1-9]\d{0,11})/\d+ \["),
     ),
     logged=(
-        StepLine("Global step ", r"Global step (?P<step>\d{1,12}): (?P<metrics>\{.*)", trained="loss"),
+        StepLine("Global step ", r"Global step (?P<step>\d{1,12}): (?P<metrics>\{.*\})", trained="loss"),
         StepLine(
             "Train step of epoch",
             r"Train step of epoch (?P<round>\d+): [^\r\n]*?\| *(?P<step>[1-9]\d{0,11})/(?P<total>\d{1,12}) \[[^\]]*?, "
