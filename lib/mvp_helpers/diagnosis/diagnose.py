@@ -267,6 +267,8 @@ def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, tar
     )
     if outlived and (doubt is None or outlived.verdict == "Fail"):
         return outlived
+    if doubt is None and success:
+        doubt = next((doubt for doubt in (each.unexplained() for each in own) if doubt), None)
     if doubt is None:
         return diagnosis
     failed = doubt.verdict == "Fail"

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from ..base import files, word_search
 from ..base.errors import BadInput
-from . import log_lines, step_record, success
+from . import doubts, log_lines, step_record, success
 from .causes import Finding, Findings, first_cause, program
 from .log_lines import ByWords, Line, Samples
 from .phases import PHASES, Mark, Phase, Progress, later
@@ -31,8 +31,9 @@ CHUNK = 1 << 20
 """Bytes read at once; a longer line is looked at in pieces."""
 LARGE = 8 << 20
 """Bytes of a file from which on a search program finds its lines of interest."""
-_ERROR, _MARK, _RECORD, _UNKNOWN, _SAMPLE = 1, 2, 4, 8, 16
-"""What a line may be by its words: an error, a mark of progress, evidence of success, any of them; the beginning of a sample."""
+_ERROR, _MARK, _RECORD, _UNKNOWN, _SAMPLE, _DOUBT = 1, 2, 4, 8, 16, 32
+"""What a line may be by its words: an error, a mark of progress, evidence of success, any of them; the beginning of a sample;
+what speaks against success."""
 
 
 @dataclass
@@ -82,6 +83,8 @@ class Scan:
             words[word] = words.get(word, 0) | _MARK
         for text in (*step_record.KINDS, *success.WORDS):
             words[text.encode()] = words.get(text.encode(), 0) | _RECORD
+        for text in doubts.WORDS:
+            words[text.encode()] = words.get(text.encode(), 0) | _DOUBT
         words[Samples.BEGIN] = _SAMPLE
         return words
 
@@ -219,11 +222,15 @@ class Scan:
             if step is not None:
                 if self.progress.phase != "done":
                     self._step_done(step)
-                if not (self._tracebacks.waiting or spoilt):
+                glued = kinds & _ERROR and b"%|" in raw
+                if not (self._tracebacks.waiting or spoilt or glued):
                     return
             kinds |= _ERROR if spoilt else 0
+        belongs = False
         if kinds & _ERROR or self._tracebacks.waiting:
-            self._line(log_lines.clean(raw[: log_lines.LONGEST_LINE], number))
+            belongs = self._line(log_lines.clean(raw[: log_lines.LONGEST_LINE], number))
+        if kinds & _DOUBT and not belongs:
+            self.success.suspect(raw)
 
     @property
     def _waiting(self) -> bool:
@@ -281,14 +288,15 @@ class Scan:
         if mark.phase == "done":
             self.success.end(mark.trainer, match)
 
-    def _line(self, line: Line) -> None:
+    def _line(self, line: Line) -> bool:
+        """Read a line that may report an error; return whether it belongs to a traceback."""
         before = self.progress
         belongs, chains = self._tracebacks.take(line)
         for chain in chains:
             self._chain(chain)
         if belongs:
             self._started.setdefault(line.number, before)
-            return
+            return True
         at = (self.rank, line.number), self.name, line.number
         stage = self._reached(self.stage)
         if line.error and (said := self.signatures.stage_said(line.text)):
@@ -301,6 +309,7 @@ class Scan:
         elif not self.known_only and line.error and self.progress.phase != "done":
             finding = Finding(*at, line.text.strip(), self.progress, line=line, stage=stage)
             self.findings.add_error_line(finding, self.progress)
+        return False
 
     def _chain(self, chain: Chain) -> None:
         if chain.ignored:

@@ -7,6 +7,7 @@ that speaks against it.
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -14,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from ..trainers.log_patterns import TRAINERS, VERL
-from . import log_lines
+from . import doubts, log_lines
 from .log_lines import ByWords
 from .signatures import Signatures
 from .step_record import StepRecord
@@ -25,21 +26,35 @@ BROKEN_OFF = "Error executing job with overrides"
 """Hydra prints this before a job's last exception."""
 # How programs report a bad end, whatever else the log contains.
 _BAD_END = re.compile(
-    rb"(?i)(?:exit(?:ed|ing|s)?(?: with)?(?: non-zero)?(?: exit)?[ _-]?(?:code|status)|return(?:ed|s)?[ -]?code|\brc)"
-    rb"[ :=]+(?!0\b)-?\d+"
-    rb"|^make: \*\*\* |Job failed\b|status: FAILED|\bJob '.*' failed|^\++ exit (?!0\b)\d|^timeout: sending signal"
-    rb"|\bCANCELLED AT\b|^##\[error\]|^" + BROKEN_OFF.encode()
+    rb"(?im)(?:exit(?:ed|ing|s)?(?: with)?(?: non-?zero)?(?: exit)?[ _-]?(?:code|status)|return(?:ed|s)?[ -]?code|\brc)"
+    rb"[\"']?[ :=]+(?!0\b)-?\d+|exit code: 0x(?!0+\b)|\bnon-?zero (?:exit|status|return)|\bExitCode=[1-9]\d*:|\bexit[=:] *[1-9]"
+    rb"|^g?make(?:\[\d+\])?: \*\*\* |\b(?:Job|run|training|command|job\S+)(?: \S+)? failed\b(?! 0)"
+    rb"|status: FAILED|\bJob '.*' failed"
+    rb"|^\++ (?:exit|return) (?!0\b)\d|^(?:exit|ret|rc|status|\$\?)(?: *[=:] *| )(?!0\b|20\d\b)\d+ *$|^timeout: (?:sending|the )"
+    rb"|^returned [1-9]\d* *$"
+    rb"|^(?:\[\d+\][-+]? +)?(?:exit [1-9]|(?:killed|terminated|aborted|interrupted|evicted)(?= *$| {2,}| \(core)"
+    rb"|\^C$|!* ?KeyboardInterrupt)"
+    rb"|^(?:\W*|[\w./-]+ +)FAILED *$|^result: fail|\bfinished with errors\b"
+    rb"|^\S+\.sh(?: failed at|: line \d+: .*(?:not found|No such|failed))|\|FAILED\|"
+    rb"|\b(?:job ?)?(?:state|status)\b[^\w\n]{0,10}(?:FAILED|CANCELLED|TIMEOUT|OUT_OF_MEMORY|NODE_FAIL|PREEMPTED)\b"
+    rb"|\bjob\b.*\b(?:state |: )?FAILED\b|\bCANCELLED (?:AT|by)\b|^##\[error\]|\bOOMKilled\b|\bBackoffLimit|\bbackoff limit\b"
+    rb"|\bjob (?:was )?(?:killed|preempted)\b|^TERM_\w+: |^wandb: .*\(failed \d+\)|\bterminated \(Error\)|\bdied with <Signals"
+    rb"|\bexited (?:abnormally|(?:on|with) signal \d|with [1-9])|\bsupervisor actor died|^" + BROKEN_OFF.encode()
 )
+LONGEST_END = 2000
+"""Longer lines report no end."""
 _NEXT_STEP = re.compile(rb" step:(\d{1,12}) - ")
 _UNDER_WAY = re.compile(VERL.under_way.encode())
 _BEGINNING = 400
 """Bytes of a line in which its step is looked for."""
-_ZERO_NORM = re.compile(rb"norm:0(?:\.0)?(?:\s|$)")
+_TINY_NORM = re.compile(rb"norm:(?:[-+.,0]+(?:e[-+]?\d+)?(?:\s|$)|[\d.]+e-(?:[4-9]\d|\d{3}))")
+_LARGE = re.compile(rb"e\+?\d{3}"), re.compile(rb"E\+?\d{3}")
+"""Numbers that may be too large for 64 bits; a pattern for both letters would take five times as long."""
 _DIGITS = b"0123456789.+-eE" + bytes(range(128, 256))
 """What numbers (1.5e-07) and progress bars consist of."""
 _UNUSUAL = re.compile(
-    rb"(?i)nan|[:=(\[](?:inf|non|null)|[:=(\[]\s+(?:inf(?:inity)?|non|null)(?![a-z_/])"
-    rb"|rror|['\"]|norm:np|%\||loss.* val|grad_norm.* val| val.*(?:loss|grad_norm)"
+    rb"(?i)nan|[:=(\[](?:inf|non|null|zro|nil\b|na\b|n/a|undfind|#)|[<`*|]|#(?:inf|ind|[qs]nan)|inf(?:inity)?(?=[\s)\],]|$)|[:=(\[]\s+(?:inf(?:inity)?|non|null|nil|na|n/a)(?![a-z_/])"
+    rb"|rror|['\"]|norm:\S|%\||loss.* val|grad_norm.* val| val.*(?:loss|grad_norm)"
 )
 """What makes a line of metrics more than a report of a step, in a line without ``_DIGITS`` ("non" is "none")."""
 FLAT = (
@@ -53,10 +68,20 @@ _PLACE = b"::"
 """The rest of a line's number and offset, ``12:345:``, without ``_DIGITS``."""
 _PERCENT = re.compile(VERL.percent.encode())
 _CHECK_ROW = re.compile(r"^\W*PASS\W+\S.*[│|]")
+_CHECK_LIMIT = re.compile(r"(?P<sign><=?|>=?) *(?P<limit>-?[\d.]+(?:e[+-]?\d+)?) *[│|] *(?P<value>-?[\d.]+(?:e[+-]?\d+)?) *[│|]")
+_SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _CHECK_VALUE = re.compile(r"[│|]\s*['\"]?[+-]?(?:nan|inf(?:inity)?|none|n/a)['\"]?\s*[│|]", re.IGNORECASE)
 _TABLE_ENDS = re.compile(r"^\W*[└+╰][─-]{3}")
-_CLAIM = r"(?i)learning[- ]signal (?:passed|ok)|rewards? (?:rose|improved|increased|(?:is|are) (?:rising|improving))"
+_CLAIM = (
+    r"(?i)learning(?:[- ]signal)?\W{0,3}(?:check )?(?:passed|ok\b|verified|confirmed)"
+    r"|\b(?:model|policy|agent) (?:has )?(?:is learning|learn(?:ed|t))\b"
+    r"|\b(?:rewards?|scores?|accuracy)\b[^.]{0,30}?(?:\b(?:rose|rising|improv\w+|increas\w+|went up|grew|climb\w*|up \d)|↑)"
+)
 _CLAIM_WORDS = (
+    *("earning-signal", "earning signal", "earning verified", "earning confirmed", " learn", " rose", " rising", " improv"),
+    *(" increas", " went up", " grew ", " climb", " up ", "↑"),
+)
+WORDS = (
     *("earning-signal", "earning signal", "eward is ", "ewards are "),
     *(f"eward{plural} {verb}" for plural in ("", "s") for verb in ("rose", "improved", "increased")),
 )
@@ -67,6 +92,10 @@ WORDS = (
 )
 """Lines that prove or contradict a success contain one of these, except lines of metrics."""
 
+_NOT_RESUMED = re.compile(
+    r"(?i)\b(?:not?|if|would|could|cannot|skip\w*|fail\w*|unable|error|ignored?)\b[^/]*\bresum|\bresum.*\b(?:failed|ignored|if|not)\b"
+)
+"""A line that mentions resuming a run without having done so."""
 _SAID = ByWords(
     ((what, re.compile(pattern)), words)
     for what, pattern, words in (
@@ -166,7 +195,7 @@ class Success:
         if may_be_flat and not (len(trained) == 1 and self._same_reward(lines)):
             return None
         steps = list(map(int, _NEXT_STEP.findall(lines)))
-        if len(steps) != len(trained) or _ZERO_NORM.search(lines):
+        if len(steps) != len(trained) or _may_be_odd(lines):
             return None
         if of_training := list(itertools.compress(steps, trained)):
             series = record.series.get("verl")
@@ -196,10 +225,15 @@ class Success:
                 record.claims_learning |= bool(pattern.search(text))
             elif what == "furthest":
                 record.furthest = max(record.furthest, *_numbers(pattern, text), 0)
-            else:
+            elif not _NOT_RESUMED.search(text):
                 record.resumed.update(step - (what == "before") for step in _numbers(pattern, text))
         self._check(text)
         return record.take(text)
+
+    def suspect(self, raw: bytes) -> None:
+        """Read a line outside of tracebacks that may speak against a run without faults."""
+        if not self.record.doubtful:
+            self.record.doubtful = doubts.doubtful(raw, bool(self.record.ends))
 
     def _check(self, text: str) -> None:
         """Read a line of the table that NeMo-RL's check_metrics prints."""
@@ -207,7 +241,8 @@ class Success:
             self._table, self._checks = True, 0
         elif self._table and _CHECK_ROW.search(text):
             self._checks += 1
-            self._bad_check = self._bad_check or (text.strip() if _CHECK_VALUE.search(text) else "")
+            wrong = _CHECK_VALUE.search(text) or ((row := _CHECK_LIMIT.search(text)) and not _holds(row))
+            self._bad_check = self._bad_check or (text.strip() if wrong else "")
         elif self._table and _TABLE_ENDS.search(text):
             self._table = False
 
@@ -244,7 +279,7 @@ class Success:
         """Return what contradicts success, None if nothing does; ``ended``: the log reports that the run reached its end."""
         if spoilt := self.not_finite():
             return spoilt
-        bad_ends = [line for line in self._tail.splitlines() if _BAD_END.search(line)]
+        bad_ends = [line for line in self._tail.splitlines() if len(line) < LONGEST_END and _BAD_END.search(line)]
         if bad_ends:
             return _not_a_pass(
                 bad_ends[-1].decode(errors="replace").strip()[:300],
@@ -259,21 +294,39 @@ class Success:
             return _not_a_pass("the table of metric checks is incomplete", "the log stops within it")
         if self.record.ends and (gap := self._gap()):
             return _not_a_pass(gap, "the log reports the end of the run, but does not show every step before it")
+        if not self.record.ends and (unfinished := self._unfinished()):
+            return _not_a_pass(
+                unfinished, "tests or checks passed, but the log does not show that the training before them ended"
+            )
         if contradiction := self._nothing_learned():
             return _not_a_pass(contradiction, "the run reached its end without changing what it trains", FLAT)
         failure = self._later_failure(signatures) if ended else ""
         return _not_a_pass(failure, "after its end the log reports that something could not start") if failure else None
+
+    def unexplained(self) -> Doubt | None:
+        """Return what a line before the end of a training run says that no signature explains; None without one."""
+        if not (self.record.ends and self.record.doubtful):
+            return None
+        return _not_a_pass(self.record.doubtful[:300], "the run reached its end, but this line says that something went wrong")
 
     def _gap(self) -> str:
         """Return which steps of the trainer that reports its end are missing; "" if none are."""
         gaps = [self._gap_of(trainer, match) for trainer, match in self.record.ends.items()]
         return "" if "" in gaps else gaps[0]
 
+    def _unfinished(self) -> str:
+        """Return which step a training without an end did not reach; "" if that is not known."""
+        for trainer, series in self.record.series.items():
+            wanted = series.total or (self.record.furthest if trainer in _MENTIONING else 0)
+            if series.first is not None and series.last < wanted:
+                return f"the last step with metrics is {series.last:g} of {wanted:g}"
+        return ""
+
     def _gap_of(self, trainer: str, end: re.Match[str]) -> str:
         record = self.record
         series = record.series.get(trainer)
-        if trainer == "deepspeed" and series is None:  # its launcher starts other trainers, too
-            series = next(iter(record.series.values()), None)
+        if trainer == "deepspeed" and series is None and record.series:  # its launcher starts other trainers, too
+            return "its launcher reports the end, but the trainer does not"
         if series is None or series.first is None:
             return "no training step with its metrics is in the log"
         first = series.first
@@ -296,6 +349,9 @@ class Success:
         for name, zeros in record.zero_gradients.items():
             if zeros * 2 > record.steps and record.steps:
                 return f"{name} is zero in {zeros} of {record.steps} steps: nothing was updated"
+        last = max((series.last for series in record.series.values()), default=0)
+        if record.skipped * 2 > last > 0:
+            return f"{record.skipped} of {last:g} updates were skipped"
         if record.claims_learning and len(record.rewards) == 1 and record.steps > 1:
             return f"the log claims learning, but the reward is {next(iter(record.rewards))} in all steps"
         return ""
@@ -313,6 +369,16 @@ class Success:
             if hit := early.of_line(line, "start"):
                 failure = hit.evidence[:300]
         return failure
+
+
+def _holds(row: re.Match[str]) -> bool:
+    """Return whether the value of a check is within its limit."""
+    return bool(_SIGNS[row["sign"]](float(row["value"]), float(row["limit"])))
+
+
+def _may_be_odd(lines: bytes) -> bool:
+    """Return whether a number in ordinary lines may be no usual one."""
+    return not lines.isascii() or any(pattern.search(lines) for pattern in (_TINY_NORM, *_LARGE))
 
 
 _MENTIONING = frozenset(name for name, lines in TRAINERS.items() if lines.mentions)

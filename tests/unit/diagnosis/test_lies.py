@@ -158,6 +158,157 @@ OTHER_LIES = {
 }
 
 
+ODD_NUMBERS = [
+    *(
+        "1e999",
+        "-1e309",
+        "1.7976931348623157e+309",
+        "1.#INF",
+        "-1.#IND",
+        "1.#QNAN",
+        "∞",
+        "-∞",
+        ".nan",
+        "-.inf",
+        "np.nan",
+        "math.inf",
+    ),
+    *(
+        "tensor([nan])",
+        "array([1.0, nan])",
+        "[1.0, nan]",
+        "NAN.",
+        "nan%",
+        "<nan>",
+        "**nan**",
+        "N/A",
+        "undefined",
+        "nil",
+        "\uff4e\uff41\uff4e",
+    ),
+]
+"""Values of a loss; no decimal number that 64 bits can hold."""
+ZEROS = ["0.", ".0", "-0.0", "+0.0", "0.00000000", "0e0", "0,0", "[0.0]", "tensor(0.)", "0x0", "1e-45", "2.3e-310", "zero"]
+"""Gradients of a run that updates nothing."""
+DOUBTFUL_LINES = [
+    # exceptions
+    "   RuntimeError: odd shapes",
+    " - ValueError: odd shapes",
+    "❌ KeyError: 'x'",
+    "AssertionError",
+    "caught in update_policy: RuntimeError('odd')",
+    'WARNING: going on after TypeError("odd") in the optimizer',
+    "saving the state ... IndexError: odd",
+    "Training Progress:   5%|█ | 1/20 [00:01<00:10, 1.0s/it]RuntimeError: odd",
+    "An exception occurred while step 3 was trained, it is left out",
+    "future: <Task finished coro=<reward() done> exception=KeyError('x')>",
+    # lines that call themselves an error
+    "*** ERROR: the scorer stopped",
+    "10:00:00 ERROR the scorer stopped",
+    "worker | ERROR | the scorer stopped",
+    '{"level": "error", "msg": "the scorer stopped"}',
+    "time=10:00 level=error msg=stopped",
+    "2026-01-31 10:00:00 [error    ] the scorer stopped",
+    "error: the scorer stopped",
+    # other languages, signals, restarts
+    "terminate called after throwing an instance of 'std::out_of_range'",
+    "  what():  vector::_M_range_check",
+    "thread 'main' panicked at src/store.rs:7:9",
+    "panic: index out of range",
+    "Some NCCL operations have failed or timed out",
+    "run.sh: line 7:   812 Killed                  python3 train.py",
+    "[INFO] [default] worker group FAILED. 2/3 attempts left",
+    "The actor 5 was restarted because its process ended",
+    # work that was left out
+    "[rank1] OOM in the micro batch, it is dropped",
+    "ran out of memory in step 3, next batch",
+    "skipping batch 7: its shapes are odd",
+    "update skipped",
+    "⚠️ saving failed, next attempt at step 4",
+    "checkpoint of step 3 is incomplete",
+    "the disk did not take it: could not write shard 2",
+    "the score failed for 3 answers, returning 0.0",
+    # numbers outside of the trainers' own lines
+    " validation loss at iteration 20 | lm loss value: NAN | lm loss PPL: NAN |",
+    "    • Accuracy: nan",
+    "wandb:       train/loss nan",
+    "wandb:    actor/pg_loss inf",
+    "│ loss      │ nan │",
+    "step 3 loss -> nan",
+    "nan found in the gradients",
+    "non-finite gradients, this update does not count",
+    "WARN: rank 1 grad_norm is not finite: nan",
+    "losses of the ranks: [0.1, nan, 0.2]",
+    "{'val-core/math/acc/mean@1': np.float64(nan)}",
+    "perplexity: inf",
+    # requests that were not met
+    "Megatron-Bridge is not installed, using mbridge",
+    "bridge: fallback",
+    "AutoBridge failed, trying it with mbridge",
+    "switching to mbridge",
+    "verl @ /opt/venv/lib/python3.12/site-packages/verl",
+    "<module 'megatron.bridge' from '/e/lib/python3.12/site-packages/megatron/bridge/__init__.py'>",
+    "Wrapped 0 linear layers with LoRA",
+    "no trainable parameters",
+    "{'trainable_params': 0, 'all_params': 7}",
+    "trainable params: 0, all params: 7",
+    "0 of 7 parameters are trainable",
+    "Trainable: 0.00%",
+]
+"""Each says that the run did not do all that it was to do."""
+BAD_ENDS = [
+    *("exit=1", "EXIT: 2", "Exit 1", "ret=1", "$? = 1", "returned 1", "++ return 1", '{"exit_code": 1}', "exit code: 0x1"),
+    *("make[2]: *** [Makefile:9: run] Error 2", "gmake: *** [run] Error 1", "run.py FAILED", "FAILED", "run.sh failed at line 3"),
+    *(
+        "Job raysubmit_7 failed",
+        "Status for job raysubmit_7: FAILED",
+        "State: OUT_OF_MEMORY",
+        "State: CANCELLED",
+        "7|run|FAILED|1:0",
+    ),
+    *(
+        "JobState=FAILED Reason=NonZeroExitCode",
+        "Reason: OOMKilled",
+        "Warning: BackoffLimitExceeded",
+        "pod/run terminated (Error)",
+    ),
+    *("mpirun: a process exited on signal 9 (Killed).", "a process exited with non-zero status", "=>> PBS: job killed: walltime"),
+    *("wandb: (failed 1). Press Control-C to abort syncing.", "Terminated", "Aborted", "^C", "died with <Signals.SIGSEGV: 11>"),
+    *("TERM_RUNLIMIT: job killed after its limit", "Training failed", "run finished with errors", "the job was preempted"),
+]
+"""Reports of a bad end after the trainer's own report."""
+CLAIMS = [
+    "learning verified",
+    "learning-signal: passed",
+    "the mean reward went up",
+    "rewards climbed",
+    "scores are improving",
+    "reward ↑",
+]
+NOT_RESUMED = ["will resume from {} if it exists", "could not resume from {}", "not resuming from {}", "resuming from {} failed"]
+HARMLESS = [
+    "W UserWarning: an engine is not available: ModuleNotFoundError(\"No module named 'x'\")",
+    "  raise ValueError('only in a listing')",
+    "Will skip the first 3 batches in the first epoch.",
+    "Skipping the dataset's preparation, it is cached",
+    "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768",
+    "With less free memory the engine may run out of memory (OOM)",
+    "Non-trainable params: 0",
+    "trainable params: 12,288 || all params: 70,000,000,000 || trainable%: 0.0000",
+    "max_grad_norm: inf",
+    "tflops: 0.5  mfu: N/A",
+    "process exited with exit code 0",
+    "status: 200",
+    "timeout: 600",
+    "0 errors, 0 failed",
+    "Megatron-Bridge is not installed",
+    "Requirement already satisfied: verl in /opt/venv/lib/python3.12/site-packages",
+    "/opt/venv/lib/python3.12/site-packages/verl/__init__.py:32: UserWarning: an engine is not available",
+    "Saved checkpoint to /ckpt/global_step_2, no failed shards",
+]
+"""Lines of healthy runs."""
+
+
 def triaged(tmp_path: Path, text: str) -> Triage:
     log = tmp_path / "x.log"
     log.write_text(text)
@@ -206,6 +357,90 @@ def test_no_lie_about_verls_own_lines_passes(lie: str, tmp_path: Path) -> None:
         assert told != HEALTHY[name] or lie == "a final validation of NaN"
         if told != HEALTHY[name]:
             assert triaged(tmp_path, told).verdict not in ("Pass", "Noise"), name
+
+
+def passing(tmp_path: Path, told: dict[str, str]) -> list[str]:
+    return [lie for lie, text in told.items() if triaged(tmp_path, text).verdict in ("Pass", "Noise")]
+
+
+@pytest.mark.parametrize("name", ["verl_ppo", "nemo_rl_ppo", "hf_trainer", "torchtitan", "openrlhf_sft"])
+def test_no_odd_spelling_of_a_number_passes(name: str, tmp_path: Path) -> None:
+    assert passing(tmp_path, {value: number(value)(name) for value in ODD_NUMBERS}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "gradient"),
+    [
+        ("verl_ppo", r"(actor/grad_norm:)[\d.]+"),
+        ("nemo_rl_ppo", r"(Critic Grad Norm: )[\d.]+"),
+        ("megatron_bridge", r"(grad norm: )[\d.]+"),
+        ("openrlhf_ppo", r"('actor_grad_norm': )[\d.]+"),
+    ],
+)
+def test_no_spelling_of_a_zero_gradient_in_all_steps_passes(name: str, gradient: str, tmp_path: Path) -> None:
+    assert passing(tmp_path, {zero: re.sub(gradient, rf"\g<1>{zero}", HEALTHY[name]) for zero in ZEROS}) == []
+
+
+@pytest.mark.parametrize("name", ["verl_ppo", "hf_trainer", "megatron_bridge"])
+def test_no_line_that_speaks_against_the_run_passes(name: str, tmp_path: Path) -> None:
+    assert passing(tmp_path, {line: inserted(f"{line}\n")(name) for line in DOUBTFUL_LINES}) == []
+    ray = {line: inserted(f"\x1b[36m(Worker pid=7, ip=10.0.0.2)\x1b[0m {line}\n")(name) for line in DOUBTFUL_LINES}
+    assert passing(tmp_path, ray) == []
+
+
+@pytest.mark.parametrize("name", ["verl_sft", "deepspeed"])
+def test_no_report_of_a_bad_end_after_the_end_passes(name: str, tmp_path: Path) -> None:
+    assert passing(tmp_path, {line: HEALTHY[name] + f"{line}\n" for line in BAD_ENDS}) == []
+
+
+@pytest.mark.parametrize("name", ["verl_ppo", "hf_trainer", "megatron_bridge", "torchtitan", "nemo_rl_sft"])
+def test_lines_of_healthy_runs_do_not_prevent_a_pass(name: str, tmp_path: Path) -> None:
+    for lie in (inserted, at_start, at_end):
+        assert passing(tmp_path, {line: lie(f"{line}\n")(name) for line in HARMLESS}) == HARMLESS, lie
+
+
+@pytest.mark.parametrize("name, reward", [("openrlhf_ppo", r"('reward': )[\d.]+"), ("nemo_rl_grpo", r"(Avg Reward: )[\d.]+")])
+def test_a_claim_of_learning_does_not_pass_with_a_flat_reward(name: str, reward: str, tmp_path: Path) -> None:
+    flat = re.sub(reward, r"\g<1>0.2", HEALTHY[name])
+    assert triaged(tmp_path, flat).verdict == "Pass"
+    assert passing(tmp_path, {claim: f"{flat}{claim}\n" for claim in CLAIMS}) == []
+    assert passing(tmp_path, {claim: f"{HEALTHY[name]}{claim}\n" for claim in CLAIMS}) == CLAIMS
+
+
+def test_a_line_about_resuming_explains_missing_steps_only_if_it_was_done(tmp_path: Path) -> None:
+    rest = re.sub(r".*step:(?:[1-9]|10) - .*\n", "", HEALTHY["verl_ppo"])
+    lines = {line: f"{line.format('/ckpt/global_step_10')}\n{rest}" for line in NOT_RESUMED}
+    assert passing(tmp_path, lines) == []
+
+
+def test_updates_that_were_mostly_skipped_are_no_training(tmp_path: Path) -> None:
+    megatron, deepspeed = HEALTHY["megatron_bridge"], HEALTHY["deepspeed"]
+    told = {
+        "all skipped": megatron.replace("skipped iterations:   0", "skipped iterations:  10"),
+        "lost to NaN": megatron.replace("nan iterations:   0", "nan iterations:   2"),
+        "half skipped": re.sub(r"step=(\d)0, skipped=0", r"step=\g<1>0, skipped=\g<1>8", deepspeed),
+    }
+    assert passing(tmp_path, told) == []
+    assert triaged(tmp_path, megatron.replace("skipped iterations:   0", "skipped iterations:   1")).verdict == "Pass"
+
+
+@pytest.mark.parametrize("name", ["nemo_rl_sft", "megatron_bridge", "torchtitan", "verl_ppo"])
+def test_tests_and_checks_that_pass_do_not_end_a_training(name: str, tmp_path: Path) -> None:
+    cut = HEALTHY[name][: steps(name, str(second(name))).search(HEALTHY[name]).end()]  # type: ignore[union-attr]
+    launcher = "[2026-01-31 10:01:00,100] [INFO] [launch.py:351:main] Process 7 exits successfully.\n"
+    ends = {"checks": HEALTHY["check_metrics"], "tests": "=== 3 passed in 2.31s ===\n", "launcher": launcher}
+    assert passing(tmp_path, {end: cut + text for end, text in ends.items()}) == []
+
+
+def test_a_check_whose_value_is_beyond_its_limit_does_not_pass(tmp_path: Path) -> None:
+    assert triaged(tmp_path, HEALTHY["check_metrics"].replace("1.0103225708007812", "2.0103225708007812")).verdict == "Fail"
+
+
+def test_a_validation_is_no_training_step(tmp_path: Path) -> None:
+    healthy = HEALTHY["torchtitan"]
+    assert triaged(tmp_path, healthy.replace("INFO - step: 20", "INFO - validate step: 20")).verdict == "Unknown"
+    validated = healthy.replace("INFO - Sleeping", "INFO - validate step: 30  loss:  nan  memory:  9.46GiB(64.99%)\n[rank0]: x")
+    assert triaged(tmp_path, validated).verdict == "Fail"
 
 
 @pytest.mark.parametrize("lie", OTHER_LIES)

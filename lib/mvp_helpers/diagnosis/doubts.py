@@ -1,0 +1,145 @@
+"""Lines that no signature explains, but that a run without faults does not print: a finished run with one of them is no proof.
+
+They never explain a failure; they only prevent a log from passing. Patterns are for lines without colours and prefixes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from . import log_lines
+from .log_lines import ByWords
+
+_SYMBOLS = r"[^\w\s\"'/.-]"
+_RAISED = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)"
+_NO_MODULE = r"(?:ModuleNotFound|Import|Connection|HTTP\w*|URL|GatedRepo|EntryNotFound|RepositoryNotFound|FileNotFound|OS)Error"
+_BAD = r"(?:(?:nans?|inf|infinity|infinite|non-?finite|not finite|not a number)\b|∞)"
+_LIMIT = r"(?![\w/]*(?:max|clip|std|init|target|threshold))"
+_NUMBER = (
+    r"(?:loss|losses|grad(?:ient)?s?(?:[ _]norm)?|rewards?|logits|advantages?|perplexity|ppl|kl|entropy|accuracy|log_?probs?)"
+)
+_NOT_SAVED = r"(?:failed|failure|error|died|incomplete|corrupt(?:ed)?|timed out|not (?:be )?(?:saved|written|uploaded))"
+_BRIDGE = r"(?:mbridge|legacy|vanilla|generic|default|fallback|without|hf|hugging ?face)"
+_NAN_WORDS = ("nan", "NaN", "NAN", " inf", ":inf", "=inf", "'inf", "(inf", "[inf", "Inf", "finite", "∞", "not a number")
+_BRIDGE_WORDS = ("bridge", "Bridge")
+
+_BEFORE_THE_END: tuple[tuple[str, tuple[str, ...]], ...] = (
+    # An exception that is mentioned, caught or not. What could not be imported or reached at the start is ordinary.
+    (
+        rf"(?<![\w.\"'])(?!(?:\w+\.)*{_NO_MODULE}\b)(?<!raise )(?<!except ){_RAISED}(?:\(['\"]|: \S|\W*$)",
+        ("rror", "xception"),
+    ),
+    (
+        r"(?i)^\W*(?:an )?(?:exception|error)(?: occurred)? (?:in|while|during|at)\b|never retrieved|hit an exception",
+        ("rror", "xception", "never ret"),
+    ),
+    (
+        rf"^[\d:., -]*(?:{_SYMBOLS}+ ?)?(?:\w+ \| )?(?:ERROR|FATAL|CRITICAL)\b(?! *[:=]? *0\b)"
+        r"|^(?:\S+ \S+ )?\[(?:error|critical) *\]",
+        ("ERROR", "FATAL", "CRITICAL", "error", "critical"),
+    ),
+    (
+        r"(?i)\"(?:level|severity|levelname)\": *\"(?:error|critical|fatal)\"|\blevel=(?:error|critical|fatal)\b"
+        r"|^(?:fatal )?error: ",
+        ("rror", "ERROR", "critical", "fatal", "CRITICAL", "FATAL"),
+    ),
+    # Compiled code, and programs in other languages.
+    (
+        r"^terminate called |^\s+what\(\): |\bpanicked at |^panic: |^Exception in thread \"|Segfault encountered",
+        ("terminate called", "what():", "panic", "xception", "Segfault"),
+    ),
+    (
+        r"NCCL operations have failed|NCCL error in|kernel errors might be asynchronously|\bout of memory: Killed\b",
+        ("ailed", "NCCL error", "rror", "illed"),
+    ),
+    (
+        r"(?i)^(?:\S+: line \d+: +\d+ +|\[\d+\][-+]? +)(?:killed|aborted|terminated|segmentation fault)\b",
+        ("illed", "borted", "erminated", "egmentation"),
+    ),
+    (r"(?i)worker group FAILED|\bwas restarted because\b|\bworker\b.* crashed\b", ("FAILED", "was restarted", "crashed")),
+    # Memory that ran out in a part of a step, and work that was left out.
+    (
+        r"(?i)^(?!.*\b(?:avoid\w*|prevent\w*|may|might|could|if|can|risk\w*|without)\b)"
+        r".*(?:\bOOM\b|\bout of memory\b)(?!.*_adj)",
+        ("OOM", "ut of memory"),
+    ),
+    (
+        r"(?i)(?<!will )\b(?:skip(?:ped|ping)|dropp(?:ed|ing)) (?:the |this |a )?(?:(?:micro|mini)-?)?"
+        r"(?:batch|optimizer step|update)\b(?!.*loss scale)|\b(?:batch|update) (?:was )?(?:skipped|dropped)\b",
+        ("kipp", "ropp"),
+    ),
+    (
+        rf"(?i)(?:step|batch|update|rollout|scoring) \d+ (?:has )?failed\b"
+        rf"|{_SYMBOLS} *(?:training|step|sav(?:e|ing))\b.* failed\b",
+        ("ailed",),
+    ),
+    (
+        r"(?i)^(?=.*\b(?:reward|scor))(?=.*\b(?:error|failed|failure|timeout|exception|respond)\b)"
+        r".*\b(?:to|returning|score ?=|reward ?=) ?0(?:\.0)?\b",
+        ("rror", "ailed", "imeout", "xception"),
+    ),
+    # Requests that were not met.
+    (
+        rf"(?i)bridge\b.*\b(?:not (?:available|installed|found|supported)|unavailable|disabled|failed|could not)\b"
+        rf".*\b(?:using|use|try\w*|retry\w*|continu\w+)\b.*\b{_BRIDGE}\b",
+        _BRIDGE_WORDS,
+    ),
+    (
+        rf"(?i)\b(?:could not|no|not)\b.*bridge\b.*\b(?:using|trying)\b.*\b{_BRIDGE}\b"
+        r"|\b(?:switch\w*|downgrad\w*|falls? back|fell back) (?:back )?to (?:\w+ ){0,6}m?bridge\b"
+        r"|\bnot supported by AutoBridge\b",
+        _BRIDGE_WORDS,
+    ),
+    (
+        r"(?i)\bfallback bridge\b|\bbridge(?: backend)?: *\W*(?:\w+ \()?(?:fallback|legacy|vanilla)|\busing mbridge because\b"
+        r"|\binstead of megatron.bridge\b|\bwithout bridge\b|\bprovider not found\b.*\bdefault\b|\bbridge disabled for\b",
+        (*_BRIDGE_WORDS, "provider not found"),
+    ),
+    (
+        r"(?i)\bno (?:trainable parameters|parameters (?:require|are trainable))"
+        r"|\bno (?:target )?modules (?:were )?(?:matched|found)\b"
+        r"|\b(?:to|found|matched|injected|converted|wrapped) 0 (?:\w+ )?(?:lora |adapter |linear )?(?:modules|layers|adapters)\b"
+        r"|\blora modules: \[\]|\b(?:lora|adapter)s?\b[^:=]{0,20}: *0(?:\.0*)?\b(?![.,]\d| *%)",
+        ("o trainable", "o parameters", " modules", "o target", "LoRA", "lora ", "dapters", " layers"),
+    ),
+)
+_ALWAYS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    # Numbers outside of the trainers' lines of metrics.
+    (
+        rf"(?i)^(?=.*(?<![a-z]){_BAD}).*?\b{_LIMIT}(?:[\w-]+/)*(?:\w+_)?{_NUMBER}(?: value| ppl| is| are| became| contains?)?"
+        r"[\"'`]?\s*(?:[:=\uff1a│|,]|->)?"
+        rf"\s*[\"'`(\[]?(?:[\w.]+\()?[\"']?[-+.]?{_BAD}",
+        _NAN_WORDS,
+    ),
+    (
+        rf"(?i)^(?=.*(?<![a-z]){_BAD}|.*overflow).*?(?:\b{_BAD} (?:detected |found |values? )?(?:in )?"
+        rf"(?:the )?(?:local )?{_NUMBER}\b"
+        r"|\b(?:rewards|losses)\b[^:=]*[:=] *\[[^\]]*\b(?:nan|inf)\b|\bgradient overflow\b(?!.*scale))",
+        (*_NAN_WORDS, "overflow"),
+    ),
+    (
+        r"(?i)['\"]val-(?:core/[^'\"]+|aux/[^'\"]*(?:reward|score|acc)/mean[^'\"]*)['\"]: *"
+        r"(?:np\.\w+\()?['\"]?[-+]?(?:nan|inf)\b",
+        ("val-core/", "val-aux/"),
+    ),
+    (
+        rf"(?i)\b(?:save|saving|checkpoint|global_step_\d+|shard)\b.*\b(?<!no )(?<!0 ){_NOT_SAVED}\b"
+        r"|\b(?:could|can) ?not (?:be )?(?:write|save)\b.*\b(?:checkpoint|shard|model)\b",
+        ("heckpoint", "save ", "saving ", "shard ", "global_step_"),
+    ),
+    (r"^terminate called after|\bpanicked at |^Exception in thread \"main", ("terminate called", "panic", "xception")),
+)
+_PATTERNS = ByWords(
+    ((re.compile(pattern), table is _ALWAYS), words) for table in (_BEFORE_THE_END, _ALWAYS) for pattern, words in table
+)
+WORDS = tuple(dict.fromkeys(word for table in (_BEFORE_THE_END, _ALWAYS) for _, words in table for word in words))
+"""Every such line contains one of these."""
+
+
+def doubtful(raw: bytes, ended: bool) -> str:
+    """Return what the line says if it speaks against a run without faults, else ""; ``ended``: after the run's end."""
+    patterns = [pattern for pattern, always in _PATTERNS.of(raw) if always or not ended]
+    if not patterns:
+        return ""
+    line = log_lines.clean(raw[: log_lines.LONGEST_LINE], 0)
+    return line.text.strip() if any(pattern.search(line.text) for pattern in patterns) else ""
