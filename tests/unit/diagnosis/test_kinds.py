@@ -206,3 +206,14 @@ def test_the_final_validation_is_an_end_that_needs_every_step_before_it(tmp_path
     assert triaged(tmp_path, "".join(steps[:2] + steps[3:]) + final).verdict == "Unknown"
     assert triaged(tmp_path, "".join(steps)).verdict == "Unknown"
     assert triaged(tmp_path, final).verdict == "Unknown"
+
+
+@pytest.mark.parametrize(
+    "error, evidence, boundary",
+    [("AssertionError: odd", "AssertionError: odd", "rollout engine"), ("BrokenPipeError: gone (Broken pipe)", "", "host")],
+)
+def test_a_kill_after_an_exception_explains_it_only_if_it_is_an_effect(
+    tmp_path: Path, error: str, evidence: str, boundary: str
+) -> None:
+    answer = triaged(tmp_path, f"{RAISED}{error}\n\nKilled\n")
+    assert answer.boundary == boundary and answer.evidence == (evidence or error)
