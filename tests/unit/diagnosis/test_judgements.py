@@ -698,6 +698,32 @@ CASES = {
         "Blocked",
         "data",
     ),
+    "an assertion about an option": (
+        raised("AssertionError", "/q/train.py").replace("x()", "assert args.rows % len(devices) == 0"),
+        "Blocked",
+        "config",
+    ),
+    "an assertion about a value that was computed": (
+        raised("AssertionError", "/q/train.py").replace("x()", "assert rows % len(devices) == 0"),
+        "Unknown",
+        "unknown",
+    ),
+    "a folder that belongs to another user, in a notebook": (
+        "RayTaskError(PermissionError)             Traceback (most recent call last)\nCell In[3], line 2\n----> 2 get(task)\n\n"
+        "File /opt/q/hooks.py:7, in wrapper(*args)\n      6 def wrapper(*args):\n----> 7     return call(*args)\n",
+        "Blocked",
+        "host",
+    ),
+    "a name that a trainer's own command does not define": (
+        raised("UnboundLocalError: cannot access local variable 'reward_model'", PACKAGES + "trl/scripts/own.py"),
+        "Fail",
+        "trainer",
+    ),
+    "a loss that is computed in a patched trainer": (
+        raised("RuntimeError: odd", "/q/compiled/OwnTrainer.py").replace("in work", "in _OwnTrainer.compute_loss"),
+        "Fail",
+        "training",
+    ),
     "failing tests": ("FAILED tests/test_x.py::test_a - assert 1 == 2\n=== 1 failed, 5 passed in 2.31s ===\n", "Fail", "test"),
 }
 
