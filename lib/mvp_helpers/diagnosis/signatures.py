@@ -276,8 +276,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return next((stage.phase for stage in self.stages if _is_in(stage, (), text)), None)
 
 
-_IMPORTED = re.compile(r"^-packages/(?!(verl|nemo_rl|megatron)/).*:<module>$")
-"""A module of another package that raised while it was imported."""
+_IMPORTED = re.compile(r"^-packages/(?!(verl|nemo_rl|megatron)/).*:<module>$|^<frozen importlib\b")
+"""A module of another package that raised while it was imported, or one that Python did not find or load."""
 _REMOTE_METHOD = re.compile(r"\bray::[\w.:-]*?(\w+)\(")
 _INSTALLED = re.compile(r"^.*(?=-packages/)|^.*/(?=lib/python3\.\d+/(?!site-packages/))")
 

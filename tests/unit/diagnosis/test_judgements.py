@@ -698,6 +698,22 @@ CASES = {
         "Blocked",
         "data",
     ),
+    "a column that pyarrow cannot read": (
+        raised("pyarrow.lib.ArrowNotImplementedError: nested columns are not implemented", "/q/rows.py"),
+        "Blocked",
+        "data",
+    ),
+    "a weight that the engine's model does not have": (
+        "ValueError: There is no module or parameter named 'tower.proj' in OwnForCausalLM\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "a module that Python could not load, cut off": (
+        'Traceback (most recent call last):\n  File "/q/compiler.py", line 7, in create\n    import_module(name)\n'
+        '  File "<frozen importlib._bootstrap>", line 9, in _find_and_load_unlocked\n',
+        "Blocked",
+        "dependency",
+    ),
     "an assertion about an option": (
         raised("AssertionError", "/q/train.py").replace("x()", "assert args.rows % len(devices) == 0"),
         "Blocked",
@@ -849,6 +865,10 @@ OPERATIONS = {
     ),
     "weights that a trainer puts into its engine": (
         called("AssertionError: odd", "/t/trl/trainer/grpo_trainer.py:_move_model_to_vllm", f"{VLLM}:load_weights"),
+        "refit",
+    ),
+    "weights that a trainer's server gives to its engine by name": (
+        called("ValueError: odd", PACKAGES + "trl/scripts/own_serve.py:update_named_param", f"{VLLM}:load_weights"),
         "refit",
     ),
     "weights that an engine reads itself": (
