@@ -28,7 +28,7 @@ _ANSI = re.compile(
 _RESETS = ("\x1b", "[0m", "[0;0m")
 """A line with a colour contains one of these."""
 _SOURCE = re.compile(
-    r"(?P<who>\((?:[^()]*[^()\s] )?pid=\w+(?:, ip=[^(),\s]+)?\)"  # (WorkerDict pid=1, ip=10.0.0.1)
+    r"(?P<who>\((?:[^()]*[^()\s] |[\w.>-]+\(\S*\) )?pid=\w+(?:, ip=[^(),\s]+)?\)"  # (A pid=1, ip=10.0.0.1), (A(f) pid=1)
     r"|\((?:raylet|autoscaler|gcs_server)[^()]*\)"
     r"|\((?:EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker|DPCoordinator)(?:Process)?\d*(?:[_-]\w+)?"  # vLLM
     r"(?: \w+=\w+)*\)(?= )"

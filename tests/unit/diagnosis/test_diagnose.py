@@ -212,6 +212,8 @@ def test_tracebacks_of_several_processes_are_separated_by_prefix_despite_colours
         "12: ",
         "2026-01-31T10:00:00.123Z ",
         "(MegatronPolicyWorker[rank=0] pid=2) ",
+        "(OwnWorker(reference-0) pid=3, ip=10.0.0.2) ",
+        "(MapWorker(MapBatches(own)) pid=4) ",
         "(pid=77) ",
     ],
 )
