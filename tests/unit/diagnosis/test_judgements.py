@@ -714,6 +714,16 @@ CASES = {
         "Blocked",
         "dependency",
     ),
+    "an NPU that cannot be used": (
+        raised("RuntimeError: Initialize:own.ts:217 NPU function error: aclrtSetDevice(device_id), error code is 7", "/q/run.py"),
+        "Blocked",
+        "host",
+    ),
+    "an NPU that fails in a step": (
+        STEP.format(1) + raised("RuntimeError: run:own.cpp:7 NPU function error: aclOwn(x), error code is 9", "/q/run.py"),
+        "Fail",
+        "training",
+    ),
     "an assertion about an option": (
         raised("AssertionError", "/q/train.py").replace("x()", "assert args.rows % len(devices) == 0"),
         "Blocked",
