@@ -1004,6 +1004,7 @@ FOLLOW_UPS = {
     "activations that are computed again": "without gradient checkpointing",
     "Ray that does not come up": "raylet.out",
     "a provider that its message names": "Bridge unit and conversion tests",
+    "a folder that belongs to another user, in a notebook": "ls -ld of the folders",
     "a traceback of which only the announcement is left": "the line that names the exception, which is missing here",
 }
 
