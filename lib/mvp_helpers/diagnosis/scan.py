@@ -251,7 +251,7 @@ class Scan:
             self.findings.overcome(program(log_lines.clean(raw, 0).source))
         texts: tuple[str, ...] = ()
         for mark, pattern in self._marks.of(raw):
-            if mark.phase != "start" and not self._further(mark):
+            if (mark.after_end and self.progress.phase != "done") or (mark.phase != "start" and not self._further(mark)):
                 continue
             texts = texts or (log_lines.clean(raw, 0).text, log_lines.plain(raw))
             if not (match := pattern.search(texts[0]) or pattern.search(texts[1])):
