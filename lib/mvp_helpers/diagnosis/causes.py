@@ -106,6 +106,17 @@ class Findings:
             self, known={rule: dataclasses.replace(finding, progress=end) for rule, finding in self.known.items()}
         )
 
+    def joined(self, later: Findings) -> Findings:
+        """Return these errors of a run with those that it had later."""
+        return Findings(
+            known={**later.known, **self.known},
+            first_unknown=self.first_unknown or later.first_unknown,
+            last_unknown=later.last_unknown or self.last_unknown,
+            cut_off=self.cut_off or later.cut_off,
+            error_line=self.error_line or later.error_line,
+            every=[*self.every, *later.every],
+        )
+
     def overcome(self, by: str) -> None:
         """Forget what lines of the program ``by`` called an error: it serves now. An exception still counts."""
         self.known = {rule: finding for rule, finding in self.known.items() if finding.chain or finding.program != by}

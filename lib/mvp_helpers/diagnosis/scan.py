@@ -33,6 +33,8 @@ LARGE = 8 << 20
 """Bytes of a file from which on a search program finds its lines of interest."""
 _ERROR, _MARK, _RECORD, _UNKNOWN, _SAMPLE = 1, 2, 4, 8, 16
 """What a line may be by its words: an error, a mark of progress, evidence of success, any of them; the beginning of a sample."""
+_JOB_ENDED = re.compile(r"slurmstepd: error: \*\*\* JOB (\d+) ON \S+ CANCELLED AT ")
+"""The last line of a Slurm job that was cancelled; lines of its processes may follow."""
 
 
 @dataclass
@@ -60,6 +62,10 @@ class Scan:
     """A line showed a step of this run as done."""
     runs: int = 1
     """How many runs the log contains so far."""
+    job: str = ""
+    """The Slurm job that was cancelled last."""
+    before: Findings = field(default_factory=Findings)
+    """The errors up to its last line."""
 
     def __post_init__(self) -> None:
         self._marks = ByWords(((mark, mark.pattern), mark.any) for mark in self.signatures.all_marks())
@@ -124,6 +130,7 @@ class Scan:
             self._read(*line)
         for chain in self._tracebacks.rest():
             self._chain(chain)
+        self.findings = self.before.joined(self.findings)
         return self
 
     def _searched(self, log: BinaryIO, blocks: Iterable[bytes]) -> Scan:
@@ -301,6 +308,17 @@ class Scan:
         elif not self.known_only and line.error and self.progress.phase != "done":
             finding = Finding(*at, line.text.strip(), self.progress, line=line, stage=stage)
             self.findings.add_error_line(finding, self.progress)
+        if (ended := _JOB_ENDED.match(line.text)) and ended[1] != self.job:
+            self._job_ended(ended[1])
+
+    def _job_ended(self, job: str) -> None:
+        """Note that Slurm cancelled ``job``: what came before the last line of an earlier job does not explain its end."""
+        for chain in self._tracebacks.rest():
+            self._chain(chain)
+        if self.job:
+            self.earlier = self.earlier or first_cause([self.before], Progress())
+            self.runs += 1
+        self.job, self.before, self.findings = job, self.findings, Findings()
 
     def _chain(self, chain: Chain) -> None:
         if chain.ignored:
@@ -333,6 +351,7 @@ class Scan:
         self.runs += 1
         self.success.another_run()
         self.progress, self.stage, self.begun, self.findings = Progress(), None, "", Findings()
+        self.before = Findings()
         self.served = self.stepped = False
 
 
