@@ -16,6 +16,10 @@ KEPT = 200
 """Errors of a run that are kept."""
 
 
+STOPPED = "trigger received signal="
+"""A rollout engine that is told to stop prints this."""
+_REQUEST = re.compile(r"/(uvicorn/protocols|starlette|fastapi)/|/entrypoints/(\w+/)*\w*serving\w*")
+"""Files of a server that call what answers one request."""
 _ENGINE = re.compile(r"\((EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker(Process)?)(_\w+)?[ )]")
 
 
@@ -60,6 +64,11 @@ class Finding:
         return self.chain.causes()[0].frames if self.chain else ()
 
     @property
+    def of_request(self) -> bool:
+        """Return whether it was raised while a server answered one request, which does not end the server."""
+        return "EngineDead" not in self.evidence and any(_REQUEST.search(frame.file) for frame in self.frames)
+
+    @property
     def says_little(self) -> bool:
         """Return whether every frame only passes calls on."""
         return self.chain is not None and self.chain.causes()[0].says_little
@@ -94,6 +103,8 @@ class Findings:
     """The first line that calls itself an error, outside of any exception."""
     every: list[Finding] = field(default_factory=list)
     """The first errors, also those that the run outlived."""
+    stopped: tuple[str, int] | None = None
+    """A program that was told to stop, and the line that says so: how it ends is no cause."""
 
     @property
     def known_or_unknown(self) -> bool:
@@ -115,6 +126,7 @@ class Findings:
             cut_off=self.cut_off or later.cut_off,
             error_line=self.error_line or later.error_line,
             every=[*self.every, *later.every],
+            stopped=later.stopped or self.stopped,
         )
 
     def overcome(self, by: str) -> None:
@@ -127,8 +139,13 @@ class Findings:
         if len(self.every) < KEPT:
             self.every.append(finding)
 
+    def _after_stop(self, finding: Finding) -> bool:
+        return bool(self.stopped and finding.program == self.stopped[0] and finding.order[1] > self.stopped[1])
+
     def add_known(self, finding: Finding, rule: Rule, now: Progress) -> None:
         """Add an error that ``rule`` knows; ``now`` is how far the run is."""
+        if self._after_stop(finding):
+            return
         if finding.hit and not finding.hit.remark and rule.verdict != "Noise" and rule.outlived_by != "phase":
             self._keep(finding)
         earlier = self.known.get(rule.id)
@@ -139,6 +156,8 @@ class Findings:
 
     def add_cut_off(self, finding: Finding, now: Progress) -> None:
         """Add a traceback that gives only a place."""
+        if self._after_stop(finding):
+            return
         self._keep(finding)
         vague = self.cut_off and self.cut_off.frames and self.cut_off.says_little and not finding.says_little
         if _outlived(self.cut_off, now) or vague:
@@ -146,6 +165,8 @@ class Findings:
 
     def add_error_line(self, finding: Finding, now: Progress) -> None:
         """Add a line that calls itself an error."""
+        if self._after_stop(finding):
+            return
         if finding.line and finding.line.level in ("ERROR", "CRITICAL", "FATAL"):
             self._keep(finding)
         if _outlived(self.error_line, now):
@@ -153,6 +174,8 @@ class Findings:
 
     def add_unknown(self, finding: Finding, now: Progress) -> None:
         """Add an exception that no rule knows."""
+        if self._after_stop(finding):
+            return
         self._keep(finding)
         if self.first_unknown is None or _outlived(self.first_unknown, now):
             self.first_unknown = finding

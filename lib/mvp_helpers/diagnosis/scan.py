@@ -20,7 +20,7 @@ from typing import BinaryIO
 from ..base import files, word_search
 from ..base.errors import BadInput
 from . import log_lines, step_record, success
-from .causes import Finding, Findings, first_cause, program
+from .causes import STOPPED, Finding, Findings, first_cause, program
 from .log_lines import ByWords, Line, Samples
 from .phases import PHASES, Mark, Phase, Progress, later
 from .signatures import Signatures
@@ -56,6 +56,8 @@ class Scan:
     """The first line in which Hydra reports that it ended the job."""
     served: bool = False
     """A server of this run was ready for requests."""
+    refused: Finding | None = None
+    """The first error of one of its requests."""
     begun: str = ""
     """The mark of this run's beginning, empty before the first one."""
     stepped: bool = False
@@ -300,6 +302,8 @@ class Scan:
         stage = self._reached(self.stage)
         if line.error and (said := self.signatures.stage_said(line.text)):
             stage = self._reached(said) or stage
+        if STOPPED in line.text:
+            self.findings.stopped = program(line.source), line.number
         if self.broken is None and line.text.startswith(BROKEN_OFF):
             self.broken = Finding(*at, line.text.strip(), self.progress, line=line)
         if hit := self.signatures.of_line(line, stage or self.progress.phase):
@@ -331,7 +335,9 @@ class Scan:
         cause = chain.causes()[0]
         number, evidence = (hit.number, hit.evidence) if hit else (cause.number, cause.headline)
         finding = Finding((self.rank, chain.number), self.name, number, evidence, progress, hit, chain, stage=stage)
-        if hit:
+        if self.served and self.progress.phase == "start" and finding.of_request:
+            self.refused = self.refused or finding
+        elif hit:
             self.findings.add_known(finding, hit.rule, self.progress)
         elif cause.cut_off:
             self.findings.add_cut_off(finding, self.progress)
@@ -351,7 +357,7 @@ class Scan:
         self.runs += 1
         self.success.another_run()
         self.progress, self.stage, self.begun, self.findings = Progress(), None, "", Findings()
-        self.before = Findings()
+        self.before, self.refused = Findings(), None
         self.served = self.stepped = False
 
 

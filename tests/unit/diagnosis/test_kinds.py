@@ -206,3 +206,44 @@ def test_the_final_validation_is_an_end_that_needs_every_step_before_it(tmp_path
     assert triaged(tmp_path, "".join(steps[:2] + steps[3:]) + final).verdict == "Unknown"
     assert triaged(tmp_path, "".join(steps)).verdict == "Unknown"
     assert triaged(tmp_path, final).verdict == "Unknown"
+
+
+ENGINE = "(EngineCore_DP0 pid=7) "
+HANDLER = "/e/lib/python3.12/site-packages/vllm/entrypoints/openai/serving_chat.py"
+
+
+def request_failed(error: str) -> str:
+    logger = "ERROR 01-31 10:20:30 [serving_chat.py:7] "
+    lines = ("Cannot answer", "Traceback (most recent call last):", f'  File "{HANDLER}", line 7, in create', error)
+    return "".join(f"{logger}{line}\n" for line in lines)
+
+
+def test_a_request_that_a_server_refuses_does_not_end_the_server(tmp_path: Path) -> None:
+    refused = request_failed("ValueError: maximum context length is 64 tokens")
+    answer = triaged(tmp_path, READY + refused)
+    assert (answer.verdict, answer.boundary, answer.rule) == ("Unknown", "rollout engine", "")
+    assert "maximum context length" in answer.evidence and "what the client sent" in answer.follow_up
+    later = triaged(
+        tmp_path, READY + refused + f"{ENGINE}torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n"
+    )
+    assert (later.verdict, later.boundary, later.rule) == ("Blocked", "rollout engine", "illegal-memory-access")
+    assert triaged(tmp_path, READY + RAISED + "ValueError: too small\n").verdict == "Blocked"
+
+
+def test_a_kernel_that_fails_in_an_engine_alone_is_not_of_the_training(tmp_path: Path) -> None:
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    said = "[rank1]:[E131 10:20:30.123456789 shim.cpp:7] Exception in aoti_torch: CUDA out of memory.\n"
+    for log in (ENGINE + error, READY + said):
+        answer = triaged(tmp_path, log)
+        assert (answer.verdict, answer.boundary) == ("Blocked", "rollout engine")
+    assert triaged(tmp_path, error).boundary == "memory"
+    assert triaged(tmp_path, VALIDATED.format(1, 1) + ENGINE + error).verdict == "Fail"
+
+
+def test_how_an_engine_ends_that_was_told_to_stop_is_no_cause(tmp_path: Path) -> None:
+    stop = f"{ENGINE}INFO 01-31 10:20:30 [core.py:7] [shutdown] EngineCore: trigger received signal=SIGTERM\n"
+    dead = "(APIServer pid=3) vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n"
+    assert triaged(tmp_path, READY + dead).boundary == "rollout engine"
+    assert triaged(tmp_path, READY + stop + dead).evidence == "no error was found, and no end of a run"
+    assert triaged(tmp_path, READY + stop + RAISED + "ValueError: too small\n").evidence == "ValueError: too small"
+    assert triaged(tmp_path, READY + dead + stop).boundary == "rollout engine"
