@@ -247,3 +247,54 @@ def test_how_an_engine_ends_that_was_told_to_stop_is_no_cause(tmp_path: Path) ->
     assert triaged(tmp_path, READY + stop + dead).evidence == "no error was found, and no end of a run"
     assert triaged(tmp_path, READY + stop + RAISED + "ValueError: too small\n").evidence == "ValueError: too small"
     assert triaged(tmp_path, READY + dead + stop).boundary == "rollout engine"
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "ERROR:2026-01-31 10:20:30,123:git root error: Cmd('git') failed due to: exit code(128)\n",
+        "ERROR 01-31 10:20:30 [fa_utils.py:7] Cannot use FA version 2 is not supported\n",
+        "Failed to ask the driver for the size. Falling back to the usual size.\n",
+        "Could not fetch URL https://index.example/simple/pip/: no answer - skipping\n",
+    ],
+)
+def test_what_a_program_does_without_is_no_error(tmp_path: Path, remark: str) -> None:
+    assert triaged(tmp_path, remark).evidence == "no error was found, and no end of a run"
+    assert triaged(tmp_path, remark + RAISED + "ValueError: too small\n").evidence == "ValueError: too small"
+
+
+def test_a_cause_that_only_resembles_such_a_remark_counts(tmp_path: Path) -> None:
+    git = "git.exc.GitCommandError: Cmd('git') failed due to: exit code(128)\n"
+    assert triaged(tmp_path, git).line == 1
+    assert triaged(tmp_path, "Failed to ask the driver for the size.\n").line == 1
+
+
+@pytest.mark.parametrize(
+    "frame, boundary",
+    [
+        ("/u/train_lora.py", "data"),
+        ("/u/lora_of_mine.py", "data"),
+        ("/b/src/megatron/bridge/peft/lora_layers.py", "PEFT"),
+        ("/e/lib/python3.12/site-packages/vllm/lora/models.py", "rollout engine"),
+    ],
+)
+def test_a_script_that_is_called_after_lora_is_not_the_part_that_fails(tmp_path: Path, frame: str, boundary: str) -> None:
+    error = "OSError: cannot read the dataset's sound\n"
+    answer = triaged(tmp_path, f'Traceback (most recent call last):\n  File "{frame}", line 7, in load\n    x()\n{error}')
+    assert answer.boundary == boundary
+
+
+def test_a_script_that_does_not_parse_is_the_users(tmp_path: Path) -> None:
+    text = '0:   File "/u/bench.py", line 7\n0:     two words (4)\n0:         ^^^^^\n0: SyntaxError: invalid syntax\n'
+    answer = triaged(tmp_path, text)
+    assert (answer.verdict, answer.boundary) == ("Blocked", "user code")
+    assert "py_compile" in answer.follow_up
+    answer = triaged(tmp_path, BUILT + VALIDATED.format(1, 1) + text)
+    assert answer.boundary != "user code"
+
+
+def test_an_old_checkpoint_that_cannot_be_removed_is_of_the_saving(tmp_path: Path) -> None:
+    frames = ("/m/openrlhf/trainer/sft_trainer.py", 7, "fit"), ("/m/openrlhf/utils/deepspeed.py", 8, "save_ckpt")
+    text = "".join('  File "{}", line {}, in {}\n    x()\n'.format(*frame) for frame in frames)
+    answer = triaged(tmp_path, f"Traceback (most recent call last):\n{text}FileNotFoundError: [Errno 2] '/c/old'\n")
+    assert (answer.verdict, answer.boundary) == ("Fail", "checkpoint")
