@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 from .log_lines import Line
 from .phases import Phase, Progress
 from .signatures import Hit, Rule, Signatures
-from .tracebacks import Chain, Frame
+from .tracebacks import CUT_OFF, Chain, Frame
 
 KEPT = 200
 """Errors of a run that are kept."""
+OFTEN = 5
+"""An error that came so often while the run went on does not end it; samples of a rollout fail like this."""
 
 
+_NUMBER = re.compile(r"\d+")
 STOPPED = "trigger received signal="
 """A rollout engine that is told to stop prints this."""
 _REQUEST = re.compile(r"/(uvicorn/protocols|starlette|fastapi)/|/entrypoints/(\w+/)*\w*serving\w*")
@@ -62,6 +65,12 @@ class Finding:
     def frames(self) -> tuple[Frame, ...]:
         """The calls in which the first of its exceptions was raised."""
         return self.chain.causes()[0].frames if self.chain else ()
+
+    @property
+    def first_words(self) -> str:
+        """Return what errors of the same kind have in common: their first words, without numbers."""
+        where = self.evidence.removeprefix(f"{CUT_OFF}: ")
+        return _NUMBER.sub("", where[: 40 if len(where) == len(self.evidence) else 80])
 
     @property
     def of_request(self) -> bool:
@@ -117,6 +126,19 @@ class Findings:
             self, known={rule: dataclasses.replace(finding, progress=end) for rule, finding in self.known.items()}
         )
 
+    seen: dict[str, tuple[int, Progress]] = field(default_factory=dict)
+    """How often each error came, by its first words, and how far the run was at the first one."""
+
+    def recurs(self, finding: Finding, now: Progress) -> bool:
+        """Return whether the same error came often, and the run has outlived the first one."""
+        count, first = self.seen.get(finding.first_words, (0, now))
+        return count >= OFTEN and now.outlives(first, "steps")
+
+    def _note(self, finding: Finding) -> None:
+        count, first = self.seen.get(finding.first_words, (0, finding.progress))
+        if count or len(self.seen) < KEPT:
+            self.seen[finding.first_words] = count + 1, first
+
     def joined(self, later: Findings) -> Findings:
         """Return these errors of a run with those that it had later."""
         return Findings(
@@ -127,7 +149,14 @@ class Findings:
             error_line=self.error_line or later.error_line,
             every=[*self.every, *later.every],
             stopped=later.stopped or self.stopped,
+            seen={**later.seen, **self.seen},
         )
+
+    def replaced(self, line: Line) -> None:
+        """Forget what the line before ``line`` called an error: the program uses something else instead."""
+        self.every = [finding for finding in self.every if finding.chain or finding.number != line.number - 1]
+        if self.error_line and self.error_line.number == line.number - 1:
+            self.error_line = None
 
     def overcome(self, by: str) -> None:
         """Forget what lines of the program ``by`` called an error: it serves now. An exception still counts."""
@@ -159,6 +188,7 @@ class Findings:
         if self._after_stop(finding):
             return
         self._keep(finding)
+        self._note(finding)
         vague = self.cut_off and self.cut_off.frames and self.cut_off.says_little and not finding.says_little
         if _outlived(self.cut_off, now) or vague:
             self.cut_off = finding
@@ -169,6 +199,7 @@ class Findings:
             return
         if finding.line and finding.line.level in ("ERROR", "CRITICAL", "FATAL"):
             self._keep(finding)
+        self._note(finding)
         if _outlived(self.error_line, now):
             self.error_line = finding
 
@@ -177,6 +208,9 @@ class Findings:
         if self._after_stop(finding):
             return
         self._keep(finding)
+        self._note(finding)
+        if self.recurs(finding, now):
+            return
         if self.first_unknown is None or _outlived(self.first_unknown, now):
             self.first_unknown = finding
         elif finding.repeats(self.first_unknown) and len(finding.frames) > len(self.first_unknown.frames):
@@ -204,11 +238,14 @@ def first_cause(logs: Sequence[Findings], end: Progress) -> Finding | None:
     causes = {finding.rule.id for finding in known if finding.rule}
     known = [finding for finding in known if finding.rule and causes.isdisjoint(finding.rule.effect_of)]
 
-    def left(*findings: Finding | None) -> list[Finding]:
-        return [finding for finding in findings if finding and not end.outlives(finding.progress, "steps")]
+    def left(log: Findings, *findings: Finding | None) -> list[Finding]:
+        new = (finding for finding in findings if finding and not log.recurs(finding, end))
+        return [finding for finding in new if not end.outlives(finding.progress, "steps")]
 
-    unknown = left(*(finding for log in logs for finding in (log.first_unknown, log.last_unknown)))
-    vague = left(*(log.cut_off for log in logs)) or left(*(log.error_line for log in logs))
+    unknown = [finding for log in logs for finding in left(log, log.first_unknown, log.last_unknown)]
+    vague = [each for log in logs for each in left(log, log.cut_off)] or [
+        each for log in logs for each in left(log, log.error_line)
+    ]
     return _choose(sorted(known, key=_order), sorted(unknown, key=_order), min(vague, key=_order, default=None))
 
 

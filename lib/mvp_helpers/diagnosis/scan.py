@@ -302,6 +302,8 @@ class Scan:
         stage = self._reached(self.stage)
         if line.error and (said := self.signatures.stage_said(line.text)):
             stage = self._reached(said) or stage
+        if line.text.startswith("Falling back"):
+            self.findings.replaced(line)
         if STOPPED in line.text:
             self.findings.stopped = program(line.source), line.number
         if self.broken is None and line.text.startswith(BROKEN_OFF):

@@ -298,3 +298,21 @@ def test_an_old_checkpoint_that_cannot_be_removed_is_of_the_saving(tmp_path: Pat
     text = "".join('  File "{}", line {}, in {}\n    x()\n'.format(*frame) for frame in frames)
     answer = triaged(tmp_path, f"Traceback (most recent call last):\n{text}FileNotFoundError: [Errno 2] '/c/old'\n")
     assert (answer.verdict, answer.boundary) == ("Fail", "checkpoint")
+
+
+def test_an_error_after_which_the_program_says_that_it_falls_back_is_no_cause(tmp_path: Path) -> None:
+    error = "2026-01-31 10:20:30,123 - __main__ - ERROR - Failed to copy the table\n"
+    instead = "2026-01-31 10:20:30,125 - __main__ - INFO - Falling back to an empty table\n"
+    assert triaged(tmp_path, error).line == 1
+    assert triaged(tmp_path, error + instead).line is None
+    assert triaged(tmp_path, error + "INFO: other work\n" + instead).line == 1
+    assert triaged(tmp_path, RAISED + "ValueError: too small\n" + instead).evidence == "ValueError: too small"
+
+
+def test_an_error_of_samples_that_comes_often_while_steps_are_done_is_no_cause(tmp_path: Path) -> None:
+    sample = "(Worker pid=7) ValueError: sample {} has no answer: xyz {}\n(Worker pid=7) INFO:     next\n"
+    log = "".join(VALIDATED.format(step, step) + "".join(sample.format(n, step) for n in range(4)) for step in (1, 2, 3))
+    assert triaged(tmp_path, log).verdict == "Unknown"
+    assert triaged(tmp_path, VALIDATED.format(1, 1) + sample.format(1, 1) * 8).verdict == "Fail"
+    assert triaged(tmp_path, log + RAISED + "KeyError: 'x'\n").evidence == "KeyError: 'x'"
+    assert triaged(tmp_path, log.replace("\n(Worker pid=7) ValueError", "\n(Worker pid=7) INFO", 10)).verdict == "Fail"
