@@ -298,6 +298,7 @@ def test_an_old_checkpoint_that_cannot_be_removed_is_of_the_saving(tmp_path: Pat
     text = "".join('  File "{}", line {}, in {}\n    x()\n'.format(*frame) for frame in frames)
     answer = triaged(tmp_path, f"Traceback (most recent call last):\n{text}FileNotFoundError: [Errno 2] '/c/old'\n")
     assert (answer.verdict, answer.boundary) == ("Fail", "checkpoint")
+    assert "at the same time" in answer.follow_up
 
 
 def test_an_error_after_which_the_program_says_that_it_falls_back_is_no_cause(tmp_path: Path) -> None:
