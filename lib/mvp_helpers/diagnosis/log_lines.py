@@ -77,9 +77,14 @@ _LOGGER = re.compile(
     r"|\[?(?P<d>[EFWI])(?:\d{3,4} [\d:.]+)? [^\[\]]*\] "  # glog
     rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.]+:(?=\S))? ?",
 )
-_QUIET = re.compile(r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config", re.IGNORECASE)
+_QUIET = re.compile(
+    r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config| - skipping$"
+    r"|^Cannot use FA version \d"  # vLLM takes another kernel
+    r"|^(?:git )?(?:root|remote(?: url)?|branch|commit|diff) error: Cmd\('git'\)",  # wandb looks for the code's version
+    re.IGNORECASE,
+)
 _ERROR_LINE = re.compile(
-    r"(\S+: )?(fatal )?error: |(failed|unable|could not|cannot) "
+    r"(\S+: )?(fatal )?error: |(failed|unable|could not|cannot) (?!.*\bfall(s|ing)? ?back\b)"
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",
     re.IGNORECASE,
 )

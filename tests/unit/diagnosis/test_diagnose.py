@@ -76,7 +76,7 @@ def test_a_bridge_log_without_a_signature_is_a_failure_in_both_views() -> None:
 
 def test_a_rules_own_advice_takes_precedence_over_that_of_its_boundary() -> None:
     """checkpoint-damaged and checkpoint errors without a rule share a boundary."""
-    follow_up = SIGNATURES.follow_ups["checkpoint"][0]
+    follow_up = SIGNATURES.follow_ups["checkpoint"][-1]
     known = views.triage_log(examples("checkpoint-damaged", "positive")[0])
     assert (known.boundary, known.follow_up, known.limitation) == ("checkpoint", "resume from the checkpoint before it", "")
     frame = 'Traceback (most recent call last):\n  File "/m/megatron/core/dist_checkpointing/x.py", line 1, in save\n    y()\n'

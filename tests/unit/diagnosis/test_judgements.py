@@ -33,6 +33,11 @@ def triaged(tmp_path: Path, text: str) -> Triage:
 
 
 CASES = {
+    "a script that does not parse": (
+        '0:   File "/u/bench.py", line 7\n0:     two words (4)\n0: SyntaxError: invalid syntax\n',
+        "Blocked",
+        "user code",
+    ),
     "an attribute that a trainer's own class lacks": (
         "AttributeError: 'PolicyTrainActor' object has no attribute 'mesh'\n",
         "Fail",
