@@ -10,12 +10,19 @@ from dataclasses import dataclass, field
 from .log_lines import Line
 from .phases import Phase, Progress
 from .signatures import Hit, Rule, Signatures
-from .tracebacks import Chain, Frame
+from .tracebacks import CUT_OFF, Chain, Frame
 
 KEPT = 200
 """Errors of a run that are kept."""
+OFTEN = 5
+"""An error that came so often while the run went on does not end it; samples of a rollout fail like this."""
 
 
+_NUMBER = re.compile(r"\d+")
+STOPPED = "trigger received signal="
+"""A rollout engine that is told to stop prints this."""
+_REQUEST = re.compile(r"/(uvicorn/protocols|starlette|fastapi)/|/entrypoints/(\w+/)*\w*serving\w*")
+"""Files of a server that call what answers one request."""
 _ENGINE = re.compile(r"\((EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker(Process)?)(_\w+)?[ )]")
 
 
@@ -60,6 +67,17 @@ class Finding:
         return self.chain.causes()[0].frames if self.chain else ()
 
     @property
+    def first_words(self) -> str:
+        """Return what errors of the same kind have in common: their first words, without numbers."""
+        where = self.evidence.removeprefix(f"{CUT_OFF}: ")
+        return _NUMBER.sub("", where[: 40 if len(where) == len(self.evidence) else 80])
+
+    @property
+    def of_request(self) -> bool:
+        """Return whether it was raised while a server answered one request, which does not end the server."""
+        return "EngineDead" not in self.evidence and any(_REQUEST.search(frame.file) for frame in self.frames)
+
+    @property
     def says_little(self) -> bool:
         """Return whether every frame only passes calls on."""
         return self.chain is not None and self.chain.causes()[0].says_little
@@ -94,6 +112,8 @@ class Findings:
     """The first line that calls itself an error, outside of any exception."""
     every: list[Finding] = field(default_factory=list)
     """The first errors, also those that the run outlived."""
+    stopped: tuple[str, int] | None = None
+    """A program that was told to stop, and the line that says so: how it ends is no cause."""
 
     @property
     def known_or_unknown(self) -> bool:
@@ -106,6 +126,38 @@ class Findings:
             self, known={rule: dataclasses.replace(finding, progress=end) for rule, finding in self.known.items()}
         )
 
+    seen: dict[str, tuple[int, Progress]] = field(default_factory=dict)
+    """How often each error came, by its first words, and how far the run was at the first one."""
+
+    def recurs(self, finding: Finding, now: Progress) -> bool:
+        """Return whether the same error came often, and the run has outlived the first one."""
+        count, first = self.seen.get(finding.first_words, (0, now))
+        return count >= OFTEN and now.outlives(first, "steps")
+
+    def _note(self, finding: Finding) -> None:
+        count, first = self.seen.get(finding.first_words, (0, finding.progress))
+        if count or len(self.seen) < KEPT:
+            self.seen[finding.first_words] = count + 1, first
+
+    def joined(self, later: Findings) -> Findings:
+        """Return these errors of a run with those that it had later."""
+        return Findings(
+            known={**later.known, **self.known},
+            first_unknown=self.first_unknown or later.first_unknown,
+            last_unknown=later.last_unknown or self.last_unknown,
+            cut_off=self.cut_off or later.cut_off,
+            error_line=self.error_line or later.error_line,
+            every=[*self.every, *later.every],
+            stopped=later.stopped or self.stopped,
+            seen={**later.seen, **self.seen},
+        )
+
+    def replaced(self, line: Line) -> None:
+        """Forget what the line before ``line`` called an error: the program uses something else instead."""
+        self.every = [finding for finding in self.every if finding.chain or finding.number != line.number - 1]
+        if self.error_line and self.error_line.number == line.number - 1:
+            self.error_line = None
+
     def overcome(self, by: str) -> None:
         """Forget what lines of the program ``by`` called an error: it serves now. An exception still counts."""
         self.known = {rule: finding for rule, finding in self.known.items() if finding.chain or finding.program != by}
@@ -116,8 +168,13 @@ class Findings:
         if len(self.every) < KEPT:
             self.every.append(finding)
 
+    def _after_stop(self, finding: Finding) -> bool:
+        return bool(self.stopped and finding.program == self.stopped[0] and finding.order[1] > self.stopped[1])
+
     def add_known(self, finding: Finding, rule: Rule, now: Progress) -> None:
         """Add an error that ``rule`` knows; ``now`` is how far the run is."""
+        if self._after_stop(finding):
+            return
         if finding.hit and not finding.hit.remark and rule.verdict != "Noise" and rule.outlived_by != "phase":
             self._keep(finding)
         earlier = self.known.get(rule.id)
@@ -128,21 +185,32 @@ class Findings:
 
     def add_cut_off(self, finding: Finding, now: Progress) -> None:
         """Add a traceback that gives only a place."""
+        if self._after_stop(finding):
+            return
         self._keep(finding)
+        self._note(finding)
         vague = self.cut_off and self.cut_off.frames and self.cut_off.says_little and not finding.says_little
         if _outlived(self.cut_off, now) or vague:
             self.cut_off = finding
 
     def add_error_line(self, finding: Finding, now: Progress) -> None:
         """Add a line that calls itself an error."""
+        if self._after_stop(finding):
+            return
         if finding.line and finding.line.level in ("ERROR", "CRITICAL", "FATAL"):
             self._keep(finding)
+        self._note(finding)
         if _outlived(self.error_line, now):
             self.error_line = finding
 
     def add_unknown(self, finding: Finding, now: Progress) -> None:
         """Add an exception that no rule knows."""
+        if self._after_stop(finding):
+            return
         self._keep(finding)
+        self._note(finding)
+        if self.recurs(finding, now):
+            return
         if self.first_unknown is None or _outlived(self.first_unknown, now):
             self.first_unknown = finding
         elif finding.repeats(self.first_unknown) and len(finding.frames) > len(self.first_unknown.frames):
@@ -170,11 +238,14 @@ def first_cause(logs: Sequence[Findings], end: Progress) -> Finding | None:
     causes = {finding.rule.id for finding in known if finding.rule}
     known = [finding for finding in known if finding.rule and causes.isdisjoint(finding.rule.effect_of)]
 
-    def left(*findings: Finding | None) -> list[Finding]:
-        return [finding for finding in findings if finding and not end.outlives(finding.progress, "steps")]
+    def left(log: Findings, *findings: Finding | None) -> list[Finding]:
+        new = (finding for finding in findings if finding and not log.recurs(finding, end))
+        return [finding for finding in new if not end.outlives(finding.progress, "steps")]
 
-    unknown = left(*(finding for log in logs for finding in (log.first_unknown, log.last_unknown)))
-    vague = left(*(log.cut_off for log in logs)) or left(*(log.error_line for log in logs))
+    unknown = [finding for log in logs for finding in left(log, log.first_unknown, log.last_unknown)]
+    vague = [each for log in logs for each in left(log, log.cut_off)] or [
+        each for log in logs for each in left(log, log.error_line)
+    ]
     return _choose(sorted(known, key=_order), sorted(unknown, key=_order), min(vague, key=_order, default=None))
 
 

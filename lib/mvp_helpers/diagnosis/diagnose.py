@@ -35,6 +35,8 @@ NO_FRAMES = "the lines before it, and its traceback, in the log of the process t
 BLOCKED = "No evidence against the code under test."
 SERVED = "A server in this log became ready for requests. No line says that it failed, or what its clients did."
 CLIENT = "the log of the program that sent the requests; if the server was not to end, the exit status of its command"
+REFUSED = "A server answered a request with this error. That did not end the server, and no other line says that it failed."
+REQUEST = "what the client sent, beside the limits of the server (max_model_len, max_tokens) and its version"
 AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
@@ -100,7 +102,7 @@ def of_metrics(path: Path) -> Diagnosis:
 def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
     """Return the one answer from logs that were read. ``target`` fills {id} and {log} of the rules' texts."""
     diagnosis = _of_cause(scans, known, target)
-    if diagnosis.verdict == "Unknown" and diagnosis.line is not None and not diagnosis.rule:
+    if diagnosis.verdict == "Unknown" and diagnosis.line is not None and not diagnosis.rule and diagnosis.advice != REFUSED:
         diagnosis = _judged(diagnosis, known)
     if diagnosis.rule and diagnosis.confidence == "low" and diagnosis.phase == "done":
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
@@ -125,6 +127,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
             end = scan.progress
     # Ray's records of what died have no progress of their own: the run was as far as its log says.
     cause = first_cause([scan.findings.at(end) if scan.known_only else scan.findings for scan in scans], end)
+    refused = next((scan.refused for scan in scans if scan.refused), None)
+    if refused and cause and not (cause.hit or cause.chain):
+        cause = None  # a line that only announces the request's error
     earlier = min((scan.earlier for scan in scans if scan.earlier), key=lambda finding: finding.order, default=None)
     logged = next((scan.success.known for scan in scans if scan.success.known), "")
     went_on = end.phase != "done" and (logged or (cause and later(end.phase, cause.phase)) or any(scan.served for scan in scans))
@@ -137,6 +142,11 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
                 return Diagnosis(verdict="Pass", evidence=proven, phase="done", step=end.step, confidence="high")
             earlier = failed
         if earlier is None:
+            if refused and not logged:
+                answer = _of_finding(refused, known, target)
+                return msgspec.structs.replace(
+                    answer, verdict="Unknown", rule="", boundary="rollout engine", confidence="low", advice=REFUSED, next=REQUEST
+                )
             if any(scan.served for scan in scans) and not logged:
                 return msgspec.structs.replace(_without_error(end, logged, target), advice=SERVED, next=CLIENT)
             return _without_error(end, logged, target)
@@ -144,7 +154,11 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
         return msgspec.structs.replace(of_earlier, verdict="Unknown", rule="", confidence="low", advice=TWO_RUNS)
     stages = [scan.stage for scan in scans if scan.stage and later(scan.stage, cause.phase)]
     # Tracebacks after the cause may show that the run was further than the log's lines do.
-    return _of_finding(cause.seen_in(stages[0], known) if stages and cause.phase == "start" else cause, known, target)
+    answer = _of_finding(cause.seen_in(stages[0], known) if stages and cause.phase == "start" else cause, known, target)
+    engine = cause.program == "engine" or (not cause.frames and any(scan.served for scan in scans))
+    if engine and answer.phase == "start" and answer.boundary in ("training", "memory"):
+        return msgspec.structs.replace(answer, boundary="rollout engine", verdict="Blocked")  # nothing is trained here
+    return answer
 
 
 def _reported_success(scans: Sequence[Scan]) -> bool:

@@ -27,20 +27,29 @@ _ANSI = re.compile(
 """Colours, also without the escape character, which web pages remove or write as a word."""
 _RESETS = ("\x1b", "[0m", "[0;0m")
 """A line with a colour contains one of these."""
+_RAISED = r"(?:[a-z_]\w*\.)*[A-Z]\w+(?:Error|Exception)\b"
+"""The beginning of an exception's line."""
+_DAY = r"[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4}"
+"""A time as C's ctime writes it."""
 _SOURCE = re.compile(
-    r"(?P<who>\((?:[^()]*[^()\s] )?pid=\w+(?:, ip=[^(),\s]+)?\)"  # (WorkerDict pid=1, ip=10.0.0.1)
+    r"(?P<who>\((?:[^()]*[^()\s] |[\w.>-]+\(\S*\) )?pid=\w+(?:, ip=[^(),\s]+)?\)"  # (A pid=1, ip=10.0.0.1), (A(f) pid=1)
     r"|\((?:raylet|autoscaler|gcs_server)[^()]*\)"
     r"|\((?:EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker|DPCoordinator)(?:Process)?\d*(?:[_-]\w+)?"  # vLLM
     r"(?: \w+=\w+)*\)(?= )"
     r"|\[(?:rank|default)?\d+\]:|rank\d+\]:"  # perhaps an excerpt that begins within
     r"|\d{1,5}:(?= ?\S|   )"  # srun --label
-    r"|[\w.-]+/\d+ (?=\[(?:rank|default)\d+\]:))"  # nemo-run, torchx
+    r"|[\w.-]+/\d+ (?=\[(?:rank|default)\d+\]:)"  # nemo-run, torchx
+    rf"|(?:{_DAY} ?)?\[\d+,(?:mpirank:)?\d+(?:,[\w.-]+)?\]<std(?:out|err)>:"  # mpirun --tag-output, SageMaker
+    r"|\[pod/[\w./-]+\]"  # kubectl logs --prefix
+    r"|\d{1,3}(?:\.\d{1,3}){3}:(?= )"  # pdsh, as DeepSpeed uses it; a host's name may be any word before a colon
+    rf"|(?=\S{{0,62}}\d)[a-z][\w.-]{{1,62}}:(?=    +\S|   File | (?:\[rank\d|\[20\d\d-|Traceback \(most|{_RAISED})))"
     r" ?"
-    r"|\d{4}-\d\d-\d\dT[\d:.]+Z "  # containers' runtimes
+    r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} [\w.-]+ [\w.@/-]+(?:\[\d+\])?: (?=\S|  )"  # syslog, journalctl
+    r"|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?"  # containers' runtimes
     r"|[a-z][\w.-]*[-_]\d+ +\| (?=\S|  )"  # compose
     r"|\[\d{1,9}(?:\.\d+)?\] (?=\S)"  # the kernel, slurmd's steps, numbered lines
     r"|\d+\.\d+s\t\d+\t"  # notebooks
-    r"|\s{0,8}\d{1,6}[ \t](?=  File \"|Traceback \(most|(?:[a-z_]\w*\.)*[A-Z]\w+(?:Error|Exception)\b)"  # numbered lines
+    r"|\s{0,8}\d{1,6}[ \t](?=  File \"|Traceback \(most|" + _RAISED + r")"  # numbered lines
     r"|E {2,}(?=\S)"  # pytest
     r"|[A-Za-z]\w* pid=\d+(?:, ip=[^(),\s]+)?\) (?=\S)"  # an excerpt that begins within (TaskRunner pid=1)
     r"|>(?: - | |$)"  # a quotation
@@ -65,12 +74,18 @@ _LOGGER = re.compile(
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]?[ \t,:-]+(?:\[[^\]]*\][ :-]*){0,3}(?:\S+ - )?"  # Python's logging
     rf"\[?(?P<b>{_LEVELS})\b\]?(?: \d\d-\d\d [\d:.]+ \[?[\w.]+:\d+\]| \S+:\d+ --)?[ :-]*"
     r"|\[\d{4}-\d\d-\d\d [\d:,.]+ (?P<c>[A-Z]) \d+ \d+\] (?:\([\w-]+\) )?(?:\S+\.(?:cc|h|cpp):\d+: )?"  # Ray's C++
+    rf"|\[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\](?:\[[^\]]*\]){{0,2}}\[(?P<f>{_LEVELS})\](?: -)? ?"  # Hydra
     r"|\[?(?P<d>[EFWI])(?:\d{3,4} [\d:.]+)? [^\[\]]*\] "  # glog
     rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.]+:(?=\S))? ?",
 )
-_QUIET = re.compile(r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config", re.IGNORECASE)
+_QUIET = re.compile(
+    r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config| - skipping$"
+    r"|^Cannot use FA version \d"  # vLLM takes another kernel
+    r"|^(?:git )?(?:root|remote(?: url)?|branch|commit|diff) error: Cmd\('git'\)",  # wandb looks for the code's version
+    re.IGNORECASE,
+)
 _ERROR_LINE = re.compile(
-    r"(\S+: )?(fatal )?error: |(failed|unable|could not|cannot) "
+    r"(\S+: )?(fatal )?error: |(failed|unable|could not|cannot) (?!.*\bfall(s|ing)? ?back\b)"
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",
     re.IGNORECASE,
 )
@@ -169,7 +184,7 @@ def clean(raw: bytes, number: int) -> Line:
         if match := _SOURCE.match(text):
             source += "" if logged else (match["who"] or "").lstrip("[")
         elif not logged and text[:1] in _BEGINS and (match := _LOGGER.match(text)):
-            level = match["a"] or match["b"] or match["e"] or _CODES.get(match["c"] or match["d"] or "", "INFO")
+            level = match["a"] or match["b"] or match["e"] or match["f"] or _CODES.get(match["c"] or match["d"] or "", "INFO")
             logged = True
         elif not (match := _STAMP.match(text)):
             break

@@ -36,6 +36,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     regex: str = ""
     trainer: str = ""
     """The trainer that prints it; "" for other programs."""
+    after_end: bool = False
+    """It means another run only after the end of one; a helper of a run may print it, too."""
 
     @property
     def pattern(self) -> re.Pattern[str]:

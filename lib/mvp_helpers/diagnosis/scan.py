@@ -20,7 +20,7 @@ from typing import BinaryIO
 from ..base import files, word_search
 from ..base.errors import BadInput
 from . import doubts, log_lines, step_record, success
-from .causes import Finding, Findings, first_cause, program
+from .causes import STOPPED, Finding, Findings, first_cause, program
 from .log_lines import ByWords, Line, Samples
 from .phases import PHASES, Mark, Phase, Progress, later
 from .signatures import Signatures
@@ -34,6 +34,8 @@ LARGE = 8 << 20
 _ERROR, _MARK, _RECORD, _UNKNOWN, _SAMPLE, _DOUBT = 1, 2, 4, 8, 16, 32
 """What a line may be by its words: an error, a mark of progress, evidence of success, any of them; the beginning of a sample;
 what speaks against success."""
+_JOB_ENDED = re.compile(r"slurmstepd: error: \*\*\* JOB (\d+) ON \S+ CANCELLED AT ")
+"""The last line of a Slurm job that was cancelled; lines of its processes may follow."""
 
 
 @dataclass
@@ -55,12 +57,18 @@ class Scan:
     """The first line in which Hydra reports that it ended the job."""
     served: bool = False
     """A server of this run was ready for requests."""
+    refused: Finding | None = None
+    """The first error of one of its requests."""
     begun: str = ""
     """The mark of this run's beginning, empty before the first one."""
     stepped: bool = False
     """A line showed a step of this run as done."""
     runs: int = 1
     """How many runs the log contains so far."""
+    job: str = ""
+    """The Slurm job that was cancelled last."""
+    before: Findings = field(default_factory=Findings)
+    """The errors up to its last line."""
 
     def __post_init__(self) -> None:
         self._marks = ByWords(((mark, mark.pattern), mark.any) for mark in self.signatures.all_marks())
@@ -127,6 +135,7 @@ class Scan:
             self._read(*line)
         for chain in self._tracebacks.rest():
             self._chain(chain)
+        self.findings = self.before.joined(self.findings)
         return self
 
     def _searched(self, log: BinaryIO, blocks: Iterable[bytes]) -> Scan:
@@ -258,7 +267,7 @@ class Scan:
             self.findings.overcome(program(log_lines.clean(raw, 0).source))
         texts: tuple[str, ...] = ()
         for mark, pattern in self._marks.of(raw):
-            if mark.phase != "start" and not self._further(mark):
+            if (mark.after_end and self.progress.phase != "done") or (mark.phase != "start" and not self._further(mark)):
                 continue
             texts = texts or (log_lines.clean(raw, 0).text, log_lines.plain(raw))
             if not (match := pattern.search(texts[0]) or pattern.search(texts[1])):
@@ -301,6 +310,10 @@ class Scan:
         stage = self._reached(self.stage)
         if line.error and (said := self.signatures.stage_said(line.text)):
             stage = self._reached(said) or stage
+        if line.text.startswith("Falling back"):
+            self.findings.replaced(line)
+        if STOPPED in line.text:
+            self.findings.stopped = program(line.source), line.number
         if self.broken is None and line.text.startswith(BROKEN_OFF):
             self.broken = Finding(*at, line.text.strip(), self.progress, line=line)
         if hit := self.signatures.of_line(line, stage or self.progress.phase):
@@ -309,7 +322,18 @@ class Scan:
         elif not self.known_only and line.error and self.progress.phase != "done":
             finding = Finding(*at, line.text.strip(), self.progress, line=line, stage=stage)
             self.findings.add_error_line(finding, self.progress)
+        if (ended := _JOB_ENDED.match(line.text)) and ended[1] != self.job:
+            self._job_ended(ended[1])
         return False
+
+    def _job_ended(self, job: str) -> None:
+        """Note that Slurm cancelled ``job``: what came before the last line of an earlier job does not explain its end."""
+        for chain in self._tracebacks.rest():
+            self._chain(chain)
+        if self.job:
+            self.earlier = self.earlier or first_cause([self.before], Progress())
+            self.runs += 1
+        self.job, self.before, self.findings = job, self.findings, Findings()
 
     def _chain(self, chain: Chain) -> None:
         if chain.ignored:
@@ -322,7 +346,9 @@ class Scan:
         cause = chain.causes()[0]
         number, evidence = (hit.number, hit.evidence) if hit else (cause.number, cause.headline)
         finding = Finding((self.rank, chain.number), self.name, number, evidence, progress, hit, chain, stage=stage)
-        if hit:
+        if self.served and self.progress.phase == "start" and finding.of_request:
+            self.refused = self.refused or finding
+        elif hit:
             self.findings.add_known(finding, hit.rule, self.progress)
         elif cause.cut_off:
             self.findings.add_cut_off(finding, self.progress)
@@ -342,6 +368,7 @@ class Scan:
         self.runs += 1
         self.success.another_run()
         self.progress, self.stage, self.begun, self.findings = Progress(), None, "", Findings()
+        self.before, self.refused = Findings(), None
         self.served = self.stepped = False
 
 

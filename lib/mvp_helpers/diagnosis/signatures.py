@@ -200,24 +200,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def _of_link(self, link: Link, phase: Phase) -> Iterator[Hit]:
         for rule in self.rules:
-            if rule.exception:
-                if link.guessed and (rule.raised_in or rule.innermost):
-                    continue  # the place that raised is not in the log
-                if not re.fullmatch(rule.exception, link.class_name):
-                    continue
-                if rule.frames and not any(re.search(rule.frames, f"{frame.file}:{frame.name}") for frame in link.frames):
-                    continue
-                culprit = self.culprit(link.frames)
-                if rule.raised_in and not (culprit and re.search(rule.raised_in, culprit.file)):
-                    continue
-                if rule.innermost and not (link.frames and re.search(rule.innermost, link.frames[-1].file)):
-                    continue
-                text = "\n".join([link.text, *(line.text for line in link.rest)])
-                if hit := _fit(rule, text, phase, link.number, link):
-                    yield hit
-                continue
-            hit = _fit(rule, link.text, phase, link.number, link)
-            for line in link.rest:
+            hit = self._of_exception(rule, link, phase)
+            for line in [] if rule.exception else link.rest:
                 if hit is None and (rule.level == "any" or not line.quiet):
                     hit = _fit(rule, line.text, phase, line.number, link)
                     # The lines after an exception may contain its cause; an effect among them only explains an effect.
@@ -226,9 +210,25 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             if hit:
                 yield hit
 
+    def _of_exception(self, rule: Rule, link: Link, phase: Phase) -> Hit | None:
+        """Return the hit if the rule fits the exception, without the lines after it unless it is a rule for exceptions."""
+        if not rule.exception:
+            return _fit(rule, link.text, phase, link.number, link)
+        if link.guessed and (rule.raised_in or rule.innermost):
+            return None  # the place that raised is not in the log
+        if not re.fullmatch(rule.exception, link.class_name):
+            return None
+        if rule.frames and not any(re.search(rule.frames, f"{frame.file}:{frame.name}") for frame in link.frames):
+            return None
+        culprit = self.culprit(link.frames)
+        if rule.raised_in and not (culprit and re.search(rule.raised_in, culprit.file)):
+            return None
+        if rule.innermost and not (link.frames and re.search(rule.innermost, link.frames[-1].file)):
+            return None
+        return _fit(rule, "\n".join([link.text, *(line.text for line in link.rest)]), phase, link.number, link)
+
     def _effect(self, link: Link, phase: Phase) -> bool:
-        own = (_fit(rule, link.text, phase, link.number, link) for rule in self.rules if rule.secondary)
-        return any(own)
+        return any(self._of_exception(rule, link, phase) for rule in self.rules if rule.secondary)
 
     def culprit(self, frames: Iterable[Frame]) -> Frame | None:
         """Return the innermost frame outside of libraries, or the innermost of all; None without frames."""
@@ -276,8 +276,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return next((stage.phase for stage in self.stages if _is_in(stage, (), text)), None)
 
 
-_IMPORTED = re.compile(r"^-packages/(?!(verl|nemo_rl|megatron)/).*:<module>$")
-"""A module of another package that raised while it was imported."""
+_IMPORTED = re.compile(r"^-packages/(?!(verl|nemo_rl|megatron)/).*:<module>$|^<frozen importlib\b")
+"""A module of another package that raised while it was imported, or one that Python did not find or load."""
 _REMOTE_METHOD = re.compile(r"\bray::[\w.:-]*?(\w+)\(")
 _INSTALLED = re.compile(r"^.*(?=-packages/)|^.*/(?=lib/python3\.\d+/(?!site-packages/))")
 

@@ -25,7 +25,7 @@ MOST_OPEN = 128
 _HEADER = re.compile(
     r"(?<!\[['\"])Traceback \(most recent call last\)|^(?:Exception raised in creation task|Unhandled error \(suppress).*ray::"
 )
-_NAMED = re.compile(r"(?P<name>[A-Z]\w+) {2,}Traceback")
+_NAMED = re.compile(r"(?:RayTaskError\()?(?P<name>[A-Z]\w+)\)? {2,}Traceback")
 """IPython prints the exception's class beside the header."""
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(

@@ -25,6 +25,7 @@ OF_RULE: dict[str, Cause] = {
     "signal-from-outside": "preempted",
     "terminal-closed": "preempted",
     "launcher-killed": "preempted",
+    "slurm-cancelled": "preempted",
     "slurm-time-limit": "preempted",
 }
 FOR_GOOD = frozenset(

@@ -76,7 +76,7 @@ def test_a_bridge_log_without_a_signature_is_a_failure_in_both_views() -> None:
 
 def test_a_rules_own_advice_takes_precedence_over_that_of_its_boundary() -> None:
     """checkpoint-damaged and checkpoint errors without a rule share a boundary."""
-    follow_up = SIGNATURES.follow_ups["checkpoint"][0]
+    follow_up = SIGNATURES.follow_ups["checkpoint"][-1]
     known = views.triage_log(examples("checkpoint-damaged", "positive")[0])
     assert (known.boundary, known.follow_up, known.limitation) == ("checkpoint", "resume from the checkpoint before it", "")
     frame = 'Traceback (most recent call last):\n  File "/m/megatron/core/dist_checkpointing/x.py", line 1, in save\n    y()\n'
@@ -212,6 +212,18 @@ def test_tracebacks_of_several_processes_are_separated_by_prefix_despite_colours
         "12: ",
         "2026-01-31T10:00:00.123Z ",
         "(MegatronPolicyWorker[rank=0] pid=2) ",
+        "(OwnWorker(reference-0) pid=3, ip=10.0.0.2) ",
+        "(MapWorker(MapBatches(own)) pid=4) ",
+        "[1,7]<stderr>:",
+        "Sat Jan 31 10:20:30 2026[1,7]<stdout>:",
+        "[1,mpirank:7,algo-1]<stderr>:",
+        "worker-1: ",
+        "worker-1: [rank3]: ",
+        "10.0.0.4: ",
+        "[pod/own-trainer-0/pytorch] ",
+        "Jan 31 10:20:30 node7 python[77]: ",
+        "2026-01-31T10:20:30.123456789+00:00 stderr F ",
+        "[2026-01-31 10:20:30,123][own.train][ERROR] - ",
         "(pid=77) ",
     ],
 )

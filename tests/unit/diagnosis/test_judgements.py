@@ -33,6 +33,11 @@ def triaged(tmp_path: Path, text: str) -> Triage:
 
 
 CASES = {
+    "a script that does not parse": (
+        '0:   File "/u/bench.py", line 7\n0:     two words (4)\n0: SyntaxError: invalid syntax\n',
+        "Blocked",
+        "user code",
+    ),
     "an attribute that a trainer's own class lacks": (
         "AttributeError: 'PolicyTrainActor' object has no attribute 'mesh'\n",
         "Fail",
@@ -698,6 +703,58 @@ CASES = {
         "Blocked",
         "data",
     ),
+    "a column that pyarrow cannot read": (
+        raised("pyarrow.lib.ArrowNotImplementedError: lists of lists", "/q/rows.py"),
+        "Blocked",
+        "data",
+    ),
+    "a weight that the engine's model does not have": (
+        "ValueError: There is no module or parameter named 'tower.proj' in OwnForCausalLM\n",
+        "Blocked",
+        "rollout engine",
+    ),
+    "a module that Python could not load, cut off": (
+        'Traceback (most recent call last):\n  File "/q/compiler.py", line 7, in create\n    import_module(name)\n'
+        '  File "<frozen importlib._bootstrap>", line 9, in _find_and_load_unlocked\n',
+        "Blocked",
+        "dependency",
+    ),
+    "an NPU that cannot be used": (
+        raised("RuntimeError: Initialize:own.ts:217 NPU function error: aclrtSetDevice(device_id), error code is 7", "/q/run.py"),
+        "Blocked",
+        "host",
+    ),
+    "an NPU that fails in a step": (
+        STEP.format(1) + raised("RuntimeError: run:own.cpp:7 NPU function error: aclOwn(x), error code is 9", "/q/run.py"),
+        "Fail",
+        "training",
+    ),
+    "an assertion about an option": (
+        raised("AssertionError", "/q/train.py").replace("x()", "assert args.rows % len(devices) == 0"),
+        "Blocked",
+        "config",
+    ),
+    "an assertion about a value that was computed": (
+        raised("AssertionError", "/q/train.py").replace("x()", "assert rows % len(devices) == 0"),
+        "Unknown",
+        "unknown",
+    ),
+    "a folder that belongs to another user, in a notebook": (
+        "RayTaskError(PermissionError)             Traceback (most recent call last)\nCell In[3], line 2\n----> 2 get(task)\n\n"
+        "File /opt/q/hooks.py:7, in wrapper(*args)\n      6 def wrapper(*args):\n----> 7     return call(*args)\n",
+        "Blocked",
+        "host",
+    ),
+    "a name that a trainer's own command does not define": (
+        raised("UnboundLocalError: cannot access local variable 'reward_model'", PACKAGES + "trl/scripts/own.py"),
+        "Fail",
+        "trainer",
+    ),
+    "a loss that is computed in a patched trainer": (
+        raised("RuntimeError: odd", "/q/compiled/OwnTrainer.py").replace("in work", "in _OwnTrainer.compute_loss"),
+        "Fail",
+        "training",
+    ),
     "failing tests": ("FAILED tests/test_x.py::test_a - assert 1 == 2\n=== 1 failed, 5 passed in 2.31s ===\n", "Fail", "test"),
 }
 
@@ -825,6 +882,10 @@ OPERATIONS = {
         called("AssertionError: odd", "/t/trl/trainer/grpo_trainer.py:_move_model_to_vllm", f"{VLLM}:load_weights"),
         "refit",
     ),
+    "weights that a trainer's server gives to its engine by name": (
+        called("ValueError: odd", PACKAGES + "trl/scripts/own_serve.py:update_named_param", f"{VLLM}:load_weights"),
+        "refit",
+    ),
     "weights that an engine reads itself": (
         called("AssertionError: odd", "/t/trl/trainer/grpo_trainer.py:_generate", f"{VLLM}:load_weights"),
         "rollout engine",
@@ -948,6 +1009,7 @@ FOLLOW_UPS = {
     "activations that are computed again": "without gradient checkpointing",
     "Ray that does not come up": "raylet.out",
     "a provider that its message names": "Bridge unit and conversion tests",
+    "a folder that belongs to another user, in a notebook": "ls -ld of the folders",
     "a traceback of which only the announcement is left": "the line that names the exception, which is missing here",
 }
 

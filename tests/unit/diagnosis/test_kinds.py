@@ -206,3 +206,125 @@ def test_the_final_validation_is_an_end_that_needs_every_step_before_it(tmp_path
     assert triaged(tmp_path, "".join(steps[:2] + steps[3:]) + final).verdict == "Unknown"
     assert triaged(tmp_path, "".join(steps)).verdict == "Unknown"
     assert triaged(tmp_path, final).verdict == "Unknown"
+
+
+@pytest.mark.parametrize(
+    "error, evidence, boundary",
+    [("AssertionError: odd", "AssertionError: odd", "rollout engine"), ("BrokenPipeError: gone (Broken pipe)", "", "host")],
+)
+def test_a_kill_after_an_exception_explains_it_only_if_it_is_an_effect(
+    tmp_path: Path, error: str, evidence: str, boundary: str
+) -> None:
+    answer = triaged(tmp_path, f"{RAISED}{error}\n\nKilled\n")
+    assert answer.boundary == boundary and answer.evidence == (evidence or error)
+
+
+ENGINE = "(EngineCore_DP0 pid=7) "
+HANDLER = "/e/lib/python3.12/site-packages/vllm/entrypoints/openai/serving_chat.py"
+
+
+def request_failed(error: str) -> str:
+    logger = "ERROR 01-31 10:20:30 [serving_chat.py:7] "
+    lines = ("Cannot answer", "Traceback (most recent call last):", f'  File "{HANDLER}", line 7, in create', error)
+    return "".join(f"{logger}{line}\n" for line in lines)
+
+
+def test_a_request_that_a_server_refuses_does_not_end_the_server(tmp_path: Path) -> None:
+    refused = request_failed("ValueError: maximum context length is 64 tokens")
+    answer = triaged(tmp_path, READY + refused)
+    assert (answer.verdict, answer.boundary, answer.rule) == ("Unknown", "rollout engine", "")
+    assert "maximum context length" in answer.evidence and "what the client sent" in answer.follow_up
+    later = triaged(
+        tmp_path, READY + refused + f"{ENGINE}torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n"
+    )
+    assert (later.verdict, later.boundary, later.rule) == ("Blocked", "rollout engine", "illegal-memory-access")
+    assert triaged(tmp_path, READY + RAISED + "ValueError: too small\n").verdict == "Blocked"
+
+
+def test_a_kernel_that_fails_in_an_engine_alone_is_not_of_the_training(tmp_path: Path) -> None:
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    said = "[rank1]:[E131 10:20:30.123456789 shim.cpp:7] Exception in aoti_torch: CUDA out of memory.\n"
+    for log in (ENGINE + error, READY + said):
+        answer = triaged(tmp_path, log)
+        assert (answer.verdict, answer.boundary) == ("Blocked", "rollout engine")
+    assert triaged(tmp_path, error).boundary == "memory"
+    assert triaged(tmp_path, VALIDATED.format(1, 1) + ENGINE + error).verdict == "Fail"
+
+
+def test_how_an_engine_ends_that_was_told_to_stop_is_no_cause(tmp_path: Path) -> None:
+    stop = f"{ENGINE}INFO 01-31 10:20:30 [core.py:7] [shutdown] EngineCore: trigger received signal=SIGTERM\n"
+    dead = "(APIServer pid=3) vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n"
+    assert triaged(tmp_path, READY + dead).boundary == "rollout engine"
+    assert triaged(tmp_path, READY + stop + dead).evidence == "no error was found, and no end of a run"
+    assert triaged(tmp_path, READY + stop + RAISED + "ValueError: too small\n").evidence == "ValueError: too small"
+    assert triaged(tmp_path, READY + dead + stop).boundary == "rollout engine"
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "ERROR:2026-01-31 10:20:30,123:git root error: Cmd('git') failed due to: exit code(128)\n",
+        "ERROR 01-31 10:20:30 [fa_utils.py:7] Cannot use FA version 2 is not supported\n",
+        "Failed to ask the driver for the size. Falling back to the usual size.\n",
+        "Could not fetch URL https://index.example/simple/pip/: no answer - skipping\n",
+    ],
+)
+def test_what_a_program_does_without_is_no_error(tmp_path: Path, remark: str) -> None:
+    assert triaged(tmp_path, remark).evidence == "no error was found, and no end of a run"
+    assert triaged(tmp_path, remark + RAISED + "ValueError: too small\n").evidence == "ValueError: too small"
+
+
+def test_a_cause_that_only_resembles_such_a_remark_counts(tmp_path: Path) -> None:
+    git = "git.exc.GitCommandError: Cmd('git') failed due to: exit code(128)\n"
+    assert triaged(tmp_path, git).line == 1
+    assert triaged(tmp_path, "Failed to ask the driver for the size.\n").line == 1
+
+
+@pytest.mark.parametrize(
+    "frame, boundary",
+    [
+        ("/u/train_lora.py", "data"),
+        ("/u/lora_of_mine.py", "data"),
+        ("/b/src/megatron/bridge/peft/lora_layers.py", "PEFT"),
+        ("/e/lib/python3.12/site-packages/vllm/lora/models.py", "rollout engine"),
+    ],
+)
+def test_a_script_that_is_called_after_lora_is_not_the_part_that_fails(tmp_path: Path, frame: str, boundary: str) -> None:
+    error = "OSError: cannot read the dataset's sound\n"
+    answer = triaged(tmp_path, f'Traceback (most recent call last):\n  File "{frame}", line 7, in load\n    x()\n{error}')
+    assert answer.boundary == boundary
+
+
+def test_a_script_that_does_not_parse_is_the_users(tmp_path: Path) -> None:
+    text = '0:   File "/u/bench.py", line 7\n0:     two words (4)\n0:         ^^^^^\n0: SyntaxError: invalid syntax\n'
+    answer = triaged(tmp_path, text)
+    assert (answer.verdict, answer.boundary) == ("Blocked", "user code")
+    assert "py_compile" in answer.follow_up
+    answer = triaged(tmp_path, BUILT + VALIDATED.format(1, 1) + text)
+    assert answer.boundary != "user code"
+
+
+def test_an_old_checkpoint_that_cannot_be_removed_is_of_the_saving(tmp_path: Path) -> None:
+    frames = ("/m/openrlhf/trainer/sft_trainer.py", 7, "fit"), ("/m/openrlhf/utils/deepspeed.py", 8, "save_ckpt")
+    text = "".join('  File "{}", line {}, in {}\n    x()\n'.format(*frame) for frame in frames)
+    answer = triaged(tmp_path, f"Traceback (most recent call last):\n{text}FileNotFoundError: [Errno 2] '/c/old'\n")
+    assert (answer.verdict, answer.boundary) == ("Fail", "checkpoint")
+    assert "at the same time" in answer.follow_up
+
+
+def test_an_error_after_which_the_program_says_that_it_falls_back_is_no_cause(tmp_path: Path) -> None:
+    error = "2026-01-31 10:20:30,123 - __main__ - ERROR - Failed to copy the table\n"
+    instead = "2026-01-31 10:20:30,125 - __main__ - INFO - Falling back to an empty table\n"
+    assert triaged(tmp_path, error).line == 1
+    assert triaged(tmp_path, error + instead).line is None
+    assert triaged(tmp_path, error + "INFO: other work\n" + instead).line == 1
+    assert triaged(tmp_path, RAISED + "ValueError: too small\n" + instead).evidence == "ValueError: too small"
+
+
+def test_an_error_of_samples_that_comes_often_while_steps_are_done_is_no_cause(tmp_path: Path) -> None:
+    sample = "(Worker pid=7) ValueError: sample {} has no answer: xyz {}\n(Worker pid=7) INFO:     next\n"
+    log = "".join(VALIDATED.format(step, step) + "".join(sample.format(n, step) for n in range(4)) for step in (1, 2, 3))
+    assert triaged(tmp_path, log).verdict == "Unknown"
+    assert triaged(tmp_path, VALIDATED.format(1, 1) + sample.format(1, 1) * 8).verdict == "Fail"
+    assert triaged(tmp_path, log + RAISED + "KeyError: 'x'\n").evidence == "KeyError: 'x'"
+    assert triaged(tmp_path, log.replace("\n(Worker pid=7) ValueError", "\n(Worker pid=7) INFO", 10)).verdict == "Fail"

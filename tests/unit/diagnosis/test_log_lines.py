@@ -42,6 +42,13 @@ def test_the_colours_of_vllm_are_removed_however_a_page_wrote_them(colour: str) 
     assert (line.source, line.text, line.level) == ("(EngineCore_DP0 pid=7)", "no room left", "ERROR")
 
 
+@pytest.mark.parametrize(
+    "text", ["layer3: failed", "host: no file", "case-2: 7 failed", "at 10.0.0.4: refused", "[1,7] stderr: x"]
+)
+def test_other_words_before_a_colon_are_no_host(text: str) -> None:
+    assert clean(text.encode(), 3).text == text
+
+
 @pytest.mark.parametrize("text", ["(see above) ERROR", "(EngineCore is alone) failed", "(Workers) died", "(EngineCore)"])
 def test_other_words_in_brackets_are_no_process(text: str) -> None:
     assert clean(text.encode(), 3).text == text
