@@ -82,10 +82,6 @@ _CLAIM_WORDS = (
     *(" increas", " went up", " grew ", " climb", " up ", "↑"),
 )
 WORDS = (
-    *("earning-signal", "earning signal", "eward is ", "ewards are "),
-    *(f"eward{plural} {verb}" for plural in ("", "s") for verb in ("rose", "improved", "increased")),
-)
-WORDS = (
     *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words)},
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
     *("Metric Checks", "PASS ", "└─", *_CLAIM_WORDS),
