@@ -21,6 +21,7 @@ ROOMS = (
     "usage",
     "tracking",
     "plan",
+    "learning",
     "diagnosis",
     "gates",
     "job",

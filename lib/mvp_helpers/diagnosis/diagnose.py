@@ -14,8 +14,9 @@ from typing import Literal
 import msgspec
 
 from ..base import redact
+from ..learning import learning_signal
 from ..trainers import metric_names
-from . import learning, signatures
+from . import signatures
 from .causes import Finding, first_cause
 from .phases import Phase, Progress, later
 from .scan import Scan
@@ -84,7 +85,7 @@ def of_log(path: Path) -> Diagnosis:
 
 def of_metrics(path: Path) -> Diagnosis:
     """Return the diagnosis of a metrics file as a learning signal. Raises BadInput if it contains no metrics."""
-    signal = learning.judge(learning.read_jsonl(path), metric_names.VERL)
+    signal = learning_signal.judge(learning_signal.read_jsonl(path), metric_names.VERL)
     return Diagnosis(
         log=str(path),
         verdict=signal.verdict,

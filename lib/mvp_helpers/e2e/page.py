@@ -16,8 +16,8 @@ from ..base.mask import Mask
 from ..base.paths import E2eRun
 from ..base.times import clock
 from ..base.verdict import SIGNS, Check, Evidence
-from ..diagnosis import learning
 from ..gates import assertions
+from ..learning import learning_signal
 from ..report import charts, curves, excerpts, facts, sections
 from ..report.charts import Drawn, Limit
 from ..report.excerpts import Excerpts
@@ -145,7 +145,7 @@ def _drawn(folder: Path, step: Step) -> list[Drawn]:
     found = []
     for at, file in enumerate(copies or [log], 1):
         try:
-            made = curves.of_steps(learning.read(file))
+            made = curves.of_steps(learning_signal.read(file))
         except BadInput:
             continue
         found.append(Drawn(f"{step.name}, training {at}" if len(copies) > 1 else step.name, made, facts.by_own_clock(made)))

@@ -11,7 +11,7 @@ import msgspec
 
 from ..base import redact
 from ..base.verdict import Check
-from ..diagnosis import learning
+from ..learning import learning_signal
 from . import execute, summary
 from .context import Context
 from .requests import levels
@@ -53,7 +53,7 @@ class Report:
         if first is None:
             learned = any(one.level.learning and step.passed for one, step in self.runs)
             sentence = f"{coverage} passed with the local {description.subject} checkout"
-            sentence += f"; {learning.PASSED}" if learned else ""
+            sentence += f"; {learning_signal.PASSED}" if learned else ""
         else:
             sentence = f"{first.name}: {first.reason}"
             if result == "Blocked":

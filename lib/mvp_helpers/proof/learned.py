@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..diagnosis import trend
+from ..learning import trend
 from .evidence import Job, Skip, need
 
 TASK = "pkg://mvp_verl.digits"

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from ..base import files
 from ..diagnosis.log_lines import Raw, Samples
-from ..diagnosis.metric_lines import metrics_of
+from ..learning.metric_lines import metrics_of
 from ..trainers.log_patterns import VERL
 from .evidence import LONGEST_LINE, Job, Skip, need
 

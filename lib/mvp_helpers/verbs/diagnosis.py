@@ -73,7 +73,7 @@ def triage(logs: tuple[str, ...], as_json: bool) -> int:
 def trend(submission_id: str) -> int:
     """Print a chart of a job's reward by step, and test whether it rose; exit code 1 when it did not."""
     from ..base import chart
-    from ..diagnosis import trend
+    from ..learning import trend
     from ..record import metrics
 
     _, folder = job(submission_id)

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from ...base.errors import BadInput, did_you_mean
-from ...diagnosis import learning
-from ...diagnosis.metric_lines import Steps
+from ...learning import learning_signal
+from ...learning.metric_lines import Steps
 from ...trainers.metric_names import MetricNames
 from . import checkouts, description, levels
 from .description import Description
@@ -146,7 +146,7 @@ def _baseline(procedure: Description, baseline: str, numbers: Sequence[int], ste
         for variant in procedure.levels[number].variants.values()
         for run in variant.runs[:1]
     }
-    trained = procedure.load_trainer().training(learning.read(Path(baseline)))
+    trained = procedure.load_trainer().training(learning_signal.read(Path(baseline)))
     if problem := baseline_problem(trained, procedure.metric_names(), wanted):
         raise BadInput(
             f"--baseline {baseline} is not a baseline: {problem}", hint=f"a run of the unchanged code, --steps {wanted[1]}"
@@ -159,7 +159,7 @@ def baseline_problem(metrics: Steps, names: MetricNames, steps: Sequence[int]) -
     trained = [step for step in sorted(metrics) if step > 0] or [0]
     if trained != list(range(steps[0], steps[1] + 1)):
         return f"it has steps {trained[0]} to {trained[-1]}, not all of {steps[0]} to {steps[1]}"
-    signal = learning.judge(metrics, names, steps)
+    signal = learning_signal.judge(metrics, names, steps)
     return "" if signal.verdict == "Pass" else f"it is not healthy itself: {signal.reason()}"
 
 

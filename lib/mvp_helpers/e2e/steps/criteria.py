@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ...base.verdict import Check, Evidence, Verdict
-from ...diagnosis.learning import not_finite
-from ...diagnosis.metric_lines import LogMetrics
 from ...diagnosis.views import Triage
 from ...gates import assertions
+from ...learning.learning_signal import not_finite
+from ...learning.metric_lines import LogMetrics
 from ...trainers.metric_names import MetricNames
 from ...trainers.trainer import Metrics, Trainer, at_key
 from ..execute import Outcome

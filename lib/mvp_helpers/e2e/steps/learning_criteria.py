@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.verdict import Check, Verdict
-from ...diagnosis import learning
-from ...diagnosis.learning import Signal
+from ...learning import learning_signal
+from ...learning.learning_signal import Signal
 from ...trainers.metric_names import MetricNames
 from ...trainers.trainer import Metrics
 from ..requests.description import FEWEST_STEPS
@@ -37,7 +37,7 @@ def judge(facts: Facts, baseline: Baseline | None, cap: float | None) -> tuple[l
     steps, names, wanted = facts.metrics, facts.names, facts.one.steps
     trainable = min((count for count, _ in facts.seen.adapters or facts.seen.percentages), default=None)
     peft = bool(facts.trainer.adapter_models(facts.config))
-    signal = learning.judge(steps, names, wanted, trainable, peft=peft, cap=cap)
+    signal = learning_signal.judge(steps, names, wanted, trainable, peft=peft, cap=cap)
     checks = [
         _check("enough steps to see a trend", _few(wanted), f"{wanted[1] - wanted[0] + 1} steps"),
         _check("gradients are not zero", zero_gradients(steps, names), "each gradient is above zero in enough steps"),
@@ -46,7 +46,7 @@ def judge(facts: Facts, baseline: Baseline | None, cap: float | None) -> tuple[l
     if baseline:
         problem = baseline_problem(baseline.metrics, names, wanted) or differing(facts.config, baseline.config)
         checks.append(_check("the baseline is healthy and comparable", problem, "same steps", "Blocked"))
-        compared = learning.judge(steps, names, wanted, trainable, peft=peft, baseline=baseline.metrics, cap=cap)
+        compared = learning_signal.judge(steps, names, wanted, trainable, peft=peft, baseline=baseline.metrics, cap=cap)
         below = next((text for text in compared.wrong if text not in signal.wrong), "")
         checks.append(_check("not below the baseline", below, "no metric is lower"))
         signal.sentences = compared.sentences

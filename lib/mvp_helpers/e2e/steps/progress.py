@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from ...base import redact, times
-from ...diagnosis.metric_lines import LogMetrics
+from ...learning.metric_lines import LogMetrics
 from ...trainers.trainer import Trainer
 
 QUIET_S = 60.0

@@ -11,8 +11,9 @@ from pathlib import Path
 from ...base import files
 from ...base.errors import BadInput
 from ...base.verdict import Check
-from ...diagnosis import learning, views
-from ...diagnosis.learning import Signal
+from ...diagnosis import views
+from ...learning import learning_signal
+from ...learning.learning_signal import Signal
 from ...trainers.trainer import ABSENT, at_key
 from .. import environment, execute
 from ..context import Checked, Context
@@ -196,8 +197,8 @@ def _baseline(context: Context, one: Planned) -> Baseline | None:
         return None
     other = next((other for other in context.planned if other.baseline and other.key == one.key), None)
     if other is None:
-        return Baseline(context.trainer.training(learning.read(Path(context.request.baseline))))
+        return Baseline(context.trainer.training(learning_signal.read(Path(context.request.baseline))))
     log, config = Path(context.logs[other.name]), context.checked(other).config
     copies = sorted(log.parent.glob("metrics-*"))
-    metrics = context.trainer.training(context.trainer.read_metrics(copies[-1])) if copies else learning.read(log)
+    metrics = context.trainer.training(context.trainer.read_metrics(copies[-1])) if copies else learning_signal.read(log)
     return Baseline(metrics, config)

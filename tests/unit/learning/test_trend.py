@@ -13,7 +13,7 @@ from mvp_helpers import cli
 from mvp_helpers.base import chart
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.cluster.cluster_file import Cluster
-from mvp_helpers.diagnosis import trend
+from mvp_helpers.learning import trend
 from mvp_helpers.record import job_folder, metrics
 from mvp_helpers.record.job_folder import Result
 

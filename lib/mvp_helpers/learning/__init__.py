@@ -1,0 +1,1 @@
+"""What a run's metrics show of its learning."""
