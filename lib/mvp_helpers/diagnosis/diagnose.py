@@ -38,6 +38,7 @@ SERVED = "A server in this log became ready for requests. No line says that it f
 CLIENT = "the log of the program that sent the requests; if the server was not to end, the exit status of its command"
 REFUSED = "A server answered a request with this error. That did not end the server, and no other line says that it failed."
 REQUEST = "what the client sent, beside the limits of the server (max_model_len, max_tokens) and its version"
+WARNINGS = "The log has warnings, which healthy runs print too, and neither an error nor the end of a run."
 AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
@@ -142,14 +143,18 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
             if failed is None:
                 return Diagnosis(verdict="Pass", evidence=proven, phase="done", step=end.step, confidence="high")
             earlier = failed
-        if earlier is None:
+        served = any(scan.served for scan in scans)
+        if earlier is None or logged or served:  # the last run shows what it did
             if refused and not logged:
                 answer = _of_finding(refused, known, target)
                 return msgspec.structs.replace(
                     answer, verdict="Unknown", rule="", boundary="rollout engine", confidence="low", advice=REFUSED, next=REQUEST
                 )
-            if any(scan.served for scan in scans) and not logged:
+            if served and not logged:
                 return msgspec.structs.replace(_without_error(end, logged, target), advice=SERVED, next=CLIENT)
+            warnings = (scan.success.warning() for scan in scans if not scan.known_only)
+            if end.phase == "start" and not logged and (warning := next(warnings, "")):
+                return _of_warnings(warning)
             return _without_error(end, logged, target)
         of_earlier = _of_finding(earlier, known, target)
         return msgspec.structs.replace(of_earlier, verdict="Unknown", rule="", confidence="low", advice=TWO_RUNS)
@@ -164,6 +169,18 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
 
 def _reported_success(scans: Sequence[Scan]) -> bool:
     return any(scan.success.record.ended_well for scan in scans if not scan.known_only)
+
+
+def _of_warnings(warning: str) -> Diagnosis:
+    """Return the answer to a log that says little more than warnings."""
+    return Diagnosis(
+        verdict="Noise",
+        boundary="startup",
+        evidence=warning,
+        phase="start",
+        advice=WARNINGS,
+        next="the complete log with the command's exit status",
+    )
 
 
 def _without_error(end: Progress, logged: str, target: Mapping[str, str]) -> Diagnosis:

@@ -53,6 +53,7 @@ _SOURCE = re.compile(
     r"|E {2,}(?=\S)"  # pytest
     r"|[A-Za-z]\w* pid=\d+(?:, ip=[^(),\s]+)?\) (?=\S)"  # an excerpt that begins within (TaskRunner pid=1)
     r"|>(?: - | |$)"  # a quotation
+    r"|(?:\^C)+(?=\S)"  # a terminal echoes Ctrl-C
     r"| *[|│] (?=\S|  )"  # exception groups, rich
 )
 _GLUED = re.compile(
@@ -76,10 +77,12 @@ _LOGGER = re.compile(
     r"|\[\d{4}-\d\d-\d\d [\d:,.]+ (?P<c>[A-Z]) \d+ \d+\] (?:\([\w-]+\) )?(?:\S+\.(?:cc|h|cpp):\d+: )?"  # Ray's C++
     rf"|\[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\](?:\[[^\]]*\]){{0,2}}\[(?P<f>{_LEVELS})\](?: -)? ?"  # Hydra
     r"|\[?(?P<d>[EFWI])(?:\d{3,4} [\d:.]+)? [^\[\]]*\] "  # glog
+    rf"|\[(?P<g>{_LEVELS})\|[^\]]*\](?: [\d-]{{10}} [\d:,.]+)?(?: \S+:\d+)? (?:>> )?"  # transformers
     rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.]+:(?=\S))? ?",
 )
 _QUIET = re.compile(
     r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config| - skipping$"
+    r"|\bNCCL INFO \S"
     r"|^Cannot use FA version \d"  # vLLM takes another kernel
     r"|^(?:git )?(?:root|remote(?: url)?|branch|commit|diff) error: Cmd\('git'\)",  # wandb looks for the code's version
     re.IGNORECASE,
@@ -184,7 +187,14 @@ def clean(raw: bytes, number: int) -> Line:
         if match := _SOURCE.match(text):
             source += "" if logged else (match["who"] or "").lstrip("[")
         elif not logged and text[:1] in _BEGINS and (match := _LOGGER.match(text)):
-            level = match["a"] or match["b"] or match["e"] or match["f"] or _CODES.get(match["c"] or match["d"] or "", "INFO")
+            level = (
+                match["a"]
+                or match["b"]
+                or match["e"]
+                or match["f"]
+                or match["g"]
+                or _CODES.get(match["c"] or match["d"] or "", "INFO")
+            )
             logged = True
         elif not (match := _STAMP.match(text)):
             break

@@ -29,6 +29,9 @@ from .tracebacks import Chain, Tracebacks
 
 CHUNK = 1 << 20
 """Bytes read at once; a longer line is looked at in pieces."""
+FIRST_LINES, FIRST_BYTES = 5, 4096
+"""Where a log's first line is looked for that shows, when it comes again, that the program was started again."""
+_DIGITS = b"0123456789"
 LARGE = 8 << 20
 """Bytes of a file from which on a search program finds its lines of interest."""
 _ERROR, _MARK, _RECORD, _UNKNOWN, _SAMPLE, _DOUBT = 1, 2, 4, 8, 16, 32
@@ -69,6 +72,8 @@ class Scan:
     """The Slurm job that was cancelled last."""
     before: Findings = field(default_factory=Findings)
     """The errors up to its last line."""
+    _opening: bytes = b""
+    """The first line of the log, without digits: when it comes again after an error, the program was started again."""
 
     def __post_init__(self) -> None:
         self._marks = ByWords(((mark, mark.pattern), mark.any) for mark in self.signatures.all_marks())
@@ -96,6 +101,25 @@ class Scan:
         words[Samples.BEGIN] = _SAMPLE
         return words
 
+    def _opens_with(self, beginning: bytes) -> None:
+        """Remember the first line that says enough to recognise it, and search for it."""
+        for line in beginning[:FIRST_BYTES].splitlines()[:FIRST_LINES]:
+            letters = line.translate(None, _DIGITS)
+            words = max(re.split(rb"\d+", line), key=lambda part: len(part.split()), default=b"").strip()
+            kinds = functools.reduce(operator.or_, self._kinds.of(line), 0)
+            if (
+                len(letters.split()) < 2
+                or len(words) < len("Driver Version:")
+                or kinds
+                or b"arning" in line
+                or log_lines.clean(line, 1).source
+            ):
+                continue
+            self._opening = letters.strip()
+            for table in self._words.values():
+                table.setdefault(words, _MARK)
+            return
+
     def words(self) -> list[bytes]:
         """Return every word that is searched for in a file."""
         return list(self._words["start"])
@@ -104,6 +128,7 @@ class Scan:
         """Read a log. Raises BadInput if it cannot be read, is empty, or is not text."""
         chunks = pieces(path)
         first = next(chunks)
+        self._opens_with(first)
         if path.stat().st_size >= LARGE and not files.has_hole(path) and (blocks := word_search.lines(path, self.words())):
             try:
                 with path.open("rb") as log:
@@ -224,6 +249,7 @@ class Scan:
             if self.success.record.restarts(text):
                 self._another_run()
             if kinds & _MARK:
+                self._opens_again(raw, number)
                 self._mark(raw)
             finite = not self.success.record.not_finite
             step = self.success.take(text)
@@ -259,6 +285,15 @@ class Scan:
     def _step_done(self, step: int) -> None:
         self.stepped = True
         self.progress = Progress("train", max(step, self.progress.step or 0))
+
+    def _opens_again(self, raw: bytes, number: int) -> None:
+        """Begin another run where the log's first line comes again after an error; other processes may print it before one."""
+        if not self._opening or number <= FIRST_LINES or raw.translate(None, _DIGITS).strip() != self._opening:
+            return
+        if self.findings.known_or_unknown or self._tracebacks.waiting:
+            self._another_run()
+        else:
+            self._opening = b""
 
     def _mark(self, raw: bytes) -> None:
         """Record how far the run is, if the line shows it."""

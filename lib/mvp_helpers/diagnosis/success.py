@@ -62,10 +62,13 @@ FLAT = (
     "then the learning rate, and which parameters are trained"
 )
 """What to look at when nothing was updated."""
+MANY_STEPS = 20
+"""At the beginning of a run with 16 bits an optimizer skips some updates, until it has found a loss scale."""
 MOST_ORDINARY = 256
 """At most this many kinds of ordinary lines are remembered."""
 _PLACE = b"::"
 """The rest of a line's number and offset, ``12:345:``, without ``_DIGITS``."""
+_WARNS = re.compile(r"\b\w*Warning: \S")
 _PERCENT = re.compile(VERL.percent.encode())
 _CHECK_ROW = re.compile(r"^\W*PASS\W+\S.*[│|]")
 _CHECK_LIMIT = re.compile(r"(?P<sign><=?|>=?) *(?P<limit>-?[\d.]+(?:e[+-]?\d+)?) *[│|] *(?P<value>-?[\d.]+(?:e[+-]?\d+)?) *[│|]")
@@ -269,6 +272,8 @@ class Success:
         """Return what a number that is not finite means; None without one."""
         evidence = self.record.not_finite or self._bad_check
         advice = "The run cannot pass: later steps learn nothing."
+        if not evidence and self._last >= MANY_STEPS:
+            evidence, advice = self._skipped(), "An optimizer skips an update whose gradients are not finite; it learns nothing."
         return Doubt(verdict="Fail", rule="not-finite", evidence=evidence, advice=advice) if evidence else None
 
     def doubt(self, signatures: Signatures, ended: bool) -> Doubt | None:
@@ -345,12 +350,31 @@ class Success:
         for name, zeros in record.zero_gradients.items():
             if zeros * 2 > record.steps and record.steps:
                 return f"{name} is zero in {zeros} of {record.steps} steps: nothing was updated"
-        last = max((series.last for series in record.series.values()), default=0)
-        if record.skipped * 2 > last > 0:
-            return f"{record.skipped} of {last:g} updates were skipped"
+        if skipped := self._skipped():
+            return skipped
         if record.claims_learning and len(record.rewards) == 1 and record.steps > 1:
             return f"the log claims learning, but the reward is {next(iter(record.rewards))} in all steps"
         return ""
+
+    def warning(self) -> str:
+        """Return the first of the last lines that is a warning, if a third of them are warnings; "" otherwise."""
+        lines = [
+            line for raw in self._tail.splitlines() if (line := log_lines.clean(raw[: log_lines.LONGEST_LINE], 0)).text.strip()
+        ]
+        warns = [line.level in ("WARNING", "WARN") or bool(_WARNS.search(line.text)) for line in lines]
+        code = [before and line.text.startswith("  ") for before, line in zip([False, *warns], lines, strict=False)]
+        if not any(warns) or 3 * (sum(warns) + sum(code)) < len(lines):
+            return ""
+        return lines[warns.index(True)].text.strip()
+
+    @property
+    def _last(self) -> float:
+        """Return the last step with metrics."""
+        return max((series.last for series in self.record.series.values()), default=0)
+
+    def _skipped(self) -> str:
+        """Return how many updates were skipped if those are most; "" otherwise."""
+        return f"{self.record.skipped} of {self._last:g} updates were skipped" if self.record.skipped * 2 > self._last > 0 else ""
 
     def _later_failure(self, signatures: Signatures) -> str:
         """Return the first error after the run's end that only occurs at a start; "" without one."""

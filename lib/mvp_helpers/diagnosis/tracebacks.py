@@ -31,7 +31,7 @@ _CHAIN = ("During handling of the above exception", "The above exception was the
 _FRAME = re.compile(
     r'\s*(?:File ["“]|(?=[^\s"]+\.py", line \d+, in ))(?P<file>[^"“”]+)'  # perhaps cut off at its beginning or end
     r'(?:["”], line (?P<line>\d+)(?:(?:,|(?P<dump>)) in (?P<name>.+))?)?'
-    r"|(?:File )?\[?(?P<file_>[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
+    r"|(?:File )?\[?(?P<file_>(?:[A-Za-z]:(?=\\))?[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
 )
 """A frame as Python, IPython, pytest and rich print it; perhaps cut off. ``dump``: by faulthandler, the innermost first."""
 _TORN = re.compile(r'[^\s"]+\.py", line \d+, in ')
@@ -42,6 +42,8 @@ _RICH = re.compile(r"❱ +\d+ [│|]")
 """The line that rich marks in the code of a frame."""
 _IPYTHON = re.compile(r"File [~/][^\s\":]*\.py:\d+, in [\w.<>]+\(")
 """A frame of IPython with the signature of its function."""
+_PYTEST = re.compile(r"\S+\.py:\d+: in \w+$")
+"""A frame of pytest's short tracebacks."""
 _CREATES = re.compile(r"[\w.]*InstantiationException: Error in call to target '[^']*':$")
 """The first line of Hydra's message; the next one is the representation of the exception that it caught."""
 _CAUGHT = re.compile(r"(?P<name>[A-Za-z_]\w*)\((?P<message>.*)\)$")
@@ -67,7 +69,7 @@ _EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
 _LOUD_NAME = re.compile(r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty)(?:\(\w+\))?$")
 _DOTTED = re.compile(r"\w+(?:\.\w+)+: ?\S")
 _WRAPPER = re.compile(
-    r"^(?P<caught>\w+): Caught \w+ in DataLoader worker|^[\w.]+: .*error raised in its creation task"
+    r"^(?:\w+\.)*(?P<caught>\w+): Caught \w+ in (?:DataLoader worker|replica \d)|^[\w.]+: .*error raised in its creation task"
     r"|^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup|WorkerGroupError|TrainingFailedError)"
 )
 _FRESH = re.compile(
@@ -212,7 +214,7 @@ class Tracebacks:
 def _begins_within(text: str) -> bool:
     """Return whether the line can only be a part of a traceback whose header is missing."""
     frame = _FRAME.match(text)
-    return bool(frame and frame["name"]) or bool(_RICH.match(text) or _IPYTHON.match(text))
+    return bool(frame and frame["name"]) or bool(_RICH.match(text) or _IPYTHON.match(text) or _PYTEST.match(text))
 
 
 def exception_in(text: str) -> tuple[str, str] | None:

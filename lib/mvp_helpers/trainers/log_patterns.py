@@ -220,7 +220,12 @@ TORCHTITAN = LogPatterns(
 DEEPSPEED = LogPatterns(
     stepped=(LineKind((", skipped=",), r"\bstep=(?P<step>[1-9]\d{0,11}), skipped="),),
     logged=(StepLine(", skipped=", r"\bstep=(?P<step>[1-9]\d{0,11}), (?P<metrics>skipped=.*)"),),
-    finished=(LineKind(("exits successfully",), r"Process \d+ exits successfully"),),
+    finished=(
+        LineKind(("exits successfully",), r"Process \d+ exits successfully"),
+        LineKind(
+            ("raining ",), r"^Training (?:is )?(?:done|completed?|finished)(?: in [\d.:]+ ?\w*)?[.!]*$"
+        ),  # the script's own words
+    ),
 )
 
 OPENRLHF = LogPatterns(

@@ -49,6 +49,7 @@ CASES = {
         "Blocked",
         "dependency",
     ),
+    "metrics beside recorded ones": ("AssertionError: The following metrics failed: lm loss, num-zeros\n", "Fail", "metric"),
     "sizes that do not divide, without their frames": ("AssertionError: 6 is not divisible by 4\n", "Fail", "parallel state"),
     "a setting that is absent, without its frames": (
         "AttributeError: 'NoneType' object has no attribute 'lr'\n",

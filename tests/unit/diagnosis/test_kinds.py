@@ -35,6 +35,51 @@ def test_what_a_server_called_an_error_before_it_was_ready_is_no_cause(tmp_path:
     assert (stopped.verdict, stopped.boundary) == ("Blocked", "launcher")
 
 
+WARNED = (
+    "[WARNING|2026-03-26 08:17:49] logging.py:148 >> No metric loss to plot.\n",
+    "train.py:196: FutureWarning: `torch.cuda.amp.GradScaler(args...)` is deprecated.\n  scaler = torch.cuda.amp.GradScaler()\n",
+    "WARNING 01-31 10:20:30 [config.py:9] Casting torch.float32 to torch.bfloat16.\n",
+)
+
+
+@pytest.mark.parametrize("warning", WARNED)
+def test_warnings_are_noise_only_where_the_log_says_little_more(tmp_path: Path, warning: str) -> None:
+    noise = triaged(tmp_path, f"2 files are read\n{warning}the loader waits\n")
+    assert (noise.verdict, noise.boundary) == ("Noise", "startup") and noise.evidence in warning.replace("\n", " ")
+    assert triaged(tmp_path, warning + "the loader waits for rank 3\n" * 9).verdict == "Unknown"
+    assert triaged(tmp_path, warning + BUILT).verdict == "Unknown"
+    assert triaged(tmp_path, warning + RAISED + "ValueError: too small\n").evidence == "ValueError: too small"
+
+
+STARTED = "deploy: 2026-01-31 10:20:{} starting the deployment of a model\n"
+
+
+def test_the_first_line_of_a_log_begins_another_run_when_it_comes_again_after_an_error(tmp_path: Path) -> None:
+    failed = RAISED + "ValueError: too small\n"
+    again = triaged(
+        tmp_path, STARTED.format(1) + failed + STARTED.format(2) + RAISED + "OSError: [Errno 98] Address already in use\n"
+    )
+    assert again.evidence == "OSError: [Errno 98] Address already in use" and "ValueError: too small" in again.advice
+    assert triaged(tmp_path, STARTED.format(1) + failed + STARTED.format(2) + READY).verdict == "Unknown"
+
+
+def test_a_first_line_that_several_processes_print_begins_no_other_run(tmp_path: Path) -> None:
+    several = "".join(STARTED.format(rank) for rank in range(1, 9))
+    failed = RAISED + "ValueError: too small\n"
+    assert triaged(tmp_path, several + failed + STARTED.format(9) + READY).evidence == "ValueError: too small"
+
+
+def test_a_failed_test_is_judged_by_the_exception_below_its_short_traceback(tmp_path: Path) -> None:
+    answer = triaged(
+        tmp_path,
+        "===== test session starts =====\ntests/test_lora.py::test_mask FAILED [ 54%]\n_____ test_mask _____\n"
+        "tests\\test_lora.py:198: in test_mask\n    mask = adapter.mask(1)\nown\\lora.py:347: in mask\n    return self.limit\n"
+        "C:\\py\\site-packages\\torch\\nn\\modules\\module.py:1928: in __getattr__\n    raise AttributeError(\n"
+        "E   AttributeError: 'Adapter' object has no attribute 'limit'\n===== 1 failed, 30 passed in 0.67s =====\n",
+    )
+    assert (answer.verdict, answer.evidence) == ("Fail", "AttributeError: 'Adapter' object has no attribute 'limit'")
+
+
 def test_a_server_that_is_ready_excuses_neither_an_exception_nor_another_program(tmp_path: Path) -> None:
     assert triaged(tmp_path, RAISED + "ValueError: too small\n" + READY).evidence == "ValueError: too small"
     assert triaged(tmp_path, "(WorkerDict pid=9) " + REFUSED + "(APIServer pid=3) " + READY).evidence in REFUSED

@@ -422,6 +422,9 @@ def test_updates_that_were_mostly_skipped_are_no_training(tmp_path: Path) -> Non
     }
     assert passing(tmp_path, told) == []
     assert triaged(tmp_path, megatron.replace("skipped iterations:   0", "skipped iterations:   1")).verdict == "Pass"
+    excerpt = triaged(tmp_path, "[INFO] [Rank 0] step=2000, skipped=1999, lr=[0.0], mom=[0.0]\n")
+    assert (excerpt.verdict, excerpt.evidence) == ("Fail", "1999 of 2000 updates were skipped")
+    assert triaged(tmp_path, "[INFO] [Rank 0] step=8, skipped=7, lr=[0.0], mom=[0.0]\n").verdict == "Unknown"
 
 
 @pytest.mark.parametrize("name", ["nemo_rl_sft", "megatron_bridge", "torchtitan", "verl_ppo"])
