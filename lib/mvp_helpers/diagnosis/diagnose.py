@@ -20,7 +20,7 @@ from . import signatures
 from .causes import Finding, first_cause
 from .phases import Phase, Progress, later
 from .scan import Scan
-from .signatures import Hit, Rule, Signatures, Whose
+from .signatures import FollowUp, Hit, Rule, Signatures, Whose
 from .tracebacks import CUT_OFF, Frame
 
 Verdict = Literal["Pass", "Fail", "Blocked", "Noise", "Unknown", "Skipped"]
@@ -254,6 +254,7 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) 
 
 def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     """Return the verdict on an error that no rule explains: by its kind, by whose code raised it, by how far the run was."""
+    before = diagnosis.boundary
     judgement = next(
         (each for each in known.judgements if each.fits(diagnosis.evidence, diagnosis.boundary, diagnosis.phase)), None
     )
@@ -269,12 +270,12 @@ def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
             boundary=judgement.boundary_is or diagnosis.boundary,
             advice=f"{TWO_RUNS} {advice}" if diagnosis.advice == TWO_RUNS else advice,
         )
-    return _followed_up(diagnosis, known)
+    guessed = before == "unknown" and diagnosis.boundary == "trainer"
+    return _followed_up(diagnosis, known.follow_up(before if guessed else diagnosis.boundary, diagnosis.evidence))
 
 
-def _followed_up(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
+def _followed_up(diagnosis: Diagnosis, follow_up: FollowUp | None) -> Diagnosis:
     """Return it with what its boundary proposes to run next; a rule's own ``next`` takes precedence."""
-    follow_up = known.follow_up(diagnosis.boundary, diagnosis.evidence)
     if diagnosis.rule:
         return diagnosis
     if CUT_OFF in diagnosis.evidence or "(cut off)" in diagnosis.evidence:
@@ -333,7 +334,8 @@ def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
 
 def survived(error: Diagnosis, end: str) -> Diagnosis:
     """Return the diagnosis of an error that did not prevent ``end``: Fail if the code under test raised it, else Unknown."""
-    failed = error.verdict == "Fail" and error.boundary in UNDER_TEST
+    guessed = error.boundary == "trainer" and error.confidence == "low"  # no frame is known to be the trainer's
+    failed = error.verdict == "Fail" and error.boundary in UNDER_TEST and not guessed
     advice = f"{end} after an error that it survived: {error.advice}"
     return msgspec.structs.replace(error, verdict="Fail" if failed else "Unknown", advice=advice)
 

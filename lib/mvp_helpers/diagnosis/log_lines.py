@@ -54,6 +54,7 @@ _SOURCE = re.compile(
     r"|[A-Za-z]\w* pid=\d+(?:, ip=[^(),\s]+)?\) (?=\S)"  # an excerpt that begins within (TaskRunner pid=1)
     r"|>(?: - | |$)"  # a quotation
     r"|(?:\^C)+(?=\S)"  # a terminal echoes Ctrl-C
+    r"|`{1,3}(?=[(\[A-Z])"  # a web page's mark of code
     r"| *[|│] (?=\S|  )"  # exception groups, rich
 )
 _GLUED = re.compile(
@@ -82,13 +83,13 @@ _LOGGER = re.compile(
 )
 _QUIET = re.compile(
     r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config| - skipping$"
-    r"|\bNCCL INFO \S"
+    r"|\bNCCL INFO \S|\bpid=\d+\) (?:INFO|WARNING) \d\d-\d\d "  # also where a wrapper calls it an error
     r"|^Cannot use FA version \d"  # vLLM takes another kernel
     r"|^(?:git )?(?:root|remote(?: url)?|branch|commit|diff) error: Cmd\('git'\)",  # wandb looks for the code's version
     re.IGNORECASE,
 )
 _ERROR_LINE = re.compile(
-    r"(\S+: )?(fatal )?error: |(failed|unable|could not|cannot) (?!.*\bfall(s|ing)? ?back\b)"
+    r"(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: |(failed|unable|could not|cannot) (?!.*\bfall(s|ing)? ?back\b)"
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",
     re.IGNORECASE,
 )

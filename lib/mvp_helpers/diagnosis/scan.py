@@ -128,6 +128,8 @@ class Scan:
         """Read a log. Raises BadInput if it cannot be read, is empty, or is not text."""
         chunks = pieces(path)
         first = next(chunks)
+        if len(first) < CHUNK and (inner := _without_margin(first)) != first:  # the whole log, as a web page quotes it
+            return self.read([inner])
         self._opens_with(first)
         if path.stat().st_size >= LARGE and not files.has_hole(path) and (blocks := word_search.lines(path, self.words())):
             try:
@@ -405,6 +407,13 @@ class Scan:
         self.progress, self.stage, self.begun, self.findings = Progress(), None, "", Findings()
         self.before, self.refused = Findings(), None
         self.served = self.stepped = False
+
+
+def _without_margin(log: bytes) -> bytes:
+    """Return the log without the spaces that every line with text begins with."""
+    lines = log.splitlines(keepends=True)
+    margin = min((len(line) - len(line.lstrip(b" ")) for line in lines if line.strip()), default=0)
+    return b"".join(line[margin:] if line.strip() else line.lstrip(b" ") for line in lines) if margin else log
 
 
 def _starts(chunk: bytes, word: bytes, kinds: int) -> Iterator[tuple[int, int]]:

@@ -34,6 +34,7 @@ _BAD_END = re.compile(
     rb"|^returned [1-9]\d* *$"
     rb"|^(?:\[\d+\][-+]? +)?(?:exit [1-9]|(?:killed|terminated|aborted|interrupted|evicted)(?= *$| {2,}| \(core)"
     rb"|\^C$|!* ?KeyboardInterrupt)"
+    rb"|^\W*failed (?:modules?|tests?|cases?|jobs?|runs?|suites?)\b(?!\W*(?:0\b|none))"
     rb"|^(?:\W*|[\w./-]+ +)FAILED *$|^result: fail|\bfinished with errors\b"
     rb"|^\S+\.sh(?: failed at|: line \d+: .*(?:not found|No such|failed))|\|FAILED\|"
     rb"|\b(?:job ?)?(?:state|status)\b[^\w\n]{0,10}(?:FAILED|CANCELLED|TIMEOUT|OUT_OF_MEMORY|NODE_FAIL|PREEMPTED)\b"
@@ -69,6 +70,12 @@ MOST_ORDINARY = 256
 _PLACE = b"::"
 """The rest of a line's number and offset, ``12:345:``, without ``_DIGITS``."""
 _WARNS = re.compile(r"\b\w*Warning: \S")
+_SERIOUS = re.compile(
+    r"(?i)\b(?:fail\w*|errors?|exceptions?|nan|inf|not finite|corrupt\w*|cannot|unable|tim(?:ed |e)out|lost|died|killed|refused|"
+    r"denied|insufficient|evicted|terminat\w*|abort\w*|hang\w*|stuck|mismatch\w*|not (?:be )?(?:found|available|scheduled))\b"
+)
+"""What a harmless warning does not say."""
+_POSSIBLE = re.compile(r"(?i)\b(?:will|would|may|might|could|can)\b[^.]*")
 _PERCENT = re.compile(VERL.percent.encode())
 _CHECK_ROW = re.compile(r"^\W*PASS\W+\S.*[│|]")
 _CHECK_LIMIT = re.compile(r"(?P<sign><=?|>=?) *(?P<limit>-?[\d.]+(?:e[+-]?\d+)?) *[│|] *(?P<value>-?[\d.]+(?:e[+-]?\d+)?) *[│|]")
@@ -363,7 +370,10 @@ class Success:
         ]
         warns = [line.level in ("WARNING", "WARN") or bool(_WARNS.search(line.text)) for line in lines]
         code = [before and line.text.startswith("  ") for before, line in zip([False, *warns], lines, strict=False)]
-        if not any(warns) or 3 * (sum(warns) + sum(code)) < len(lines):
+        serious = any(
+            _SERIOUS.search(_POSSIBLE.sub("", line.text)) for line, is_warning in zip(lines, warns, strict=True) if is_warning
+        )
+        if serious or not any(warns) or 3 * (sum(warns) + sum(code)) < len(lines):
             return ""
         return lines[warns.index(True)].text.strip()
 

@@ -31,7 +31,8 @@ _CHAIN = ("During handling of the above exception", "The above exception was the
 _FRAME = re.compile(
     r'\s*(?:File ["“]|(?=[^\s"]+\.py", line \d+, in ))(?P<file>[^"“”]+)'  # perhaps cut off at its beginning or end
     r'(?:["”], line (?P<line>\d+)(?:(?:,|(?P<dump>)) in (?P<name>.+))?)?'
-    r"|(?:File )?\[?(?P<file_>(?:[A-Za-z]:(?=\\))?[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
+    r"|(?:File )?\[?(?P<file_>(?:[A-Za-z]:(?=\\))?[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?"
+    r"(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
 )
 """A frame as Python, IPython, pytest and rich print it; perhaps cut off. ``dump``: by faulthandler, the innermost first."""
 _TORN = re.compile(r'[^\s"]+\.py", line \d+, in ')
@@ -67,6 +68,8 @@ _BARE = re.compile(r"\s+(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
 _EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
 _LOUD_NAME = re.compile(r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty)(?:\(\w+\))?$")
+_OF_LIBRARY = re.compile(r"(?:\w+\.)+(?:errors?|exceptions?|exc|lib)\.[A-Z]\w+$")
+"""An exception by its module."""
 _DOTTED = re.compile(r"\w+(?:\.\w+)+: ?\S")
 _WRAPPER = re.compile(
     r"^(?:\w+\.)*(?P<caught>\w+): Caught \w+ in (?:DataLoader worker|replica \d)|^[\w.]+: .*error raised in its creation task"
@@ -222,7 +225,11 @@ def exception_in(text: str) -> tuple[str, str] | None:
     if text.endswith("]") and (listed := _LISTED.search(text)):
         text = listed["text"]
     head = text.partition(":")[0]
-    if not _LOUD_NAME.search(head) or not (match := _EXCEPTION.match(text)) or match["message"] is None:
+    if (
+        not (_LOUD_NAME.search(head) or _OF_LIBRARY.match(head))
+        or not (match := _EXCEPTION.match(text))
+        or match["message"] is None
+    ):
         return None
     return match["name"], text
 

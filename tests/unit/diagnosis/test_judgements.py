@@ -49,6 +49,38 @@ CASES = {
         "Blocked",
         "dependency",
     ),
+    "settings in YAML": (
+        "yaml.constructor.ConstructorError: could not determine a constructor for the tag '!join'\n",
+        "Blocked",
+        "config",
+    ),
+    "an image that cannot be read": ("PIL.UnidentifiedImageError: cannot identify image file '/d/1.png'\n", "Blocked", "data"),
+    "a chat template that refuses the messages": (
+        "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant\n",
+        "Blocked",
+        "model path",
+    ),
+    "a hub that is not to be asked": (
+        "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach https://hub.invalid/x: offline mode is enabled\n",
+        "Blocked",
+        "model hub",
+    ),
+    "a binding of another version": (
+        "TypeError: __init__(): incompatible constructor arguments. The following argument types are supported:\n",
+        "Blocked",
+        "dependency",
+    ),
+    "code that cannot be compiled": ("torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached\n", "Fail", "training"),
+    "a column that is absent": ("KeyError: 'chosen'\n", "Blocked", "data"),
+    "a launcher's variable that is absent": ("KeyError: 'LOCAL_RANK'\n", "Blocked", "launcher"),
+    "a wrong use of a string": ("AttributeError: 'str' object has no attribute 'to'\n", "Fail", "trainer"),
+    "a value that is refused": ("ValueError: seven is odd\n", "Blocked", "config"),
+    "a model's class that breaks while it is built": (
+        BUILT + raised("ValueError: odd", "/q/w.py", PACKAGES + "transformers/models/qwen2/modeling_qwen2.py"),
+        "Fail",
+        "model path",
+    ),
+    "a device that a program does not support": ("RuntimeError: half numbers are not supported here\n", "Blocked", "config"),
     "metrics beside recorded ones": ("AssertionError: The following metrics failed: lm loss, num-zeros\n", "Fail", "metric"),
     "sizes that do not divide, without their frames": ("AssertionError: 6 is not divisible by 4\n", "Fail", "parallel state"),
     "a setting that is absent, without its frames": (
@@ -147,8 +179,8 @@ CASES = {
     ),
     "an option that only sounds like an engine's": (
         "RuntimeError: no slot is left. Please set a smaller number of running requests.\n",
-        "Unknown",
-        "unknown",
+        "Fail",
+        "trainer",
     ),
     "a reward function, without its frames": ("RuntimeError: compute_score returned nothing\n", "Fail", "reward model"),
     "a reward function that cannot be loaded": ("ValueError: no reward function is named 'own'\n", "Blocked", "reward model"),
@@ -207,7 +239,7 @@ CASES = {
     ),
     "a trainer that is made": (
         'File ".../trl/trainer/grpo_trainer.py", line 9, in __init__\n    x()\nRuntimeError: odd\n',
-        "Unknown",
+        "Fail",
         "trainer",
     ),
     "a shape that does not fit, without its frames": (
@@ -297,8 +329,8 @@ CASES = {
         "Blocked",
         "network",
     ),
-    "an assertion in training": (STEP.format(1) + raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Fail", "unknown"),
-    "an assertion before anything": (raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Unknown", "unknown"),
+    "an assertion in training": (STEP.format(1) + raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Fail", "trainer"),
+    "an assertion before anything": (raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Fail", "trainer"),
     "only an effect, in training": (
         STEP.format(1) + "ray.exceptions.ActorDiedError: The actor died unexpectedly.\n",
         "Fail",
@@ -323,7 +355,7 @@ CASES = {
         "Fail",
         "trainer",
     ),
-    "a trainer that breaks at the start": (raised("TypeError: bad", "/v/verl/workers/w.py"), "Unknown", "trainer"),
+    "a trainer that breaks at the start": (raised("TypeError: bad", "/v/verl/workers/w.py"), "Fail", "trainer"),
     "memory that ends in an update, without the log's beginning": (
         'Traceback (most recent call last):\n  File "/v/verl/workers/actor.py", line 9, in update_policy\n    x()\n'
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n",
@@ -480,11 +512,11 @@ CASES = {
         "Fail",
         "training",
     ),
-    "code that lies below a folder called data": (raised("TypeError: bad", "/data/me/verl/workers/w.py"), "Unknown", "trainer"),
+    "code that lies below a folder called data": (raised("TypeError: bad", "/data/me/verl/workers/w.py"), "Fail", "trainer"),
     "an application that hydra only carries": (
         raised("TypeError: bad", "/q/w.py", PACKAGES + "hydra/_internal/utils.py"),
-        "Unknown",
-        "unknown",
+        "Fail",
+        "trainer",
     ),
     "an engine that had started": (
         'Traceback (most recent call last):\n  File "/opt/vllm/w.py", line 9, in start_worker_execution_loop\nValueError: no\n',
@@ -737,8 +769,8 @@ CASES = {
     ),
     "an assertion about a value that was computed": (
         raised("AssertionError", "/q/train.py").replace("x()", "assert rows % len(devices) == 0"),
-        "Unknown",
-        "unknown",
+        "Fail",
+        "trainer",
     ),
     "a folder that belongs to another user, in a notebook": (
         "RayTaskError(PermissionError)             Traceback (most recent call last)\nCell In[3], line 2\n----> 2 get(task)\n\n"
@@ -869,7 +901,7 @@ OPERATIONS = {
     ),
     "a file that torch reads": (
         called("RuntimeError: odd", "/q/train.py:keep", PACKAGES + "torch/serialization.py:_load"),
-        "unknown",
+        "trainer",
     ),
     "a resume through a trainer's integration": (
         called("ValueError: odd", PACKAGES + "transformers/integrations/deepspeed.py:deepspeed_load_checkpoint"),
@@ -914,7 +946,8 @@ def test_what_was_being_done_says_more_than_the_library_that_raised(name: str, t
 
 def test_code_that_no_boundary_knows_is_what_to_look_at(tmp_path: Path) -> None:
     answer = triaged(tmp_path, raised("IndexError: 1", "/q/heads.py"))
-    assert answer.verdict == "Unknown" and answer.follow_up.startswith("work at /q/heads.py:11, on the unchanged checkout")
+    assert (answer.verdict, answer.boundary, answer.confidence) == ("Fail", "trainer", "low")
+    assert answer.follow_up.startswith("work at /q/heads.py:11, on the unchanged checkout")
 
 
 def test_an_exception_that_only_carries_another_is_not_the_cause(tmp_path: Path) -> None:
