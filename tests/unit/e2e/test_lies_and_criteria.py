@@ -38,8 +38,6 @@ def resolved(one: Planned) -> dict[str, Any]:
     expect = one.expect(VERL)
     settings = {
         **expect.config,
-        "actor_rollout_ref.actor.strategy": "megatron",
-        "critic.strategy": "megatron",
         "actor_rollout_ref.model.lora.rank": 4,
         "critic.model.lora.rank": 4,
         "algorithm.adv_estimator": "gae",
@@ -250,6 +248,9 @@ LIES: list[tuple[str, str, Doctor, str]] = [
     ("the actor logged no loss at one step", "train", swapped("actor/pg_loss", "actor/other", at=9), LOSS),
     ("no LoRA", "smoke", setting("actor_rollout_ref.model.lora.rank", 0), CONFIG),
     ("no LoRA in the critic", "smoke", setting("critic.model.lora.rank", 0), CONFIG),
+    ("PyTorch's FSDP trains the actor", "smoke", setting("actor_rollout_ref.actor.strategy", "fsdp"), CONFIG),
+    ("PyTorch's FSDP is the reference", "smoke", setting("actor_rollout_ref.ref.strategy", "fsdp2"), CONFIG),
+    ("PyTorch's FSDP trains the critic", "smoke", setting("critic.strategy", "fsdp"), CONFIG),
     ("Megatron-FSDP instead of DDP", "smoke", setting(f"{ACTOR}.use_megatron_fsdp", True), CONFIG),
     ("DDP instead of Megatron-FSDP", "fsdp", setting(f"{ACTOR}.use_megatron_fsdp", False), CONFIG),
     ("the reference without a bridge", "smoke", setting(f"{REF}.use_mbridge", False), CONFIG),
