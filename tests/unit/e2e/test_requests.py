@@ -201,6 +201,7 @@ def test_the_plan_shows_every_command_and_writes_nothing(reading: World) -> None
         ({"env": {"LORA_RANK": "0"}}, "actor_rollout_ref.model.lora.rank=0, which must be above 0"),
         ({"env": {"CRITIC_LORA_RANK": "0"}}, "critic.model.lora.rank=0, which must be above 0"),
         ({"overrides": ["actor_rollout_ref.model.lora.rank=0"]}, "actor_rollout_ref.model.lora.rank=0"),
+        ({"overrides": [f"critic.model.lora.rank={rank}" for rank in (0, 8, 0)]}, "critic.model.lora.rank=0, which must be"),
         ({"overrides": ["actor_rollout_ref.actor.strategy=fsdp"]}, "actor_rollout_ref.actor.strategy=fsdp, not megatron"),
         ({"overrides": ["critic.megatron.use_mbridge=False"]}, "critic.megatron.use_mbridge=False, not True"),
         ({"overrides": ["actor_rollout_ref.ref.megatron.use_mbridge=False"]}, "ref.megatron.use_mbridge=False, not True"),
