@@ -276,6 +276,10 @@ LIES: list[tuple[str, str, Doctor, str]] = [
     ("a percentage of zero is all that is known", "smoke", both(without("dapter parameters"), swapped("0.22%", "0.00%")), PEFT),
     ("adapters without parameters", "smoke", swapped("1,081,344", "0"), PEFT),
     ("adapters of one model only", "smoke", without("1,100,032"), PEFT),
+    ("adapters of the actor only, counted in two ways", "smoke", both(without("1,100,032"), added(
+        f"{WHO}  Trainable parameters: 1,081,344", before="Trainable percentage"
+    )), PEFT),
+    ("adapters that are frozen", "smoke", added(f"{WHO}  Trainable parameters: 0", before="Trainable percentage"), PEFT),
     ("half a checkpoint", "save", fact(checkpoint="global_step_1 is not whole"), "the checkpoint of step 1 is whole"),
     ("half a checkpoint after the resume", "resume", fact(checkpoint="x"), "the checkpoint of step 2 is whole"),
     ("the code changed meanwhile", "smoke", fact(moved="tracked files of /b have changed"), "the checkouts did not change"),

@@ -62,8 +62,8 @@ class LogEvidence:
     scratch: Evidence | None = None
     optimizers: list[Evidence] = field(default_factory=list)
     """Lines that show that an optimizer's state was read."""
-    adapters: list[tuple[float, Evidence]] = field(default_factory=list)
-    """Trainable parameters, one for each time that adapters were applied."""
+    adapters: dict[str, list[tuple[float, Evidence]]] = field(default_factory=dict)
+    """Trainable parameters by the words of the line: each of these lines is once in a block about one model."""
     percentages: list[tuple[float, Evidence]] = field(default_factory=list)
     refused: list[tuple[str, Evidence]] = field(default_factory=list)
     foreign: list[Evidence] = field(default_factory=list)
@@ -71,6 +71,11 @@ class LogEvidence:
     """The limitations that lines of the log mean."""
 
     _in_traceback: bool = False
+
+    @property
+    def trainable(self) -> list[tuple[float, Evidence]]:
+        """Every count of trainable parameters; the percentages where the log has no other."""
+        return [count for counts in self.adapters.values() for count in counts] or self.percentages
 
     def read(self) -> LogEvidence:
         with self.log.open("rb") as stream:
@@ -106,7 +111,8 @@ class LogEvidence:
         self._traceback(text, evidence)
         if self.trainer.lines.trainable and (match := re.search(self.trainer.lines.trainable, text)):
             count = float((match[1] or match[2]).replace(",", "").replace("_", ""))
-            (self.adapters if match[1] else self.percentages).append((count, evidence))
+            words = match[0].partition(":")[0].lower()
+            (self.adapters.setdefault(words, []) if match[1] else self.percentages).append((count, evidence))
 
     def _traceback(self, text: str, evidence: Evidence) -> None:
         if "(most recent call last)" in text:
@@ -343,15 +349,15 @@ def _adapters(facts: Facts) -> list[Check]:
     models = facts.trainer.adapter_models(facts.config)
     if not models:
         return []
-    counts = facts.seen.adapters or facts.seen.percentages
-    least = min(counts, key=lambda count: count[0], default=None)
+    least = min(facts.seen.trainable, key=lambda count: count[0], default=None)
+    counted = max(map(len, facts.seen.adapters.values()), default=len(facts.seen.percentages))
     if least is None:
         reason = "no line of the log counts the parameters of adapters"
-    elif len(counts) < len(models):
-        reason = f"{len(counts)} counts of adapters in the log, for {' and '.join(models)}"
+    elif counted < len(models):
+        reason = f"the log counts adapters {counted} times, expected one for each of {' and '.join(models)}"
     else:
-        reason = f"at least {least[0]:g} in each of {len(counts)} counts"
-    met = least is not None and least[0] > 0 and len(counts) >= len(models)
+        reason = f"at least {least[0]:g} in each of {counted} models"
+    met = least is not None and least[0] > 0 and counted >= len(models)
     hint = "the names of LORA_TARGET_MODULES in this model; the provider's PEFT helpers that verl expects"
     return [_check("PEFT has trainable parameters", met, reason, least[1] if least else None, hint=hint)]
 

@@ -34,7 +34,7 @@ class Baseline:
 def judge(facts: Facts, baseline: Baseline | None, cap: float | None) -> tuple[list[Check], Signal]:
     """Return the criteria, and the signal with its numbers. ``cap``: the longest response (tokens)."""
     steps, names, wanted = facts.metrics, facts.names, facts.one.steps
-    trainable = min((count for count, _ in facts.seen.adapters or facts.seen.percentages), default=None)
+    trainable = min((count for count, _ in facts.seen.trainable), default=None)
     peft = bool(facts.trainer.adapter_models(facts.config))
     signal = learning_signal.judge(steps, names, wanted, trainable, peft=peft, cap=cap)
     checks = [
