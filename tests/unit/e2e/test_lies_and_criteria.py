@@ -218,6 +218,7 @@ FINITE = "no metric is NaN or infinite"
 PEFT = "PEFT has trainable parameters"
 REFUSED = "no line that invalidates the run"
 RESUMED = "resumed from step 1"
+OPTIMIZER = "the optimizer's state was read"
 SIGNAL = "a learning signal"
 COMPARABLE = "the baseline is healthy and comparable"
 ACTOR = "actor_rollout_ref.actor.megatron"
@@ -269,7 +270,14 @@ LIES: list[tuple[str, str, Doctor, str]] = [
     ("the data loader began anew", "resume", added(
         f"{WHO}Warning: No dataloader state found at /x/data.pt, will start from scratch", before="Loaded optimizer"
     ), RESUMED),
-    ("the critic's optimizer began anew", "resume", without("global_step_1/critic"), "the optimizer's state was read"),
+    ("the critic's optimizer began anew", "resume", without("global_step_1/critic"), OPTIMIZER),
+    ("the critic's optimizer began anew, in runs below /critic/", "resume", both(
+        without("global_step_1/critic"), swapped("/runs/run-1/", "/runs/critic/run-1/")
+    ), OPTIMIZER),
+    ("an optimizer of another run", "resume", swapped(
+        "checkpoint from /runs/run-1/checkpoints/level-1-save-resume-save/", "checkpoint from /old/"
+    ), OPTIMIZER),
+    ("an optimizer of another step", "resume", swapped("global_step_1/critic", "global_step_3/critic"), OPTIMIZER),
     ("the first step was trained again", "resume", added(f"{WHO}step:1 - actor/pg_loss:0.1 - critic/vf_loss:0.1"), AGAIN),
     ("a step is logged twice", "train", added(f"{WHO}step:1 - actor/pg_loss:0.1 - critic/vf_loss:0.1"), AGAIN),
     ("no line about adapters", "smoke", both(without("dapter parameters"), without("rainable percentage")), PEFT),

@@ -60,8 +60,8 @@ class LogEvidence:
     resumed_from: list[str] = field(default_factory=list)
     """What the log says about it, with the paths of checkpoints."""
     scratch: Evidence | None = None
-    optimizers: list[Evidence] = field(default_factory=list)
-    """Lines that show that an optimizer's state was read."""
+    optimizers: list[tuple[str, int, Evidence]] = field(default_factory=list)
+    """Model and step whose optimizer's state was read."""
     adapters: dict[str, list[tuple[float, Evidence]]] = field(default_factory=dict)
     """Trainable parameters by the words of the line: each of these lines is once in a block about one model."""
     percentages: list[tuple[float, Evidence]] = field(default_factory=list)
@@ -139,7 +139,8 @@ class LogEvidence:
         if lines.from_scratch and re.search(lines.from_scratch, text):
             self.scratch = evidence
         if lines.optimizer_read and (match := re.search(lines.optimizer_read, text)):
-            self.optimizers.append(Evidence(evidence.file, evidence.line, match[0]))
+            line = Evidence(evidence.file, evidence.line, match[0])
+            self.optimizers.append((match["model"], int(match["step"]), line))
 
 
 def _short(line: str) -> str:
@@ -332,17 +333,13 @@ def _resume(facts: Facts) -> list[Check]:
         reason = f"it loaded another run's checkpoint: {reason}"
     checks = [_check(f"resumed from step {before}", seen.resumed_at == before and not seen.scratch and own, reason, line)]
     if facts.trainer.lines.optimizer_read:
-        models = facts.trainer.trained_models(facts.config)
-        lines = {model: next((each for each in seen.optimizers if _names(each, model)), None) for model in models}
+        read = {model: line for model, step, line in seen.optimizers if step == before and f"/{one.group}/" in line.text}
+        lines = {model: read.get(model) for model in facts.trainer.trained_models(facts.config)}
         lost = next((model for model, each in lines.items() if not each), "")
         shown = ", ".join(each.text for each in lines.values() if each)
-        reason = f"no line of the log shows it for the {lost}" if lost else shown
+        reason = f"no line of the log shows it for the {lost} of step {before} of this run" if lost else shown
         checks.append(_check("the optimizer's state was read", not lost, reason, *lines.values()))
     return checks
-
-
-def _names(evidence: Evidence, model: str) -> bool:
-    return f"/{model}/" in f"{evidence.text}/"
 
 
 def _adapters(facts: Facts) -> list[Check]:
