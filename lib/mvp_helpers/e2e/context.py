@@ -112,8 +112,12 @@ class Context:
 
     def environment(self, one: Planned) -> dict[str, str]:
         """Return the environment of a run; ``{run}`` in its variables is the run's folder."""
+        model, read = self.description.model, self.read_by(one)
         own = {name: value.replace("{run}", str(self.folder.path)) for name, value in one.env.items()}
-        unused = variables.unused(one, self.read_by(one), self.base)
+        folder = environment.model_folder(self.description, {**self.base, **own}, one.overrides)
+        if folder and model.path_variable in read and model.id_variable not in read:
+            own[model.path_variable] = str(folder)
+        unused = variables.unused(one, read, self.base)
         kept = {name: value for name, value in self.base.items() if name not in unused}
         return {**kept, **self.uv(self.checkout(one)), **own, "PYTHONPATH": self.pythonpath(one.baseline)}
 
@@ -262,6 +266,7 @@ class Context:
         if one.run.recipe and (problem := revision.recipe_problem(one.run.recipe, configs[0])):
             problems.append(problem)
         problems += [text for launch in launches for text in assertions.problems(self.trainer.assertions(launch))]
-        problems += environment.model_problems(self.description, one.overrides, configs[0])
-        problems += environment.feature_problems(self.description, one, self.environment(one), configs[0])
+        env = self.environment(one)
+        problems += environment.model_problems(self.description, env, one.overrides, configs[0])
+        problems += environment.feature_problems(self.description, one, env, configs[0])
         return Checked(launches, configs, problems, notes, ignored)
