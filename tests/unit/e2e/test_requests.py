@@ -133,6 +133,9 @@ def test_every_level_that_is_called_for_is_in_a_command_that_can_be_pasted(readi
         reading.request(chosen["--level"], variants, chosen.get("--model", ""), overrides=overrides)
 
 
+USES_FSDP = "actor_rollout_ref.actor.megatron.override_ddp_config.use_megatron_fsdp"
+
+
 def test_a_level_counts_only_after_another_one_of_the_same_code(world: World) -> None:
     from mvp_helpers.e2e.requests import checkouts, coverage
 
@@ -203,6 +206,12 @@ def test_the_plan_shows_every_command_and_writes_nothing(reading: World) -> None
         ({"overrides": ["actor_rollout_ref.model.lora.rank=0"]}, "actor_rollout_ref.model.lora.rank=0"),
         ({"overrides": [f"critic.model.lora.rank={rank}" for rank in (0, 8, 0)]}, "critic.model.lora.rank=0, which must be"),
         ({"overrides": ["actor_rollout_ref.actor.strategy=fsdp"]}, "actor_rollout_ref.actor.strategy=fsdp, not megatron"),
+        ({"overrides": ["trainer.total_training_steps=3"]}, "trainer.total_training_steps=3, but the run needs 1"),
+        ({"levels": "5", "overrides": ["trainer.total_training_steps=5"]}, "=5, but the run needs 20"),
+        ({"levels": "1", "overrides": ["trainer.save_freq=-1"]}, "trainer.save_freq=-1, but the run needs 1"),
+        ({"levels": "1", "overrides": ["trainer.resume_mode=disable"]}, "resume_mode=disable, but the run needs auto"),
+        ({"overrides": ["trainer.default_local_dir=/x"]}, "trainer.default_local_dir=/x, but the run needs /"),
+        ({"overrides": [f"+{USES_FSDP}=True"]}, f"{USES_FSDP}=True, not False"),
         ({"overrides": ["actor_rollout_ref.model.path=/x"]}, "actor_rollout_ref.model.path=/x, not "),
         ({"overrides": ["critic.megatron.use_mbridge=False"]}, "critic.megatron.use_mbridge=False, not True"),
         ({"overrides": ["actor_rollout_ref.ref.megatron.use_mbridge=False"]}, "ref.megatron.use_mbridge=False, not True"),
