@@ -108,6 +108,7 @@ for step in range(start + 1, steps + 1):
         "actor/pg_loss": float("nan") if fault == "nan" else 1.0 / step,
         "critic/vf_loss": 0.5 / step,
         "actor/grad_norm": 0.0 if fault == "zero-gradients" else 0.5 + step / 100,
+        "critic/grad_norm": 3.0 + step / 10,
         "actor/entropy": 2.0 - step / 50,
         "training/rollout_probs_diff_mean": 0.004 if fault == "frozen" else 0.004 + step / 1000,
         "critic/score/mean": 0.25 if flat else (0.5 - step / 100 if fault == "falls" else 0.1 + step / 100),

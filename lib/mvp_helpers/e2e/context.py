@@ -112,8 +112,12 @@ class Context:
 
     def environment(self, one: Planned) -> dict[str, str]:
         """Return the environment of a run; ``{run}`` in its variables is the run's folder."""
+        model, read = self.description.model, self.read_by(one)
         own = {name: value.replace("{run}", str(self.folder.path)) for name, value in one.env.items()}
-        unused = variables.unused(one, self.read_by(one), self.base)
+        folder = environment.model_folder(self.description, {**self.base, **own}, one.overrides)
+        if folder and model.path_variable in read and model.id_variable not in read:
+            own[model.path_variable] = str(folder)
+        unused = variables.unused(one, read, self.base)
         kept = {name: value for name, value in self.base.items() if name not in unused}
         return {**kept, **self.uv(self.checkout(one)), **own, "PYTHONPATH": self.pythonpath(one.baseline)}
 
@@ -160,10 +164,25 @@ class Context:
             "checkpoints": str(checkpoints),
             "run": str(self.folder.path),
         }
-        outputs = Outputs(checkpoints=checkpoints, scratch=self.folder.path / "trainer-output" / one.name)
-        where = [] if one.wrapper.keeps_outputs else self.trainer.output_arguments(outputs)
         own = [re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), text) for text in one.wrapper.overrides]
-        return [*own, *where, *self.settings(one), *self.extra, *one.overrides]
+        return [*own, *self._output_arguments(one), *self.settings(one), *self.extra, *one.overrides]
+
+    def _contradictions(self, one: Planned, config: Mapping[str, Any]) -> list[str]:
+        """Return where overrides contradict how far the run trains, what it saves and resumes, and where it writes."""
+        names = [self.description.step_count.variable, *(one.run.env if one.run.saves else ())]
+        wanted = {key: one.env[name] for name in names if name for key in self.description.equivalents.get(name, ())}
+        wanted |= dict(self.trainer.setting(text) for text in self._output_arguments(one))
+        actual = {key: at_key(config, key) for key in wanted}
+        return [
+            f"the resolved config has {key}={actual[key]}, but the run needs {value}: leave that override out"
+            for key, value in wanted.items()
+            if actual[key] is not ABSENT and str(actual[key]) != value
+        ]
+
+    def _output_arguments(self, one: Planned) -> list[str]:
+        scratch = self.folder.path / "trainer-output" / one.name
+        outputs = Outputs(checkpoints=self.folder.checkpoints / one.group, scratch=scratch)
+        return [] if one.wrapper.keeps_outputs else self.trainer.output_arguments(outputs)
 
     def command(self, one: Planned) -> list[str]:
         return ["bash", str(self._script_argument(one)), *self.arguments(one)]
@@ -258,10 +277,12 @@ class Context:
         problems += dict.fromkeys(
             problem for config, each in zip(configs, wanted, strict=False) for problem in config_problems(config, each)
         )
+        problems += self._contradictions(one, configs[0])
         problems += dict.fromkeys(problem for config in configs for problem in self.trainer.refusals(config))
         if one.run.recipe and (problem := revision.recipe_problem(one.run.recipe, configs[0])):
             problems.append(problem)
         problems += [text for launch in launches for text in assertions.problems(self.trainer.assertions(launch))]
-        problems += environment.model_problems(self.description, one.overrides, configs[0])
-        problems += environment.feature_problems(self.description, one, self.environment(one), configs[0])
+        env = self.environment(one)
+        problems += environment.model_problems(self.description, env, one.overrides, configs[0])
+        problems += environment.feature_problems(self.description, one, env, configs[0])
         return Checked(launches, configs, problems, notes, ignored)

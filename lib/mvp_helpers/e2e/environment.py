@@ -121,9 +121,18 @@ def model_problem(description: Description, env: Mapping[str, str], overrides: S
     return ""
 
 
-def model_problems(description: Description, overrides: Sequence[str], config: Mapping[str, Any]) -> list[str]:
-    """Return the problem of overrides that name one model for the weights and another one for the tokenizer."""
-    keys = description.model.overrides
+def model_problems(
+    description: Description, env: Mapping[str, str], overrides: Sequence[str], config: Mapping[str, Any]
+) -> list[str]:
+    """Return that a run would train another model than the one that was asked for, or with another one's tokenizer."""
+    model, keys = description.model, description.model.overrides
+    folder = model_folder(description, env, overrides)
+    if (dummy := model.dummy) and env.get(dummy.switch) == "True":
+        folder = Path(env[dummy.path])
+    # The others may be another model: a critic that begins as a reward model.
+    for key in description.equivalents.get(model.path_variable, ())[:1]:
+        if folder and at_key(config, key) != str(folder):
+            return [f"the resolved config has {key}={at_key(config, key)}, not {folder}: name the model with --model"]
     given = [key for key in keys if any(text.lstrip("+").startswith(f"{key}=") for text in overrides)]
     values = {key: at_key(config, key) for key in keys}
     if not given or len(set(map(str, values.values()))) == 1:

@@ -46,31 +46,34 @@ def main() -> None:
     )
     request = json.load(sys.stdin)
     parser = OverridesParser.create()
-    errors, good = [], {}
+    errors: list[dict[str, str]] = []
+    good: list[tuple[str, str]] = []  # text and key, in order: of two for one key the later wins, and a second + is refused
     for text in request["overrides"]:
         try:
-            good[text] = parser.parse_override(text).key_or_group
+            good.append((text, parser.parse_override(text).key_or_group))
         except Exception as error:  # Hydra's own, but also what its parser meets: a number that Python does not read
             errors.append({"override": text, "key": "", "why": first_line(error)})
     with initialize_config_dir(request["config_dir"], version_base=None):
         while True:
             try:
-                config = compose(request["config_name"], overrides=list(good))
+                config = compose(request["config_name"], overrides=[text for text, _ in good])
                 break
             except Exception as error:  # Hydra's and OmegaConf's own, and what they do not catch: RecursionError, OSError
                 message = str(error) or type(error).__name__
                 named = re.search(r"Could not (?:override|append to config|delete from config)[^']*'([^']+)'", message)
                 key = named[1] if named else ""
-                culprits = [text for text, target in good.items() if target == key] or _first_refused(list(good), request)
+                culprits = [text for text, target in good if target == key] or _first_refused([text for text, _ in good], request)
                 if not culprits:
                     # No override is to blame: the config itself does not compose.
                     errors.append({"override": "", "key": "", "why": " ".join(message.split())[:500]})
                     print(json.dumps({"errors": errors, "keys": []}))
                     return
-                for text in culprits:
-                    errors.append({"override": text, "key": good.pop(text), "why": first_line(message)})
+                for text, target in dict(good).items():
+                    if text in culprits:
+                        errors.append({"override": text, "key": target, "why": first_line(message)})
+                good = [(text, target) for text, target in good if text not in culprits]
         plain = OmegaConf.to_container(config, resolve=False)
-        for text, key in good.items():
+        for text, key in dict(good).items():
             try:
                 OmegaConf.select(config, key)
             except (OmegaConfBaseException, RecursionError) as error:

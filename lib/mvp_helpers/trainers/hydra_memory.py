@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from ..base import files
-from .hydra import key_of, select
+from .hydra import select
 
 _PLAIN = re.compile(r"([a-z_]\w*(?:\.[a-z_]\w*)+)=(true|false|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e-?\d+)?)", re.ASCII | re.IGNORECASE)
 
@@ -46,7 +46,7 @@ class Memory:
         for path in self._paths(config_name, overrides, others):
             with contextlib.suppress(OSError, msgspec.MsgspecError):
                 answer = msgspec.json.decode(path.read_bytes(), type=Answer)
-                if (config := _varied(answer, plain, others)) is not None:
+                if (config := _varied(answer, plain)) is not None:
                     return config
         return None
 
@@ -69,19 +69,25 @@ class Memory:
 
 
 def _split(overrides: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the plain overrides, as key and value, and the others."""
-    matches = {text: _PLAIN.fullmatch(text) for text in overrides}
-    return {match[1]: match[2] for match in matches.values() if match}, [text for text, match in matches.items() if not match]
+    """Return the plain overrides, as key and value, and the others; where two overlap, their order counts: not plain."""
+    keys = [text.partition("=")[0].lstrip("+~") for text in overrides]
+    plain, others = {}, []
+    for text in overrides:
+        if (match := _PLAIN.fullmatch(text)) and sum(_overlap(match[1], key) for key in keys) == 1:
+            plain[match[1]] = match[2]
+        else:
+            others.append(text)
+    return plain, others
 
 
-def _varied(answer: Answer, plain: dict[str, str], others: list[str]) -> dict[str, Any] | None:
+def _varied(answer: Answer, plain: dict[str, str]) -> dict[str, Any] | None:
     """Return the answer with these plain values instead of its own; None when they could change more than themselves."""
     if not answer.plain.keys() <= plain.keys():
         return None  # what was there before the missing ones is not known
     for key, text in plain.items():
         if answer.plain.get(key) == text:
             continue
-        if any(_overlap(key, key_of(other)) for other in others) or not _change(answer, key, json.loads(text.lower()), plain):
+        if not _change(answer, key, json.loads(text.lower()), plain):
             return None
     return answer.config
 

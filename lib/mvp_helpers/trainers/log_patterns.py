@@ -78,7 +78,7 @@ class LogPatterns:
     from_scratch: str = ""
     """No checkpoint, or not all of one, was loaded."""
     optimizer_read: str = ""
-    """The optimizer's state was read from a checkpoint; the group that matches is the path, which names the model."""
+    """The optimizer's state was read from a checkpoint; the groups ``step`` and ``model`` are those in its path."""
     trainable: str = ""
     """The number (or percentage) of trainable parameters, in the group that matches."""
     sample: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ VERL = LogPatterns(
     from_scratch=(
         r"(?i)training from scratch|no checkpoint found|checkpoint tracker file does not exist|no dataloader state found"
     ),
-    optimizer_read=r"Loaded optimizer(?: checkpoint)? from (\S+)",
+    optimizer_read=r"Loaded optimizer(?: checkpoint)? from \S*/global_step_(?P<step>\d+)/(?P<model>\w+)\S*",
     resumed_words=("esum", "checkpoint folder", "Setting global step to "),
     position=r"Training Progress: .*?\| (\d+)/\d+ \[00:00<\?",
     # Megatron-Bridge prints these inside verl's workers.

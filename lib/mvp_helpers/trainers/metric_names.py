@@ -12,6 +12,8 @@ class MetricNames(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """A value of NaN or infinity makes the training worthless."""
     gradients: str
     logprobs: str
+    logprobs_key: str = ""
+    """The config key that makes the trainer log them, when it is true."""
     rewards: str
     values: str
     """What the critic predicts."""
@@ -42,6 +44,7 @@ VERL = MetricNames(
     gradients=r"(?i)grad_norm",
     # verl logs differences between the policy that generates and the one that trains, and their log perplexities.
     logprobs=r"(?i)^(?!.*(diff|valid|timing)).*log_?prob|(training|rollout)_log_ppl$|rollout_probs_diff_(mean|std|max)$",
+    logprobs_key="actor_rollout_ref.rollout.calculate_log_probs",
     rewards=r"(?i)^critic/(rewards|score)/mean|^(train/)?reward(_mean)?$",
     values=r"(?i)^critic/values/mean",
     lengths=r"(?i)^response_length/mean",

@@ -162,6 +162,10 @@ class Trainer(ABC):
         """Return for each trained model the regular expression of its loss, which every step logs."""
         return {}
 
+    def gradients(self, config: Mapping[str, Any]) -> dict[str, str]:
+        """Return for each trained model the regular expression of the norm of its gradients, which every step logs."""
+        return {}
+
     def ray_init(self, config: Mapping[str, Any], pythonpath: str) -> dict[str, Any]:
         """Return the arguments with which the trainer calls ``ray.init``, without the address."""
         return {"runtime_env": {"env_vars": {"PYTHONPATH": pythonpath}}}

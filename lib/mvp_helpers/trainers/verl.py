@@ -77,6 +77,9 @@ class Verl(Trainer):
     def losses(self, config: Mapping[str, Any]) -> dict[str, str]:
         return {model: LOSSES[model] for model in self.trained_models(config)}
 
+    def gradients(self, config: Mapping[str, Any]) -> dict[str, str]:
+        return {model: f"^{model}/grad_norm$" for model in self.trained_models(config)}
+
     def ray_init(self, config: Mapping[str, Any], pythonpath: str) -> dict[str, Any]:
         given = (config.get("ray_kwargs") or {}).get("ray_init") or {}
         runtime_env = {key: value for key, value in (given.get("runtime_env") or {}).items() if value is not None}

@@ -38,11 +38,10 @@ def resolved(one: Planned) -> dict[str, Any]:
     expect = one.expect(VERL)
     settings = {
         **expect.config,
-        "actor_rollout_ref.actor.strategy": "megatron",
-        "critic.strategy": "megatron",
         "actor_rollout_ref.model.lora.rank": 4,
         "critic.model.lora.rank": 4,
         "algorithm.adv_estimator": "gae",
+        "actor_rollout_ref.rollout.calculate_log_probs": True,
         "data.max_response_length": 512,
         "actor_rollout_ref.model.path": "/models/Qwen2.5-0.5B",
         "trainer.default_local_dir": f"/runs/run-1/checkpoints/{one.group}",
@@ -219,6 +218,7 @@ FINITE = "no metric is NaN or infinite"
 PEFT = "PEFT has trainable parameters"
 REFUSED = "no line that invalidates the run"
 RESUMED = "resumed from step 1"
+OPTIMIZER = "the optimizer's state was read"
 SIGNAL = "a learning signal"
 COMPARABLE = "the baseline is healthy and comparable"
 ACTOR = "actor_rollout_ref.actor.megatron"
@@ -250,6 +250,9 @@ LIES: list[tuple[str, str, Doctor, str]] = [
     ("the actor logged no loss at one step", "train", swapped("actor/pg_loss", "actor/other", at=9), LOSS),
     ("no LoRA", "smoke", setting("actor_rollout_ref.model.lora.rank", 0), CONFIG),
     ("no LoRA in the critic", "smoke", setting("critic.model.lora.rank", 0), CONFIG),
+    ("PyTorch's FSDP trains the actor", "smoke", setting("actor_rollout_ref.actor.strategy", "fsdp"), CONFIG),
+    ("PyTorch's FSDP is the reference", "smoke", setting("actor_rollout_ref.ref.strategy", "fsdp2"), CONFIG),
+    ("PyTorch's FSDP trains the critic", "smoke", setting("critic.strategy", "fsdp"), CONFIG),
     ("Megatron-FSDP instead of DDP", "smoke", setting(f"{ACTOR}.use_megatron_fsdp", True), CONFIG),
     ("DDP instead of Megatron-FSDP", "fsdp", setting(f"{ACTOR}.use_megatron_fsdp", False), CONFIG),
     ("the reference without a bridge", "smoke", setting(f"{REF}.use_mbridge", False), CONFIG),
@@ -267,18 +270,36 @@ LIES: list[tuple[str, str, Doctor, str]] = [
     ("the data loader began anew", "resume", added(
         f"{WHO}Warning: No dataloader state found at /x/data.pt, will start from scratch", before="Loaded optimizer"
     ), RESUMED),
-    ("the critic's optimizer began anew", "resume", without("global_step_1/critic"), "the optimizer's state was read"),
+    ("the critic's optimizer began anew", "resume", without("global_step_1/critic"), OPTIMIZER),
+    ("the critic's optimizer began anew, in runs below /critic/", "resume", both(
+        without("global_step_1/critic"), swapped("/runs/run-1/", "/runs/critic/run-1/")
+    ), OPTIMIZER),
+    ("an optimizer of another run", "resume", swapped(
+        "checkpoint from /runs/run-1/checkpoints/level-1-save-resume-save/", "checkpoint from /old/"
+    ), OPTIMIZER),
+    ("an optimizer of another step", "resume", swapped("global_step_1/critic", "global_step_3/critic"), OPTIMIZER),
     ("the first step was trained again", "resume", added(f"{WHO}step:1 - actor/pg_loss:0.1 - critic/vf_loss:0.1"), AGAIN),
     ("a step is logged twice", "train", added(f"{WHO}step:1 - actor/pg_loss:0.1 - critic/vf_loss:0.1"), AGAIN),
     ("no line about adapters", "smoke", both(without("dapter parameters"), without("rainable percentage")), PEFT),
     ("a percentage of zero is all that is known", "smoke", both(without("dapter parameters"), swapped("0.22%", "0.00%")), PEFT),
     ("adapters without parameters", "smoke", swapped("1,081,344", "0"), PEFT),
     ("adapters of one model only", "smoke", without("1,100,032"), PEFT),
+    ("adapters of the actor only, counted in two ways", "smoke", both(without("1,100,032"), added(
+        f"{WHO}  Trainable parameters: 1,081,344", before="Trainable percentage"
+    )), PEFT),
+    ("adapters that are frozen", "smoke", added(f"{WHO}  Trainable parameters: 0", before="Trainable percentage"), PEFT),
     ("half a checkpoint", "save", fact(checkpoint="global_step_1 is not whole"), "the checkpoint of step 1 is whole"),
     ("half a checkpoint after the resume", "resume", fact(checkpoint="x"), "the checkpoint of step 2 is whole"),
     ("the code changed meanwhile", "smoke", fact(moved="tracked files of /b have changed"), "the checkouts did not change"),
     ("a gradient that is often zero", "train", series("actor/grad_norm", lambda step: 0 if step % 3 == 0 else 0.5 + step),
      "gradients are not zero"),
+    ("no gradient of the critic", "train", swapped("critic/grad_norm", "critic/other"), "gradients are not zero"),
+    ("no gradient at all", "train", swapped("grad_norm", "other"), "gradients are not zero"),
+    ("a gradient at the first step only", "train", series("actor/grad_norm", lambda step: 0.5 if step == 1 else "x"),
+     "gradients are not zero"),
+    ("an actor whose loss never changes", "train", series("actor/pg_loss", lambda step: 0.0), "losses change"),
+    ("a critic whose loss never changes", "train", series("critic/vf_loss", lambda step: 0.25), "losses change"),
+    ("no log-probabilities", "train", swapped("training/rollout_probs_diff_mean", "x"), "log-probabilities were logged"),
     ("a flat reward", "train", series("critic/score/mean", lambda step: 0.25), SIGNAL),
     ("probabilities that never change", "train", series("training/rollout_probs_diff_mean", lambda step: 0.004), SIGNAL),
     ("a reward that does not move in the end", "train", series("critic/score/mean", lambda step: 0.3 + step % 2 / 10), SIGNAL),

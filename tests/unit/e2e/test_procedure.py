@@ -62,6 +62,16 @@ def test_one_level_that_fails_leaves_the_later_ones_skipped_and_the_earlier_ones
     assert found.follow_ups[-1] == f"./scripts/60_e2e_verl.sh --resume {found.run}"
 
 
+def test_a_level_is_not_trained_after_a_blocked_one_that_it_counts_after(world: World) -> None:
+    overrides = ["actor_rollout_ref.actor.megatron.use_megatron_fsdp=True"]
+    procedure = world.procedure(world.request("0,3", overrides=overrides))
+    assert procedure.run().result == "Blocked"
+    verdicts = {step.name: (step.verdict, step.reason) for step in procedure.steps}
+    assert verdicts["level-0-smoke"][0] == "Blocked", verdicts
+    skipped = ("Skipped", "not run: it counts only after level-0-smoke, which is Blocked")
+    assert verdicts["level-3-smoke"] == skipped
+
+
 def test_a_blocked_run_is_not_evidence_and_names_the_fix(world: World) -> None:
     shutil.rmtree(world.bridge / "3rdparty/Megatron-LM")
     (world.bridge / "3rdparty/Megatron-LM").mkdir()

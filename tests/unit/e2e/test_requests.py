@@ -133,6 +133,9 @@ def test_every_level_that_is_called_for_is_in_a_command_that_can_be_pasted(readi
         reading.request(chosen["--level"], variants, chosen.get("--model", ""), overrides=overrides)
 
 
+USES_FSDP = "actor_rollout_ref.actor.megatron.override_ddp_config.use_megatron_fsdp"
+
+
 def test_a_level_counts_only_after_another_one_of_the_same_code(world: World) -> None:
     from mvp_helpers.e2e.requests import checkouts, coverage
 
@@ -201,6 +204,15 @@ def test_the_plan_shows_every_command_and_writes_nothing(reading: World) -> None
         ({"env": {"LORA_RANK": "0"}}, "actor_rollout_ref.model.lora.rank=0, which must be above 0"),
         ({"env": {"CRITIC_LORA_RANK": "0"}}, "critic.model.lora.rank=0, which must be above 0"),
         ({"overrides": ["actor_rollout_ref.model.lora.rank=0"]}, "actor_rollout_ref.model.lora.rank=0"),
+        ({"overrides": [f"critic.model.lora.rank={rank}" for rank in (0, 8, 0)]}, "critic.model.lora.rank=0, which must be"),
+        ({"overrides": ["actor_rollout_ref.actor.strategy=fsdp"]}, "actor_rollout_ref.actor.strategy=fsdp, not megatron"),
+        ({"overrides": ["trainer.total_training_steps=3"]}, "trainer.total_training_steps=3, but the run needs 1"),
+        ({"levels": "5", "overrides": ["trainer.total_training_steps=5"]}, "=5, but the run needs 20"),
+        ({"levels": "1", "overrides": ["trainer.save_freq=-1"]}, "trainer.save_freq=-1, but the run needs 1"),
+        ({"levels": "1", "overrides": ["trainer.resume_mode=disable"]}, "resume_mode=disable, but the run needs auto"),
+        ({"overrides": ["trainer.default_local_dir=/x"]}, "trainer.default_local_dir=/x, but the run needs /"),
+        ({"overrides": [f"+{USES_FSDP}=True"]}, f"{USES_FSDP}=True, not False"),
+        ({"overrides": ["actor_rollout_ref.model.path=/x"]}, "actor_rollout_ref.model.path=/x, not "),
         ({"overrides": ["critic.megatron.use_mbridge=False"]}, "critic.megatron.use_mbridge=False, not True"),
         ({"overrides": ["actor_rollout_ref.ref.megatron.use_mbridge=False"]}, "ref.megatron.use_mbridge=False, not True"),
         ({"overrides": ["actor_rollout_ref.actor.megatron.use_megatron_fsdp=True"]}, "use_megatron_fsdp=True, not False"),
@@ -265,6 +277,24 @@ def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World
     assert step.limitations == checked.ignored, "said even though the user set it"
     with pytest.raises(BadInput, match="has a variant with its own script"):
         world.request("0", script="examples/run_mtp.sh")
+
+
+def test_another_script_gets_the_model_by_the_variable_that_it_reads(world: World) -> None:
+    script = world.verl / "examples/run_mtp.sh"
+    script.parent.mkdir(exist_ok=True)
+    launch = "python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer actor_rollout_ref.model.path=$MODEL_PATH $@"
+    script.write_text(f"MODEL_PATH=${{MODEL_PATH:-Qwen/its-own}}\n{launch}\n")
+    options = {"overrides": ["actor_rollout_ref.model.mtp.enable=True"], "script": "examples/run_mtp.sh"}
+    context = world.context(world.request("4", ("mtp",), "Qwen/mtp", **options))
+    [one] = context.planned
+    folder = f"{world.home}/models/Qwen/mtp"
+    assert context.checked(one).problems == [] and context.environment(one)["MODEL_PATH"] == folder
+    assert context.checked(one).config["actor_rollout_ref"]["model"]["path"] == folder
+    script.write_text(launch.replace("$MODEL_PATH", "Qwen/its-own").replace(" $@", "") + "\n")
+    [problem] = [text for text in context._check(one).problems if "model.path" in text]
+    assert f"actor_rollout_ref.model.path=Qwen/its-own, not {folder}" in problem
+    with pytest.raises(BadInput, match="--model Qwen/mtp and MODEL_PATH=/m of your shell name two models"):
+        world.request("0", model="Qwen/mtp", env={"MODEL_PATH": "/m"})
 
 
 def test_a_wrapper_that_renamed_a_variable_is_given_overrides_in_its_place(world: World) -> None:

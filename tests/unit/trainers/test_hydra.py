@@ -60,6 +60,14 @@ def test_the_composed_config_comes_back_with_interpolations_resolved(config_dir:
     assert config["trainer"]["total_epochs"] == config["x"] == 3
 
 
+def test_an_override_that_is_given_again_wins_where_it_is_given_last(config_dir: Path) -> None:
+    zero, three = "trainer.total_epochs=0", "trainer.total_epochs=3"
+    assert compose(config_dir, zero, three, zero)["trainer"]["total_epochs"] == 0
+    with pytest.raises(BadInput, match="An item is already at 'x'") as caught:
+        compose(config_dir, "+x=1", zero, "+x=1")
+    assert caught.value.what.count("does not accept") == 1, "a second addition is refused, and named once"
+
+
 def test_values_of_this_environment_are_in_no_config(config_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY", "s3cr3t")
     config = compose(config_dir, "+x=${oc.env:CANARY}", "+y=${oc.env:CANARY,5}", "+z='pre-${oc.env:NOT_SET_HERE}'")

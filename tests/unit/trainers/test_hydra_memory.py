@@ -90,6 +90,25 @@ def test_an_override_of_a_whole_mapping_is_not_taken_apart(memory: Memory, confi
     assert memory.find("toy", [*SEEN, "a.nested.other=1", "a.nested={leaf:5}"]) is None
 
 
+@pytest.mark.parametrize(
+    ("recorded", "asked"),
+    [
+        (["a.number=5", "a.number=6"], ["a.number=6", "a.number=5"]),
+        (["a.number=5", "a.number=6"], ["a.number=5", "a.number=6", "a.number=5"]),
+        (["a.number=5", "a.number=${d.high}"], ["a.number=${d.high}", "a.number=5"]),
+        (["a.nested.leaf=5", "a.nested={leaf:7}"], ["a.nested={leaf:7}", "a.nested.leaf=5"]),
+    ],
+)
+def test_the_last_of_several_overrides_of_a_value_wins_as_in_hydra(
+    recorded: list[str], asked: list[str], config_dir: Path
+) -> None:
+    memory = Memory(config_dir.parent / "cache", "content", record=True)
+    first = hydra.compose(config_dir, "toy", recorded, memory=memory)
+    config = hydra.compose(config_dir, "toy", asked, memory=memory)
+    assert first != config and (config["a"]["number"] == 5 or config["a"]["nested"]["leaf"] == 5), config
+    assert memory.find("toy", asked) == config
+
+
 def test_a_recorded_answer_is_only_for_its_own_config(memory: Memory, config_dir: Path) -> None:
     assert memory.find("other", SEEN) is None
     assert Memory(memory.folder, "other content", record=True).find("toy", SEEN) is None

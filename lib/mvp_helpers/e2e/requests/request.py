@@ -60,6 +60,11 @@ def request_from(
     overrides = list(options.pop("overrides", []))
     if model:
         variables, settings = _model(procedure, model)
+        path = procedure.model.path_variable
+        if path in given and path not in variables:
+            raise BadInput(
+                f"--model {model} and {path}={given[path]} of your shell name two models", hint=f"unset {path}, or --model FOLDER"
+            )
         given |= variables
         overrides = [*settings, *overrides]
     check_overrides(procedure, overrides)

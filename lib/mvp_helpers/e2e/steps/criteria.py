@@ -60,10 +60,10 @@ class LogEvidence:
     resumed_from: list[str] = field(default_factory=list)
     """What the log says about it, with the paths of checkpoints."""
     scratch: Evidence | None = None
-    optimizers: list[Evidence] = field(default_factory=list)
-    """Lines that show that an optimizer's state was read."""
-    adapters: list[tuple[float, Evidence]] = field(default_factory=list)
-    """Trainable parameters, one for each time that adapters were applied."""
+    optimizers: list[tuple[str, int, Evidence]] = field(default_factory=list)
+    """Model and step whose optimizer's state was read."""
+    adapters: dict[str, list[tuple[float, Evidence]]] = field(default_factory=dict)
+    """Trainable parameters by the words of the line: each of these lines is once in a block about one model."""
     percentages: list[tuple[float, Evidence]] = field(default_factory=list)
     refused: list[tuple[str, Evidence]] = field(default_factory=list)
     foreign: list[Evidence] = field(default_factory=list)
@@ -71,6 +71,11 @@ class LogEvidence:
     """The limitations that lines of the log mean."""
 
     _in_traceback: bool = False
+
+    @property
+    def trainable(self) -> list[tuple[float, Evidence]]:
+        """Every count of trainable parameters; the percentages where the log has no other."""
+        return [count for counts in self.adapters.values() for count in counts] or self.percentages
 
     def read(self) -> LogEvidence:
         with self.log.open("rb") as stream:
@@ -106,7 +111,8 @@ class LogEvidence:
         self._traceback(text, evidence)
         if self.trainer.lines.trainable and (match := re.search(self.trainer.lines.trainable, text)):
             count = float((match[1] or match[2]).replace(",", "").replace("_", ""))
-            (self.adapters if match[1] else self.percentages).append((count, evidence))
+            words = match[0].partition(":")[0].lower()
+            (self.adapters.setdefault(words, []) if match[1] else self.percentages).append((count, evidence))
 
     def _traceback(self, text: str, evidence: Evidence) -> None:
         if "(most recent call last)" in text:
@@ -133,7 +139,8 @@ class LogEvidence:
         if lines.from_scratch and re.search(lines.from_scratch, text):
             self.scratch = evidence
         if lines.optimizer_read and (match := re.search(lines.optimizer_read, text)):
-            self.optimizers.append(Evidence(evidence.file, evidence.line, match[0]))
+            line = Evidence(evidence.file, evidence.line, match[0])
+            self.optimizers.append((match["model"], int(match["step"]), line))
 
 
 def _short(line: str) -> str:
@@ -326,32 +333,28 @@ def _resume(facts: Facts) -> list[Check]:
         reason = f"it loaded another run's checkpoint: {reason}"
     checks = [_check(f"resumed from step {before}", seen.resumed_at == before and not seen.scratch and own, reason, line)]
     if facts.trainer.lines.optimizer_read:
-        models = facts.trainer.trained_models(facts.config)
-        lines = {model: next((each for each in seen.optimizers if _names(each, model)), None) for model in models}
+        read = {model: line for model, step, line in seen.optimizers if step == before and f"/{one.group}/" in line.text}
+        lines = {model: read.get(model) for model in facts.trainer.trained_models(facts.config)}
         lost = next((model for model, each in lines.items() if not each), "")
         shown = ", ".join(each.text for each in lines.values() if each)
-        reason = f"no line of the log shows it for the {lost}" if lost else shown
+        reason = f"no line of the log shows it for the {lost} of step {before} of this run" if lost else shown
         checks.append(_check("the optimizer's state was read", not lost, reason, *lines.values()))
     return checks
-
-
-def _names(evidence: Evidence, model: str) -> bool:
-    return f"/{model}/" in f"{evidence.text}/"
 
 
 def _adapters(facts: Facts) -> list[Check]:
     models = facts.trainer.adapter_models(facts.config)
     if not models:
         return []
-    counts = facts.seen.adapters or facts.seen.percentages
-    least = min(counts, key=lambda count: count[0], default=None)
+    least = min(facts.seen.trainable, key=lambda count: count[0], default=None)
+    counted = max(map(len, facts.seen.adapters.values()), default=len(facts.seen.percentages))
     if least is None:
         reason = "no line of the log counts the parameters of adapters"
-    elif len(counts) < len(models):
-        reason = f"{len(counts)} counts of adapters in the log, for {' and '.join(models)}"
+    elif counted < len(models):
+        reason = f"the log counts adapters {counted} times, expected one for each of {' and '.join(models)}"
     else:
-        reason = f"at least {least[0]:g} in each of {len(counts)} counts"
-    met = least is not None and least[0] > 0 and len(counts) >= len(models)
+        reason = f"at least {least[0]:g} in each of {counted} models"
+    met = least is not None and least[0] > 0 and counted >= len(models)
     hint = "the names of LORA_TARGET_MODULES in this model; the provider's PEFT helpers that verl expects"
     return [_check("PEFT has trainable parameters", met, reason, least[1] if least else None, hint=hint)]
 

@@ -10,8 +10,7 @@ from typing import Any
 from ...base.verdict import Check, Verdict
 from ...learning import learning_signal
 from ...learning.learning_signal import Signal
-from ...trainers.metric_names import MetricNames
-from ...trainers.trainer import Metrics
+from ...trainers.trainer import Metrics, at_key
 from ..requests.description import FEWEST_STEPS
 from ..requests.request import baseline_problem
 from .criteria import Facts
@@ -35,12 +34,14 @@ class Baseline:
 def judge(facts: Facts, baseline: Baseline | None, cap: float | None) -> tuple[list[Check], Signal]:
     """Return the criteria, and the signal with its numbers. ``cap``: the longest response (tokens)."""
     steps, names, wanted = facts.metrics, facts.names, facts.one.steps
-    trainable = min((count for count, _ in facts.seen.adapters or facts.seen.percentages), default=None)
+    trainable = min((count for count, _ in facts.seen.trainable), default=None)
     peft = bool(facts.trainer.adapter_models(facts.config))
     signal = learning_signal.judge(steps, names, wanted, trainable, peft=peft, cap=cap)
     checks = [
         _check("enough steps to see a trend", _few(wanted), f"{wanted[1] - wanted[0] + 1} steps"),
-        _check("gradients are not zero", zero_gradients(steps, names), "each gradient is above zero in enough steps"),
+        _check("gradients are not zero", zero_gradients(facts), "each gradient is above zero in enough steps"),
+        *_constant_losses(facts),
+        *_logprobs(facts),
         _check("a learning signal", signal.wrong[0] if signal.wrong else "", signal.reason()),
     ]
     if baseline:
@@ -52,7 +53,7 @@ def judge(facts: Facts, baseline: Baseline | None, cap: float | None) -> tuple[l
         signal.sentences = compared.sentences
         if baseline.config is None:
             signal.notes.append("the baseline is a file, which does not state its model, data and seed")
-    if not any(re.search(names.logprobs, name) for data in steps.values() for name in data):
+    if not _logged(steps, names.logprobs):
         signal.notes.append("no log-probabilities were logged: whether the policy that generates changes is not shown by them")
     return checks, signal
 
@@ -66,15 +67,43 @@ def _few(wanted: Sequence[int]) -> str:
     return f"{count} steps show no trend: at least {FEWEST_STEPS}" if count < FEWEST_STEPS else ""
 
 
-def zero_gradients(steps: Metrics, names: MetricNames) -> str:
-    """Return which gradient is zero in too many steps, wherever these are; "" when none is."""
-    trained = [steps[step] for step in sorted(steps) if step > 0]
-    for name in sorted({name for data in trained for name in data if re.search(names.gradients, name)}):
-        values = [data[name] for data in trained if name in data]
+def _logged(steps: Metrics, pattern: str) -> list[str]:
+    """Return the names of the metrics of these steps that match."""
+    return sorted({name for data in steps.values() for name in data if re.search(pattern, name)})
+
+
+def zero_gradients(facts: Facts) -> str:
+    """Return which gradient is zero or missing in too many steps, wherever these are; "" when none is."""
+    trained = {step: data for step, data in facts.metrics.items() if step > 0}
+    for model, pattern in facts.trainer.gradients(facts.config).items():
+        missing = sum(not _logged({step: data}, pattern) for step, data in trained.items())
+        if missing > MOST_ZEROS * len(trained):
+            return f"no gradient of the {model} was logged in {missing} of {len(trained)} steps"
+    for name in _logged(trained, facts.names.gradients):
+        values = [data[name] for data in trained.values() if name in data]
         zeros = sum(value == 0 for value in values)
         if zeros >= 2 and zeros > MOST_ZEROS * len(values):
             return f"{name} is zero in {zeros} of {len(values)} steps"
     return ""
+
+
+def _constant_losses(facts: Facts) -> list[Check]:
+    """A model that is updated has another loss at every step, if only by rounding."""
+    wanted, problem = facts.trainer.losses(facts.config), ""
+    for model, pattern in wanted.items():
+        series = [[data[name] for data in facts.metrics.values() if name in data] for name in _logged(facts.metrics, pattern)]
+        if series and all(len(set(values)) == 1 for values in series):
+            problem = problem or f"the loss of the {model} is {series[0][0]:g} in all {len(series[0])} steps"
+    return [_check("losses change", problem, "the loss of every trained model changes")] if wanted else []
+
+
+def _logprobs(facts: Facts) -> list[Check]:
+    """Log-probabilities that the config switches on were logged, so that a policy that never changes is seen."""
+    key = facts.names.logprobs_key
+    if not key or at_key(facts.config, key) is not True:
+        return []
+    lost = "" if _logged(facts.metrics, facts.names.logprobs) else f"none was logged although {key}=True"
+    return [_check("log-probabilities were logged", lost, f"{key}=True")]
 
 
 def differing(own: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:

@@ -70,6 +70,10 @@ def run(context: Context, place: Path, one: Planned) -> Step:
 def unneeded(steps: Sequence[Step], one: Planned) -> str:
     """Return why a run that depends on another one is not done, from the steps so far; "" when it is."""
     rerun, by_name = one.run.rerun, {step.name: step for step in steps}
+    # A run that this revision cannot do lets the others go on, but not those that count only after it.
+    before = tuple(f"level-{number}-" for number in one.level.after)
+    if lost := next((step for step in steps if before and step.name.startswith(before) and step.verdict == "Blocked"), None):
+        return f"it counts only after {lost.name}, which is {lost.verdict}"
     if one.run.resumes:
         earlier = by_name.get(one.beside(one.run.resumes))
         return f"{earlier.name} is {earlier.verdict}" if earlier and not earlier.passed else ""

@@ -122,6 +122,9 @@ class NemoRl(Trainer):
     def trained_models(self, config: Mapping[str, Any]) -> list[str]:
         return ["policy"]
 
+    def gradients(self, config: Mapping[str, Any]) -> dict[str, str]:
+        return {"policy": "^train/grad_norm$"}
+
     def ray_init(self, config: Mapping[str, Any], pythonpath: str) -> dict[str, Any]:
         # init_ray hands the driver's whole environment to the workers.
         return {"runtime_env": {"env_vars": {"PYTHONPATH": pythonpath}}}
