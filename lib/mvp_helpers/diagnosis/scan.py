@@ -74,12 +74,14 @@ class Scan:
     """The errors up to its last line."""
     _opening: bytes = b""
     """The first line of the log, without digits: when it comes again after an error, the program was started again."""
+    _opens: bytes = b""
+    """Words of that line, as long as it matters."""
 
     def __post_init__(self) -> None:
         self._marks = ByWords(((mark, mark.pattern), mark.any) for mark in self.signatures.all_marks())
         self._ready = tuple(word.encode() for word in self.signatures.ready)
         self._words = {phase: self._words_of(phase) for phase in PHASES}
-        self._kinds = ByWords((kind, [word.decode()]) for word, kind in self._words["start"].items())
+        self._learn_words()
         self._tracebacks, self._samples = Tracebacks(), Samples()
         self._started: dict[int, Progress] = {}
         self._number = 1
@@ -101,6 +103,10 @@ class Scan:
         words[Samples.BEGIN] = _SAMPLE
         return words
 
+    def _learn_words(self) -> None:
+        """Prepare the look at a line of which only that it contains a word is known."""
+        self._kinds = ByWords((kind, [word.decode(errors="replace")]) for word, kind in self._words["start"].items())
+
     def _opens_with(self, beginning: bytes) -> None:
         """Remember the first line that says enough to recognise it, and search for it."""
         for line in beginning[:FIRST_BYTES].splitlines()[:FIRST_LINES]:
@@ -115,9 +121,10 @@ class Scan:
                 or log_lines.clean(line, 1).source
             ):
                 continue
-            self._opening = letters.strip()
+            self._opening, self._opens = letters.strip(), words
             for table in self._words.values():
                 table.setdefault(words, _MARK)
+            self._learn_words()
             return
 
     def words(self) -> list[bytes]:
@@ -294,6 +301,9 @@ class Scan:
             self._another_run()
         else:
             self._opening = b""
+            for table in self._words.values():
+                table.pop(self._opens)
+            self._learn_words()
 
     def _mark(self, raw: bytes) -> None:
         """Record how far the run is, if the line shows it."""
