@@ -7,6 +7,7 @@ taken only if a look at it would have the same effect, so that what is taken tog
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import re
@@ -100,7 +101,7 @@ def take(record: StepRecord, lines: Sequence[bytes], kinds: Sequence[int]) -> in
     if len(done) != len(bars) or not checkpoints.isascii() or _TABLE in checkpoints:
         return None
     if metrics := _those(lines, kinds, METRICS, found):
-        steps = _steps(record, metrics, [kind for kind in kinds if kind & METRICS])
+        steps = _steps(record, metrics, kinds if metrics is lines else [kind for kind in kinds if kind & METRICS])
         if steps is None:
             return None
         done += steps
@@ -119,18 +120,18 @@ def _those(lines: Sequence[bytes], kinds: Sequence[int], wanted: int, found: set
 
 def _steps(record: StepRecord, lines: Sequence[bytes], kinds: Sequence[int]) -> list[int] | None:
     """Add lines of metrics, and return their steps; None, and add none, where one needs a look of its own."""
-    trained = [kind & TRAINED for kind in kinds]
+    found = functools.reduce(operator.or_, set(kinds))
     series = record.series.get("verl")
-    if any(trained) and (series is None or series.first is None):
+    if found & TRAINED and (series is None or series.first is None):
         return None
     text = b"\n".join(lines)
     texts = _STEP.findall(b"\n".join(map(_beginning, lines)))
     if len(texts) != len(lines):
         texts = _STEP.findall(text)
-    if len(texts) != len(lines) or not _usual(record, text, kinds):
+    if len(texts) != len(lines) or not _usual(record, text, found):
         return None
     steps = list(map(int, texts))
-    if of_training := list(itertools.compress(steps, trained)):
+    if of_training := list(itertools.compress(steps, map(TRAINED.__and__, kinds))):
         if series is None or not series.add_next(of_training):
             return None
         record.steps += len(of_training)
@@ -140,11 +141,11 @@ def _steps(record: StepRecord, lines: Sequence[bytes], kinds: Sequence[int]) -> 
 _beginning = operator.itemgetter(slice(BEGINNING))
 
 
-def _usual(record: StepRecord, text: bytes, kinds: Sequence[int]) -> bool:
+def _usual(record: StepRecord, text: bytes, found: int) -> bool:
     """Return whether lines of metrics have finite numbers, gradients above zero, and rewards that change nothing."""
     if not text.isascii() or _ZERO_NORM.search(text):
         return False
-    if any(kind & EXPONENT for kind in set(kinds)) and any(odd.search(text) for odd in _ODD_EXPONENTS):
+    if found & EXPONENT and any(odd.search(text) for odd in _ODD_EXPONENTS):
         return False
     if len(record.rewards) > 1 or b"/mean:" not in text:
         return True
