@@ -59,6 +59,7 @@ def write(path: Path, size: float, dense: bool) -> None:
     texts = [filler(rng, number) for number in range(20_000)]
     every, count = (2, 6) if dense else (1500, 60)
     with path.open("wb") as log:
+        log.write(b"Reading the settings of 2 hosts\n")  # a line of its own, as real logs begin
         while log.tell() < size:
             lines = rng.sample(texts, len(texts))
             for at in range(every, len(lines) + 1, every):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 BLOCK = 1 << 20
 """A longer line comes in several pieces."""
-READ = 1 << 14
+READ = 1 << 16
 """Bytes read at once: few enough to stay in a CPU's cache while they are looked at."""
 MOST_MEMORY = 2 << 30
 

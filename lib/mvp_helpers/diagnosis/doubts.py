@@ -5,6 +5,7 @@ They never explain a failure; they only prevent a log from passing. Patterns are
 
 from __future__ import annotations
 
+import functools
 import re
 
 from . import log_lines
@@ -19,6 +20,9 @@ _NUMBER = (
     r"(?:loss|losses|grad(?:ient)?s?(?:[ _]norm)?|rewards?|logits|advantages?|perplexity|ppl|kl|entropy|accuracy|log_?probs?)"
 )
 _NOT_SAVED = r"(?:failed|failure|error|died|incomplete|corrupt(?:ed)?|timed out|not (?:be )?(?:saved|written|uploaded))"
+CHECKPOINT_WORDS = ("heckpoint", "save ", "saving ", "shard ", "global_step_")
+"""Ordinary words of checkpoints; a line with them is doubtful only if it also contains one of the next, in any case."""
+NOT_SAVED_WORDS = ("fail", "error", "died", "incomplete", "corrupt", "timed out", "not ")
 _BRIDGE = r"(?:mbridge|legacy|vanilla|generic|default|fallback|without|hf|hugging ?face)"
 _NAN_WORDS = ("nan", "NaN", "NAN", " inf", ":inf", "=inf", "'inf", "(inf", "[inf", "Inf", "finite", "∞", "not a number")
 _BRIDGE_WORDS = ("bridge", "Bridge")
@@ -125,21 +129,26 @@ _ALWAYS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         rf"(?i)\b(?:save|saving|checkpoint|global_step_\d+|shard)\b.*\b(?<!no )(?<!0 ){_NOT_SAVED}\b"
         r"|\b(?:could|can) ?not (?:be )?(?:write|save)\b.*\b(?:checkpoint|shard|model)\b",
-        ("heckpoint", "save ", "saving ", "shard ", "global_step_"),
+        CHECKPOINT_WORDS,
     ),
     (r"^terminate called after|\bpanicked at |^Exception in thread \"main", ("terminate called", "panic", "xception")),
 )
-_PATTERNS = ByWords(
-    ((re.compile(pattern), table is _ALWAYS), words) for table in (_BEFORE_THE_END, _ALWAYS) for pattern, words in table
-)
+_DOUBTS = [(re.compile(pattern), table is _ALWAYS, words) for table in (_BEFORE_THE_END, _ALWAYS) for pattern, words in table]
+_BY_WORDS = ByWords(((at, always), words) for at, (_, always, words) in enumerate(_DOUBTS))
 WORDS = tuple(dict.fromkeys(word for table in (_BEFORE_THE_END, _ALWAYS) for _, words in table for word in words))
 """Every such line contains one of these."""
 
 
 def doubtful(raw: bytes, ended: bool) -> str:
     """Return what the line says if it speaks against a run without faults, else ""; ``ended``: after the run's end."""
-    patterns = [pattern for pattern, always in _PATTERNS.of(raw) if always or not ended]
-    if not patterns:
+    wanted = tuple(at for at, always in _BY_WORDS.of(raw) if always or not ended)
+    if not wanted:
         return ""
-    line = log_lines.clean(raw[: log_lines.LONGEST_LINE], 0)
-    return line.text.strip() if any(pattern.search(line.text) for pattern in patterns) else ""
+    text = log_lines.clean(raw[: log_lines.LONGEST_LINE], 0).text
+    return text.strip() if _matches(text, wanted) else ""
+
+
+@functools.lru_cache(maxsize=256)
+def _matches(text: str, wanted: tuple[int, ...]) -> bool:
+    """Return whether one of the patterns matches. Every process, and every run in a log, prints the same warnings."""
+    return any(_DOUBTS[at][0].search(text) for at in wanted)

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from ..base import files, word_search
 from ..base.errors import BadInput
-from . import doubts, log_lines, step_record, success
+from . import doubts, log_lines, ordinary, step_record, success
 from .causes import STOPPED, Finding, Findings, first_cause, program
 from .log_lines import ByWords, Line, Samples
 from .phases import PHASES, Mark, Phase, Progress, later
@@ -74,12 +74,14 @@ class Scan:
     """The errors up to its last line."""
     _opening: bytes = b""
     """The first line of the log, without digits: when it comes again after an error, the program was started again."""
+    _opens: bytes = b""
+    """Words of that line, as long as it matters."""
 
     def __post_init__(self) -> None:
         self._marks = ByWords(((mark, mark.pattern), mark.any) for mark in self.signatures.all_marks())
         self._ready = tuple(word.encode() for word in self.signatures.ready)
         self._words = {phase: self._words_of(phase) for phase in PHASES}
-        self._kinds = ByWords((kind, [word.decode()]) for word, kind in self._words["start"].items())
+        self._learn_words()
         self._tracebacks, self._samples = Tracebacks(), Samples()
         self._started: dict[int, Progress] = {}
         self._number = 1
@@ -101,6 +103,11 @@ class Scan:
         words[Samples.BEGIN] = _SAMPLE
         return words
 
+    def _learn_words(self) -> None:
+        """Prepare the look at a line of which only that it contains a word is known."""
+        self._kinds = ByWords((kind, [word.decode(errors="replace")]) for word, kind in self._words["start"].items())
+        self._shapes = ordinary.Shapes(self.words())
+
     def _opens_with(self, beginning: bytes) -> None:
         """Remember the first line that says enough to recognise it, and search for it."""
         for line in beginning[:FIRST_BYTES].splitlines()[:FIRST_LINES]:
@@ -115,9 +122,10 @@ class Scan:
                 or log_lines.clean(line, 1).source
             ):
                 continue
-            self._opening = letters.strip()
+            self._opening, self._opens = letters.strip(), words
             for table in self._words.values():
                 table.setdefault(words, _MARK)
+            self._learn_words()
             return
 
     def words(self) -> list[bytes]:
@@ -168,21 +176,46 @@ class Scan:
     def _searched(self, log: BinaryIO, blocks: Iterable[bytes]) -> Scan:
         """Read the lines that a search program found, and those between them that may belong to a traceback."""
         for block in blocks:
-            while block:
-                size, step = self.success.next_steps(block) if self._in_training else (0, None)
-                if step is not None:
-                    self._step_done(step)
-                    block = block[size:]
-                    continue
-                line, _, block = block.partition(b"\n")
-                number, offset, raw = line.split(b":", 2)
-                self._between(log, int(offset))
-                self._one(raw, int(number), _UNKNOWN)
-                self._number, self._offset = int(number) + 1, int(offset) + len(raw) + 1
+            lines = iter(block.removesuffix(b"\n").split(b"\n"))
+            for line in lines:
+                if self._in_training:
+                    self._several(log, [line, *lines])
+                else:
+                    self._found(log, line)
         self._between(log, log.seek(0, os.SEEK_END))
         log.seek(max(0, log.tell() - success.TAIL))
         self.success.read(log.read())
         return self._end()
+
+    def _several(self, log: BinaryIO, lines: list[bytes]) -> None:
+        """Read lines that a search program found during a training: together, up to each that needs a look of its own."""
+        kinds = [*self._shapes.of(lines), 0]
+        begin = 0
+        while begin < len(lines):
+            end = kinds.index(0, begin) if self._in_training else begin
+            if begin < end:
+                self._together(log, lines[begin:end], kinds[begin:end])
+            for line in lines[end : end + 1]:
+                self._found(log, line)
+            begin = end + 1
+
+    def _together(self, log: BinaryIO, lines: list[bytes], kinds: list[int]) -> None:
+        """Read lines of known kinds; by halves, if the numbers of one need a look of its own."""
+        step = ordinary.take(self.success.record, lines, kinds) if self._in_training else None
+        if step is not None:
+            self._step_done(step)
+        elif len(lines) == 1:
+            self._found(log, lines[0])
+        else:
+            for half in (slice(len(lines) // 2), slice(len(lines) // 2, None)):
+                self._together(log, lines[half], kinds[half])
+
+    def _found(self, log: BinaryIO, line: bytes) -> None:
+        """Read a line that a search program found, ``number:offset:line``, after those before it that may matter."""
+        number, offset, raw = line.split(b":", 2)
+        self._between(log, int(offset))
+        self._one(raw, int(number), _UNKNOWN)
+        self._number, self._offset = int(number) + 1, int(offset) + len(raw) + 1
 
     def _between(self, log: BinaryIO, end: int) -> None:
         """Read the next lines up to the offset ``end``, as long as they may belong to a traceback or a sample."""
@@ -240,10 +273,11 @@ class Scan:
             self._read(*line)
 
     def _read(self, raw: bytes, number: int, kinds: int) -> None:
-        in_training = self.progress.phase == "train" and not self._tracebacks.waiting
-        if kinds & (_RECORD | _UNKNOWN) and in_training and (step := self.success.next_step(raw)) is not None:
-            self._step_done(step)
-            return
+        if kinds & _RECORD and self.progress.phase == "train" and not self._tracebacks.waiting:
+            lines = [b"::" + raw.removesuffix(b"\n")]
+            if (step := ordinary.take(self.success.record, lines, self._shapes.of(lines))) is not None:
+                self._step_done(step)
+                return
         if kinds & _UNKNOWN:
             kinds = functools.reduce(operator.or_, self._kinds.of(raw), 0)
         if kinds & (_MARK | _RECORD):
@@ -285,6 +319,9 @@ class Scan:
         return same and not (self.stepped or self.success.record.steps or self.findings.known_or_unknown)
 
     def _step_done(self, step: int) -> None:
+        """Note a step that a line showed as done; -1 if it showed none."""
+        if step < 0:
+            return
         self.stepped = True
         self.progress = Progress("train", max(step, self.progress.step or 0))
 
@@ -296,6 +333,9 @@ class Scan:
             self._another_run()
         else:
             self._opening = b""
+            for table in self._words.values():
+                table.pop(self._opens)
+            self._learn_words()
 
     def _mark(self, raw: bytes) -> None:
         """Record how far the run is, if the line shows it."""

@@ -6,10 +6,8 @@ that speaks against it.
 
 from __future__ import annotations
 
-import itertools
 import operator
 import re
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -44,20 +42,6 @@ _BAD_END = re.compile(
 )
 LONGEST_END = 2000
 """Longer lines report no end."""
-_NEXT_STEP = re.compile(rb" step:(\d{1,12}) - ")
-_UNDER_WAY = re.compile(VERL.under_way.encode())
-_BEGINNING = 400
-"""Bytes of a line in which its step is looked for."""
-_TINY_NORM = re.compile(rb"norm:(?:[-+.,0]+(?:e[-+]?\d+)?(?:\s|$)|[\d.]+e-(?:[4-9]\d|\d{3}))")
-_LARGE = re.compile(rb"e\+?\d{3}"), re.compile(rb"E\+?\d{3}")
-"""Numbers that may be too large for 64 bits; a pattern for both letters would take five times as long."""
-_DIGITS = b"0123456789.+-eE" + bytes(range(128, 256))
-"""What numbers (1.5e-07) and progress bars consist of."""
-_UNUSUAL = re.compile(
-    rb"(?i)nan|[:=(\[](?:inf|non|null|zro|nil\b|na\b|n/a|undfind|#)|[<`*|]|#(?:inf|ind|[qs]nan)|inf(?:inity)?(?=[\s)\],]|$)|[:=(\[]\s+(?:inf(?:inity)?|non|null|nil|na|n/a)(?![a-z_/])"
-    rb"|rror|['\"]|norm:\S|%\||loss.* val|grad_norm.* val| val.*(?:loss|grad_norm)"
-)
-"""What makes a line of metrics more than a report of a step, in a line without ``_DIGITS`` ("non" is "none")."""
 FLAT = (
     "the rewards and some answers (./scripts/58_samples.sh {id} --worst 5): equal rewards within every group give no gradient; "
     "then the learning rate, and which parameters are trained"
@@ -65,10 +49,6 @@ FLAT = (
 """What to look at when nothing was updated."""
 MANY_STEPS = 20
 """At the beginning of a run with 16 bits an optimizer skips some updates, until it has found a loss scale."""
-MOST_ORDINARY = 256
-"""At most this many kinds of ordinary lines are remembered."""
-_PLACE = b"::"
-"""The rest of a line's number and offset, ``12:345:``, without ``_DIGITS``."""
 _WARNS = re.compile(r"\b\w*Warning: \S")
 _SERIOUS = re.compile(
     r"(?i)\b(?:fail\w*|errors?|exceptions?|nan|inf|not finite|corrupt\w*|cannot|unable|tim(?:ed |e)out|lost|died|killed|refused|"
@@ -138,84 +118,10 @@ class Success:
         self._checks = 0
         self._table = False
         self._bad_check = ""
-        self._ordinary: dict[bytes, bool] = {}
-        """Lines of metrics without their numbers, and whether such a line shows that its step was trained."""
 
     def read(self, lines: bytes) -> None:
         """Read the next complete lines of the log."""
         self._tail = lines[-TAIL:] if len(lines) >= TAIL else (self._tail + lines)[-TAIL:]
-
-    def next_step(self, raw: bytes) -> int | None:
-        """Add a line with nothing but a later step, of a run in training; return that step, None for any other line.
-
-        These lines are the most frequent ones. The letters of a line decide most of it, and they are the same in every step.
-        """
-        if b"step:" not in raw:
-            bar = _UNDER_WAY.fullmatch(raw) if b"%|" in raw else None
-            if bar is None:
-                return None
-            step = int(bar["step"])
-            self.record.furthest = max(self.record.furthest, step)
-            return step
-        if not _NEXT_STEP.search(raw, 0, _BEGINNING):
-            return None
-        letters = _PLACE + raw.removesuffix(b"\n").translate(None, _DIGITS)
-        trained = self._ordinary.get(letters)
-        if trained is None:
-            if _UNUSUAL.search(letters, len(_PLACE)) or letters.count(b" stp:") > 1:
-                return None
-            trained = b"loss" in raw or b"grad_norm" in raw
-            if len(self._ordinary) >= MOST_ORDINARY:
-                self._ordinary.clear()
-            self._ordinary[letters] = trained
-        return self._add_ordinary(raw, [trained])
-
-    def next_steps(self, lines: bytes) -> tuple[int, int | None]:
-        """Add the lines up to the first one that may be more than lines which ``next_step`` has added.
-
-        ``lines`` are like ``12:345:line``, by number and offset. Return how many bytes were added, and the last step in them.
-        """
-        first = lines[: lines.find(b"\n") + 1 or len(lines)].translate(None, _DIGITS)
-        kind = self._ordinary.get(first.removesuffix(b"\n"))
-        if kind is None:
-            return 0, None
-        letters = lines.translate(None, _DIGITS)
-        count = len(letters) // len(first)
-        if letters == first * count:  # as most often
-            kinds: list[bool | None] = [kind] * count
-        else:
-            kinds = list(map(self._ordinary.get, letters.removesuffix(b"\n").split(b"\n")))
-        if None in kinds:
-            kinds = kinds[: kinds.index(None)]
-            lines = lines[: len(lines) - len(lines.split(b"\n", len(kinds))[-1])]
-        step = self._add_ordinary(lines, kinds)
-        return (0 if step is None else len(lines)), step
-
-    def _add_ordinary(self, lines: bytes, trained: Sequence[bool | None]) -> int | None:
-        """Add lines with ordinary letters, and return their last step; None, and add none, where each needs a look of its own.
-
-        ``trained``: whether each line shows that its step was trained.
-        """
-        record = self.record
-        may_be_flat = any(trained) and len(record.rewards) < 2 and b"/mean:" in lines
-        if may_be_flat and not (len(trained) == 1 and self._same_reward(lines)):
-            return None
-        steps = list(map(int, _NEXT_STEP.findall(lines)))
-        if len(steps) != len(trained) or _may_be_odd(lines):
-            return None
-        if of_training := list(itertools.compress(steps, trained)):
-            series = record.series.get("verl")
-            if series is None or not series.add_next(of_training):
-                return None
-            record.steps += len(of_training)
-        last = max(steps)
-        record.furthest = max(record.furthest, last)
-        return last
-
-    def _same_reward(self, raw: bytes) -> bool:
-        """Return whether the line's reward is the one that all lines before had."""
-        at = raw.find(b"critic/score/mean:")
-        return at >= 0 and self.record.rewards == {raw[at + 18 : raw.find(b" ", at)].decode(errors="replace")}
 
     def another_run(self) -> None:
         """Forget the previous run."""
@@ -404,11 +310,6 @@ class Success:
 def _holds(row: re.Match[str]) -> bool:
     """Return whether the value of a check is within its limit."""
     return bool(_SIGNS[row["sign"]](float(row["value"]), float(row["limit"])))
-
-
-def _may_be_odd(lines: bytes) -> bool:
-    """Return whether a number in ordinary lines may be no usual one."""
-    return not lines.isascii() or any(pattern.search(lines) for pattern in (_TINY_NORM, *_LARGE))
 
 
 _MENTIONING = frozenset(name for name, lines in TRAINERS.items() if lines.mentions)

@@ -67,6 +67,10 @@ class LogPatterns:
     """A progress bar; the group ``percent`` says how far it is."""
     under_way: str = ""
     """A line that is only a progress bar, neither at its beginning nor at its end; the group ``step`` is done."""
+    saved_step: str = ""
+    """A checkpoint's path, which mentions the step in the group."""
+    saved_step_words: tuple[str, ...] = ()
+    """Every such path contains one of them."""
     resumed: str = ""
     """A checkpoint was loaded; the group that matches is its step."""
     resumed_words: tuple[str, ...] = ()
@@ -122,6 +126,8 @@ VERL = LogPatterns(
     ),
     metrics_word="step:",
     metrics=_VERL_METRICS,
+    saved_step=r"/global_step_(\d+)",
+    saved_step_words=("/global_step_",),
     percent=r"Training Progress:\s*(?P<percent>\d{1,3})%",
     under_way=(
         r"(?:\x1b\[\d+m)?(?:\(\w+ pid=\d+(?:, ip=[\w.:]+)?\)(?:\x1b\[0m)? )?Training Progress: +\d\d?%\|[^|\r\n]*\| "

@@ -306,6 +306,7 @@ def test_a_large_file_has_the_same_answer_whatever_searches_it(
     zeros = re.sub(r"loss:0.\d+ (?=.*step:(?:[4-9]|\d\d)\n)", "grad_norm:0.0 ", steps) + end
     nan = steps.replace("loss:0.20 ", "loss:nan ") + end
     texts = [steps + end, lost, zeros, nan, steps[:middle] + ROOT + steps[middle:], steps + ROOT, ROOT + steps]
+    texts += ["Loading the first part\n" + ROOT + "Loading the first part\n" + steps]  # another attempt
     texts += [log.read_text() for log in logs]
     for text in texts:
         (tmp_path / "x.log").write_text(text)
