@@ -226,12 +226,17 @@ def test_the_proof_is_made_on_every_node_that_could_train_with_a_gpu_of_its_own(
 @pytest.fixture
 def focused(world: World) -> Callable[..., Step]:
     def run(
-        text: str, of: str = "tests/unit_tests/models/test_param_mapping.py", other: str = "def test_it():\n    assert True\n"
+        text: str,
+        of: str = "tests/unit_tests/models/test_param_mapping.py",
+        other: str = "def test_it():\n    assert True\n",
+        **files: str,
     ) -> Step:
         folder = world.bridge / "tests/unit_tests/models"
         (folder / "test_param_mapping.py").write_text(text)
         (folder / "test_new.py").write_text("def test_new():\n    assert True\n")
         (folder / "test_model_provider_mixin.py").write_text(other)
+        for name, content in files.items():
+            (folder / f"{name}.py").write_text(content)
         return world.step("bridge-checks", world.request(tests=[of]))
 
     return run
@@ -258,6 +263,15 @@ def test_focused_tests_pass_only_if_one_ran(
 ) -> None:
     step = focused(text, **options)
     assert step.verdict == verdict and words in step.reason, step.reason
+
+
+SKIPPED = "import pytest\n@pytest.mark.skip('needs a GPU')\ndef test_new():\n    pass\n"
+
+
+@pytest.mark.parametrize(("text", "missing"), [(GOOD, 1), (SKIPPED, 2)])
+def test_a_skipped_test_is_no_evidence_of_a_round_trip(focused: Callable[..., Step], text: str, missing: int) -> None:
+    step = focused(GOOD, of="tests/unit_tests/models/test_roundtrip.py", test_roundtrip=text)
+    assert step.verdict == "Pass" and len([limit for limit in step.limitations if "minimum evidence" in limit]) == missing
 
 
 def test_a_missing_pytest_blocks_with_how_to_get_it_and_is_never_a_failure(world: World) -> None:

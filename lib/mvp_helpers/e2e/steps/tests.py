@@ -22,6 +22,7 @@ from ..step import Step, last_line, step_of
 
 TIMEOUT_S = 1800
 EXIT_STATUS = "exit status: "
+# No reasons of skipped tests (-rs): they often look like the cause of a failure.
 OPTIONS = ["-q", "-rfEp", "-p", "no:cacheprovider"]
 NO_PYTEST = re.compile(r"No module named '?pytest'?$|^error: Failed to spawn: `", re.M)
 COUNTED = re.compile(r"\b\d+ (?:passed|failed|skipped|errors?)\b.* in [\d.]+s")
@@ -45,14 +46,19 @@ def run(context: Context, place: Path, tests: Tests) -> Step:
         step = _here(context, place, tests, there, evidence, added)
     if step.passed:
         step.reason += f"; drift: {', '.join(missing)} not in this checkout" if missing else ""
-        step.limitations += missing_minimum(tests, there)
+        step.limitations += missing_minimum(tests, _passed(there, Path(step.log).read_text(errors="replace")))
     return step
 
 
-def missing_minimum(tests: Tests, paths: list[str]) -> list[str]:
-    """Return a limitation for each kind of evidence that a new model needs and that none of ``paths`` is."""
+def _passed(paths: Sequence[str], text: str) -> list[str]:
+    """Return the paths of which a test passed, by pytest's lines about each; a skipped test shows nothing."""
+    return [path for path in paths if re.search(rf"^PASSED {re.escape(path.rstrip('/'))}(?![\w.-])", text, re.M)]
+
+
+def missing_minimum(tests: Tests, paths: Sequence[str]) -> list[str]:
+    """Return a limitation for each kind of evidence that a new model needs and that none of the passed ``paths`` is."""
     return [
-        f"no {what} test was run (--bridge-tests PATH): the minimum evidence for a new model is not complete"
+        f"no {what} test passed (--bridge-tests PATH): the minimum evidence for a new model is not complete"
         for what, pattern in tests.minimum.items()
         if not any(re.search(pattern, path) for path in paths)
     ]
