@@ -61,14 +61,14 @@ def _problems(context: Context, tests: Mapping[str, bool]) -> list[str]:
 
 
 def _commands(context: Context, known: Mapping[str, bool]) -> dict[str, str]:
-    """Return the commands of the focused tests, of the import proof, and of the data, each for an empty shell."""
+    """Return the commands of the focused tests, of the import proof, and of the data, each for an empty shell;
+    the tests are for the environment that has what they need, so that command keeps PATH and HOME."""
     first, commands = context.planned[0], {}
     env, machine = context.environment(first), context.shown_environment(first)
     for each in context.tests:
         paths = [path for path in [*each.paths, *(context.request.tests if each == context.tests[0] else [])] if known[path]]
-        own = {name: value for name, value in machine.items() if name in ("HOME", "PATH")} | {"PYTHONPATH": context.pythonpath()}
-        own |= context.uv(context.paths[each.checkout])
-        commands[each.name] = _pasted(context, context.paths[each.checkout], own, tests.command(context, each, paths))
+        if paths:
+            commands[each.name] = tests.elsewhere(context, each, paths)
     try:
         launch = context.launches(first)[0]
     except Blocked:

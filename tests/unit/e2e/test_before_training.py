@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import types
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import e2e_checkouts as fixtures
 import pytest
 
 from mvp_helpers.base.errors import BadInput
+from mvp_helpers.e2e import plan_view
 from mvp_helpers.e2e.requests import checkouts, description
 from mvp_helpers.e2e.step import Step
 from mvp_helpers.e2e.steps import environment, imports, probe
@@ -280,6 +282,7 @@ def test_a_missing_pytest_blocks_with_how_to_get_it_and_is_never_a_failure(world
     step = world.step("bridge-checks", world.request())
     assert step.verdict == "Blocked" and "No module named pytest" in step.reason, step.reason
     assert "pip install pytest" in step.fixes[0] and "--test-evidence bridge-checks=LOG" in step.fixes[0]
+    assert f"(cd {world.bridge} && git rev-parse HEAD && env PYTHONPATH={world.bridge}/src:" in step.fixes[0]
     python.unlink()
     assert world.step("bridge-checks", world.request(), PATH="/nowhere").verdict == "Blocked"
 
@@ -315,6 +318,20 @@ def test_the_tests_log_of_another_environment_is_judged_in_their_place(world: Wo
         again = world.context(context.request, run="other")
         world.step("checkouts", context=again)
         assert not any("does not name commit" in text for text in world.step("bridge-checks", context=again).limitations)
+
+
+def test_the_plans_command_makes_evidence_from_any_folder(world: World) -> None:
+    """Also when the checkouts are on no path of that shell."""
+    test = world.bridge / "tests/unit_tests/models/test_param_mapping.py"
+    test.write_text(
+        "import megatron.bridge\n\ndef test_mapping():\n    assert megatron.bridge.__file__.startswith('%s')\n" % world.bridge
+    )
+    command = plan_view.plan(world.context(world.request()))["commands"]["bridge-checks"]
+    subprocess.run(["bash", "-c", command], cwd=world.root, env={"PATH": world.env["PATH"]}, check=True)
+    context = world.context(world.request(bridge_evidence=str(world.root / "LOG")))
+    world.step("checkouts", context=context)
+    step = world.step("bridge-checks", context=context)
+    assert step.verdict == "Pass" and not any("commit" in text for text in step.limitations), step
 
 
 def test_round_trip_and_logits_tests_complete_the_minimum_evidence() -> None:

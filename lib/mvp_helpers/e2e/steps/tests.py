@@ -71,14 +71,23 @@ def command(context: Context, tests: Tests, paths: list[str]) -> list[str]:
     return [*start, *OPTIONS, *paths]
 
 
-def elsewhere(argv: Sequence[str]) -> str:
-    """Return the command that runs tests in another environment and makes the log that is evidence of them."""
-    return f'({shlex.join(argv)}; echo "{EXIT_STATUS}$?") >LOG 2>&1'
+def environment(context: Context, tests: Tests) -> dict[str, str]:
+    """Return what the tests need beside the environment that they run in."""
+    own = {name: context.base[name] for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
+    return {**own, **context.uv(context.paths[tests.checkout])}
+
+
+def elsewhere(context: Context, tests: Tests, paths: list[str]) -> str:
+    """Return the command that runs the tests in another environment and makes the log that is evidence of them."""
+    variables = [f"{name}={value}" for name, value in environment(context, tests).items()]
+    pytest = shlex.join(["env", *variables, *command(context, tests, paths)])
+    folder = shlex.quote(str(context.paths[tests.checkout]))
+    return f'(cd {folder} && git rev-parse HEAD && {pytest}; echo "{EXIT_STATUS}$?") >LOG 2>&1'
 
 
 def _here(context: Context, place: Path, tests: Tests, there: list[str], evidence: list[str], added: list[str]) -> Step:
     checkout, argv, log = context.paths[tests.checkout], command(context, tests, there), place / "tests.log"
-    env = {**context.base, **context.uv(checkout)}
+    env = {**context.base, **environment(context, tests)}
     outcome = execute.run(argv, checkout, env, log, context.mark, TIMEOUT_S, TIMEOUT_S)
     text = log.read_text(errors="replace")
     passed = re.findall(r"(\d+) passed", text)
@@ -87,16 +96,18 @@ def _here(context: Context, place: Path, tests: Tests, there: list[str], evidenc
     if outcome.good and (gone := [name for name in added if "::" in name and f"PASSED {name}" not in text]):
         # Beside its whole file pytest does not miss a test that is not there.
         return step_of("Blocked", f"--bridge-tests {gone[0]}: pytest ran no such test", evidence, log=log)
-    return step if outcome.good and passed and int(passed[-1]) else _judge(step, outcome, log, text, tests)
-
-
-def _judge(step: Step, outcome: Outcome, log: Path, text: str, tests: Tests) -> Step:
-    """Decide what pytest's end without a passed test means."""
-    step.triage = cause = views.triage_log(log) if log.stat().st_size else None
+    if outcome.good and passed and int(passed[-1]):
+        return step
     step.fixes = [
         f"prepare the environment of {tests.checkout} (uv sync, or python3 -m pip install pytest), or run"
-        f" it where it is, and pass its log with --test-evidence {tests.name}=LOG: {elsewhere(step.command)}"
+        f" it where it is, and pass its log with --test-evidence {tests.name}=LOG: {elsewhere(context, tests, there)}"
     ]
+    return _judge(step, outcome, log, text)
+
+
+def _judge(step: Step, outcome: Outcome, log: Path, text: str) -> Step:
+    """Decide what pytest's end without a passed test means."""
+    step.triage = cause = views.triage_log(log) if log.stat().st_size else None
     if (NO_PYTEST.search(text) and not COUNTED.search(text)) or outcome.ended == "not started":
         step.verdict, step.triage = "Blocked", None
         step.reason = f"{step.command[0]} cannot start pytest: {last_line(log) or outcome.summary()}"
@@ -143,7 +154,7 @@ def _from_elsewhere(context: Context, place: Path, tests: Tests, there: list[str
     elif statuses[-1] != "0":
         step.verdict, step.reason = "Fail", f"{given}: {EXIT_STATUS}{statuses[-1]} after {end}"
     if step.verdict == "Blocked":
-        step.fixes = [f"in that environment, {elsewhere(command(context, tests, there))}"]
+        step.fixes = [f"in that environment, {elsewhere(context, tests, there)}"]
     commit = next((state.commit for state in context.states if state.name == tests.checkout), "")
     if commit[:12] not in text:
         step.limitations.append(
