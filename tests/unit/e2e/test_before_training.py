@@ -276,6 +276,41 @@ def test_a_skipped_test_is_no_evidence_of_a_round_trip(focused: Callable[..., St
     assert step.verdict == "Pass" and len([limit for limit in step.limitations if "minimum evidence" in limit]) == missing
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "verdict", "words"),
+    [
+        (GOOD, {"conftest": "import nothing_like_this\n"}, "Blocked", "nothing_like_this"),
+        (GOOD, {"conftest": "pytest_plugins = ['nothing_like_this']\n"}, "Blocked", "nothing_like_this"),
+        ("from megatron.bridge import Gone\n", {}, "Fail", "cannot import name 'Gone' from 'megatron.bridge'"),
+        (GOOD, {"conftest": "from megatron.bridge import Gone\n"}, "Fail", "cannot import name 'Gone' from 'megatron.bridge'"),
+        ("from megatron.core import Gone\n", {}, "Blocked", "Gone"),
+        ("from megatron.bridge import __version_of_te__\n", {}, "Blocked", "__version_of_te__"),
+    ],
+)
+def test_what_pytest_cannot_import_blocks_unless_the_checkouts_own_module_lacks_it(
+    world: World, focused: Callable[..., Step], text: str, options: dict[str, str], verdict: str, words: str
+) -> None:
+    with (world.bridge / "src/megatron/bridge/__init__.py").open("a") as module:
+        module.write(
+            "try:\n    import transformer_engine_of_another_gpu\n    __version_of_te__ = 1\nexcept ImportError:\n    pass\n"
+        )
+    step = focused(text, **options)
+    assert step.verdict == verdict and words in step.reason, step.reason
+
+
+def test_an_option_that_pytest_does_not_know_blocks(world: World, focused: Callable[..., Step]) -> None:
+    (world.bridge / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    step = focused(GOOD)
+    assert step.verdict == "Blocked" and "pytest could not run" in step.reason, step.reason
+
+
+def test_uv_does_not_write_the_checkouts_lock_file(world: World) -> None:
+    (world.bridge / "uv.lock").write_text("")
+    (world.root / "bin/uv").write_text("#!/bin/sh\n[ \"$2\" = --frozen ] && echo '1 passed in 0.1s'\n")
+    (world.root / "bin/uv").chmod(0o755)
+    assert world.step("bridge-checks").verdict == "Pass"
+
+
 def test_a_missing_pytest_blocks_with_how_to_get_it_and_is_never_a_failure(world: World) -> None:
     python = world.root / "bin/python3"
     python.write_text('#!/bin/sh\necho "/usr/bin/python3: No module named pytest"\nexit 1\n')

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...base import files, redact
+from ...base import files, git, redact
 from ...base.errors import BadInput
 from ...diagnosis import views
 from .. import execute
@@ -25,6 +25,9 @@ EXIT_STATUS = "exit status: "
 # No reasons of skipped tests (-rs): they often look like the cause of a failure.
 OPTIONS = ["-q", "-rfEp", "-p", "no:cacheprovider"]
 NO_PYTEST = re.compile(r"No module named '?pytest'?$|^error: Failed to spawn: `", re.M)
+UNUSABLE = re.compile(r"ImportError|ModuleNotFoundError|Error importing plugin|^(?:ERROR: )?usage: ", re.M)
+"""At exit code 4: a conftest that cannot be imported, or an option of a plugin that is missing."""
+LOST_NAME = re.compile(r"ImportError: cannot import name '(\w+)' from '[\w.]+' \((/[^)]+)\)")
 COUNTED = re.compile(r"\b\d+ (?:passed|failed|skipped|errors?)\b.* in [\d.]+s")
 """pytest's last line: it ran."""
 
@@ -65,9 +68,9 @@ def missing_minimum(tests: Tests, paths: Sequence[str]) -> list[str]:
 
 
 def command(context: Context, tests: Tests, paths: list[str]) -> list[str]:
-    """Return the argv that runs the tests ``paths`` in their checkout."""
+    """Return the argv that runs the tests ``paths`` in their checkout, whose lock file uv leaves as it is."""
     uv = shutil.which("uv", path=context.base.get("PATH")) and (context.paths[tests.checkout] / "uv.lock").exists()
-    start = tests.command or [*(["uv", "run", "python"] if uv else ["python3"]), "-m", "pytest"]
+    start = tests.command or [*(["uv", "run", "--frozen", "python"] if uv else ["python3"]), "-m", "pytest"]
     return [*start, *OPTIONS, *paths]
 
 
@@ -98,6 +101,8 @@ def _here(context: Context, place: Path, tests: Tests, there: list[str], evidenc
         return step_of("Blocked", f"--bridge-tests {gone[0]}: pytest ran no such test", evidence, log=log)
     if outcome.good and passed and int(passed[-1]):
         return step
+    if broken := _broken_import(checkout, text):
+        return step_of("Fail", broken, evidence, log=log)
     step.fixes = [
         f"prepare the environment of {tests.checkout} (uv sync, or python3 -m pip install pytest), or run"
         f" it where it is, and pass its log with --test-evidence {tests.name}=LOG: {elsewhere(context, tests, there)}"
@@ -111,6 +116,8 @@ def _judge(step: Step, outcome: Outcome, log: Path, text: str) -> Step:
     if (NO_PYTEST.search(text) and not COUNTED.search(text)) or outcome.ended == "not started":
         step.verdict, step.triage = "Blocked", None
         step.reason = f"{step.command[0]} cannot start pytest: {last_line(log) or outcome.summary()}"
+    elif outcome.exit_code == 4 and UNUSABLE.search(text):
+        step.verdict, step.reason = "Blocked", f"pytest could not run: {last_line(log)}"
     elif outcome.good or outcome.exit_code in (4, 5):
         step.verdict = "Skipped"
         step.reason = f"pytest ran no test (exit code {outcome.exit_code}), so nothing passed; {last_line(log)}"
@@ -121,6 +128,16 @@ def _judge(step: Step, outcome: Outcome, log: Path, text: str) -> Step:
     else:
         step.verdict, step.reason = "Blocked", f"pytest could not run: {last_line(log) or outcome.summary()}"
     return step
+
+
+def _broken_import(checkout: Path, text: str) -> str:
+    """Return the first line about a name that a module of the checkout itself lacks; "" when there is none."""
+    for lost in LOST_NAME.finditer(text):
+        name, file = lost[1], Path(lost[2])
+        # A module that contains the name may define it only with a package that is missing here.
+        if git.root(file.parent) == checkout and not re.search(rf"\b{name}\b", file.read_text(errors="replace")):
+            return lost[0]
+    return ""
 
 
 def _failed(text: str) -> str:
