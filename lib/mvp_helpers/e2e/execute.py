@@ -253,8 +253,9 @@ def script(run: Path, cwd: Path, env: Mapping[str, str], argv: Sequence[str], no
 
 
 def one_line(run: Path, cwd: Path, env: Mapping[str, str], argv: Sequence[str]) -> str:
-    """Return the same in one line, which leaves the shell as it was."""
-    variables = [f"{name}={_quoted(value, run)}" for name, value in environment(env).items() if value != MASKED]
+    """Return the same in one line, which leaves the shell as it was, and takes secret values from it."""
+    shown = environment(env)
+    variables = [f"{name}={_quoted(value, run)}" if value != MASKED else f'{name}="${name}"' for name, value in shown.items()]
     words = " ".join(["env", *variables, *(_quoted(word, run) for word in argv)])
     return f"(E2E_RUN={NEW_RUN}; cd {shlex.quote(str(cwd))} && {words})"
 

@@ -14,8 +14,11 @@ MACHINE = re.compile(
     r"|PYTORCH|TRITON|UV|VERL|NEMO_RL|NRL|OMP|MKL|TQ|SSL)_\w+"
 )
 """Variables that describe the machine and its software, not what a run trains: they reach the script as they are."""
-SESSION = {"USER", "LOGNAME", "SHELL", "LANG", "TERM", "PWD", "HOSTNAME"}
-"""Those of them that only the user's terminal needs."""
+SESSION = re.compile(
+    r"_|USER|LOGNAME|MAIL|SHELL|SHLVL|LANG|TERM\w*|COLORTERM|COLUMNS|LINES|(OLD)?PWD|HOSTNAME|DISPLAY|WAYLAND_DISPLAY|LS_COLORS|LESS\w*|PAGER"
+    r"|EDITOR|VISUAL|HIST\w+|PS\d|PROMPT_COMMAND|INVOCATION_ID|(SSH|DBUS|TMUX|XDG_SESSION|VSCODE|GIT_ASKPASS|BASH_FUNC|MVP|E2E)(_.*)?"
+)
+"""Variables that reach the trainer too, and that only the user's terminal and this project need: commands leave them out."""
 
 
 def unused(one: Planned, read: Collection[str], shell: Mapping[str, str]) -> dict[str, str]:
@@ -28,12 +31,8 @@ def unused(one: Planned, read: Collection[str], shell: Mapping[str, str]) -> dic
 
 
 def shown(one: Planned, read: Collection[str], env: Mapping[str, str]) -> dict[str, str]:
-    """Return what the run's command needs in an empty shell: what its script reads, and what describes the machine."""
-    return {
-        name: value
-        for name, value in env.items()
-        if name in read or name in one.env or (MACHINE.fullmatch(name) and name not in SESSION)
-    }
+    """Return what the run's command needs in an empty shell: all that reaches the trainer, but for the session's own."""
+    return {name: value for name, value in env.items() if name in read or name in one.env or not SESSION.fullmatch(name)}
 
 
 def overrides(description: Description, values: Mapping[str, str], read: Collection[str]) -> list[str]:

@@ -47,6 +47,7 @@ def test_a_command_is_kept_as_a_script_and_as_a_line_that_do_the_same_in_an_empt
     how = (run, folder, {"X": "it's", "HF_TOKEN": "hf_abcdefghijklmnopqrstuvwxyz"}, argv)
     script, line = execute.script(*how, "It resumes."), execute.one_line(*how)
     assert "# It resumes.\n" in script and "Set HF_TOKEN yourself" in script and "hf_abc" not in script + line
+    assert 'HF_TOKEN="$HF_TOKEN"' in line, "a secret is named, and comes from the shell"
     for text in (script, line):
         shell = ["env", "-i", "PATH=/usr/bin:/bin", f"TMPDIR={tmp_path}", "bash", "-c"]
         first, place = subprocess.run([*shell, text], capture_output=True, text=True).stdout.splitlines()

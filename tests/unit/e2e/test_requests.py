@@ -234,6 +234,15 @@ def test_variables_of_the_shell_that_the_script_would_read_are_unset_and_named(r
     assert {"PATH", "HOME", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "LORA_RANK", "RAY_ADDRESS"} <= set(shown)
 
 
+def test_what_reaches_the_trainer_is_in_the_command_also_when_the_script_does_not_read_it(reading: World) -> None:
+    env = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "LD_PRELOAD": "/x.so", "SSH_TTY": "/dev/pts/0", "BASH_FUNC_ml%%": "() { :; }"}
+    context = reading.context(reading.request(), **env)
+    [run] = plan_view.plan(context)["runs"]
+    assert context.environment(context.planned[0]).items() >= env.items()
+    assert "export CUBLAS_WORKSPACE_CONFIG=:4096:8\n" in run["script"] and "export LD_PRELOAD=/x.so\n" in run["script"], run["script"]
+    assert "SSH_TTY" not in run["script"] and "BASH_FUNC" not in run["script"]
+
+
 def test_a_path_in_a_variable_is_absolute_because_the_script_starts_elsewhere(
     reading: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
