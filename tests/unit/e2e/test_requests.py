@@ -250,6 +250,8 @@ def test_a_path_in_a_variable_is_absolute_because_the_script_starts_elsewhere(
     assert reading.request(env={"TRAIN_FILES": "data/gsm8k/train.parquet"}).env == {
         "TRAIN_FILES": f"{reading.home}/data/gsm8k/train.parquet"
     }
+    inherited = reading.context(reading.request(), MVP_E2E_PYTHONPATH=":data::/opt/more").pythonpath()
+    assert inherited.endswith(f":{reading.home}/data:/opt/more")
 
 
 def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World) -> None:
