@@ -52,7 +52,7 @@ def unread(
     problems, notes, ignored = [], [], []
     decided = {*one.run.env, description.step_count.variable}
     for name, value in one.env.items():
-        if name in read or name == description.model.id_variable:
+        if name in read or name in (description.model.id_variable, *description.folders):
             continue
         if description.harmless.get(name) == value:
             notes.append(f"{name} is not read by this revision, which always behaves like {name}={value}")

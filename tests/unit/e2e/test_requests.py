@@ -168,7 +168,8 @@ def test_limitations_follow_from_what_the_config_says_however_it_was_written(rea
         assert any(limit.startswith("eager mode") for limit in limits(overrides=(text,))), text
     assert any(limit.startswith("reward model disabled") for limit in limits(overrides=("reward.reward_model.enable=false",)))
     assert any("PEFT" in text for text in limits("1", LORA_RANK="0"))
-    assert any("CRITIC_LORA_RANK=2 from your environment" in text for text in limits(CRITIC_LORA_RANK="2"))
+    for name, value in {"CRITIC_LORA_RANK": "2", "LORA_TARGET_MODULES": "['linear_qkv']", "DEVICE": "npu"}.items():
+        assert any(f"{name}={value} from your environment" in text for text in limits(**{name: value})), name
     assert any("data.seed is not set" in text for text in limits())
     assert not any("data.seed" in text for text in limits(overrides=("data.seed=1",)))
     both = limits("0,1,2")
@@ -239,7 +240,9 @@ def test_what_reaches_the_trainer_is_in_the_command_also_when_the_script_does_no
     context = reading.context(reading.request(), **env)
     [run] = plan_view.plan(context)["runs"]
     assert context.environment(context.planned[0]).items() >= env.items()
-    assert "export CUBLAS_WORKSPACE_CONFIG=:4096:8\n" in run["script"] and "export LD_PRELOAD=/x.so\n" in run["script"], run["script"]
+    assert "export CUBLAS_WORKSPACE_CONFIG=:4096:8\n" in run["script"] and "export LD_PRELOAD=/x.so\n" in run["script"], run[
+        "script"
+    ]
     assert "SSH_TTY" not in run["script"] and "BASH_FUNC" not in run["script"]
 
 
@@ -252,6 +255,24 @@ def test_a_path_in_a_variable_is_absolute_because_the_script_starts_elsewhere(
     }
     inherited = reading.context(reading.request(), MVP_E2E_PYTHONPATH=":data::/opt/more").pythonpath()
     assert inherited.endswith(f":{reading.home}/data:/opt/more")
+
+
+def test_a_folder_that_the_script_writes_is_the_runs_own_unless_the_user_names_one(
+    reading: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The converter leaves a folder that is not empty as it is, whatever model it is of."""
+
+    def checkpoint(**env: str) -> str:
+        context = reading.context(reading.request(env=env), **env)
+        checked = context.checked(context.planned[0])
+        limits = levels.limitations(VERL, context.planned, context.configs())
+        assert checked.problems == [] and not any("DIST_CKPT_PATH" in text for text in limits)
+        return str(checked.config["actor_rollout_ref"]["actor"]["megatron"]["dist_checkpointing_path"])
+
+    assert checkpoint(USE_DIST_CKPT="True") == f"{reading.run_folder}/dist-ckpt"
+    monkeypatch.chdir(reading.home)
+    assert checkpoint(USE_DIST_CKPT="True", DIST_CKPT_PATH="data") == f"{reading.home}/data"
+    assert checkpoint() == f"{reading.home}/dist_ckpt/Qwen/Qwen2.5-0.5B"
 
 
 def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World) -> None:

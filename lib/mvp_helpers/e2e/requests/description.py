@@ -70,6 +70,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Config keys that no override may set, and why: a run with them would hide what it must show."""
     passed_on: list[str] = []
     """Variables whose user's value takes precedence over the levels'."""
+    folders: dict[str, str] = {}
+    """Variables of folders that the script writes when a switch is True: in the run's folder, unless the user names one."""
     adjustable: list[str] = []
     """The same, of variables that change how a run trains: each is named among the limitations."""
     tests: list[Tests] = []

@@ -145,9 +145,10 @@ def _planned(
     count = description.step_count
     counted = {count.variable: str(last)} if count.variable else {}
     env = {**description.env, **run.env, **counted, **given}
-    if (dummy := description.model.dummy) and env.get(dummy.switch) == "True":
-        # The script takes a folder that exists as it is, whatever model is in it.
-        env.setdefault(dummy.path, "{run}/dummy-model")
+    for name, switch in description.folders.items():
+        if env.get(switch) == "True":
+            # The script takes a folder that exists as it is, whatever model is in it.
+            env.setdefault(name, f"{{run}}/{name.removesuffix('_PATH').lower().replace('_', '-')}")
     wrapper = description.wrapper
     for change in (level.wrapper, variant.wrapper, run.wrapper):
         wrapper = _changed(wrapper, change) if change else wrapper
