@@ -14,7 +14,7 @@ from . import execute
 from .context import Context
 from .requests import checkouts, coverage, levels
 from .requests.levels import Planned
-from .steps import environment, imports, tests, training
+from .steps import environment, imports, tests
 
 
 def plan(context: Context) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _run(context: Context, one: Planned) -> dict[str, Any]:
         "env": redact.environment(shown),
         "cwd": str(context.cwd(one)),
         "command": context.command(one),
-        "script": execute.script(context.folder.path, context.cwd(one), shown, context.command(one), training.note(one)),
+        "script": execute.script(context.folder.path, context.cwd(one), shown, context.command(one), one.run.resumes),
         "starts": starts[0] if starts else [],
         "further_starts": starts[1:],
         "problems": checked.problems,

@@ -79,7 +79,7 @@ def test_the_key_lines_keep_those_that_decide(world: World) -> None:
     lines = dict(found.evidence)["Key lines"]
     assert "Resuming from" in lines and "step:2 … training/global_step:2" in lines and "step:1 … training/global_step:1" in lines
     command = dict(found.evidence)["Command (level-1-resume)"]
-    assert command.startswith("(E2E_RUN=${E2E_RUN:-$(mktemp -d)}; cd ") and "PYTHONPATH=" in command and "HOME=" in command
+    assert command.startswith("(E2E_RUN=${E2E_RUN:-$(mktemp -d)}; ") and "PYTHONPATH=" in command and "HOME=" in command
     assert '"$E2E_RUN"/checkpoints/' in command and command.endswith("command.sh]")
     assert any("switched off here" in text and "level-1-save, level-1-resume" in text for text in found.limitations)
 

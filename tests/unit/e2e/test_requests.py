@@ -186,7 +186,7 @@ def test_the_plan_shows_every_command_and_writes_nothing(reading: World) -> None
     assert "reward.reward_model.enable=False" in stress["command"], "the run's own command, without the reward model"
     shown = plan_view.show(plan)
     assert "bash tests/special_e2e/run_ppo_trainer_megatron.sh" in shown and "E2E_RUN=${E2E_RUN:-$(mktemp -d)}" in shown
-    assert "# It resumes a save: first run 'save' with the same E2E_RUN." in shown
+    assert "It resumes a save: first run 'save' with the same E2E_RUN." in shown
     assert {"bridge-checks", "imports", "data"} == set(plan["commands"])
     assert "-m pytest" in plan["commands"]["bridge-checks"] and "gsm8k.py --local_save_dir" in plan["commands"]["data"]
     assert not (reading.root / "runs").exists()
