@@ -257,6 +257,12 @@ def test_a_path_in_a_variable_is_absolute_because_the_script_starts_elsewhere(
     assert inherited.endswith(f":{reading.home}/data:/opt/more")
 
 
+def test_workers_of_a_running_cluster_get_what_keeps_the_checkouts_as_they_are(reading: World) -> None:
+    context = reading.context(reading.request(), RAY_ADDRESS="10.0.0.1:6379")
+    variables = context.checked(context.planned[0]).config["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"]
+    assert variables["PYTHONDONTWRITEBYTECODE"] == "1" and variables["PYTHONPATH"] == context.pythonpath()
+
+
 def test_a_folder_that_the_script_writes_is_the_runs_own_unless_the_user_names_one(
     reading: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
