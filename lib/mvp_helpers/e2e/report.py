@@ -23,6 +23,8 @@ from .summary import Summary
 NAMES = {"imports": "Local imports", "run": "Trainer run", "variants": "Requested variants", "logs": "Log capture"}
 """Deliverables that neither the trainer nor the description names."""
 KEY_LINES = 12
+MOVING = "latest|main|master|dev|nightly|stable|edge|release|preview"
+"""Words of a tag that is moved by custom."""
 
 
 @dataclass(frozen=True)
@@ -212,4 +214,4 @@ def moving_image(image: str) -> bool:
     if not image or "@sha256:" in image or name.endswith(".sqsh"):
         return False
     tag = name.partition(":")[2]
-    return not tag or bool(re.fullmatch(r"latest|main|master|dev|nightly|stable|edge|.*-latest|latest-.*", tag))
+    return not tag or bool(re.search(rf"(?i)(?<![^-_.])({MOVING})(?![^-_.])", tag) and not re.search(r"\d{8}|[0-9a-f]{7}", tag))

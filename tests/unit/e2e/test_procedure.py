@@ -94,7 +94,12 @@ def test_the_key_lines_keep_those_that_decide(world: World) -> None:
         ("verlai/verl", True),
         ("registry:5000/verlai/verl", True),
         ("verlai/verl:latest", True),
-        ("verlai/verl:vllm-latest", True),
+        *(
+            (f"verlai/verl:{tag}", True)
+            for tag in ("vllm-latest", "LATEST", "nightly-cu12", "main-vllm", "vllm-main", "latest_vllm")
+        ),
+        *((f"verlai/verl:{tag}", True) for tag in ("dev-cu12", "vllm-nightly", "release", "preview", "0.9.dev")),
+        *((f"verlai/verl:{tag}", False) for tag in ("nightly-20260801", "main-1dda039", "vllm012.dev3", "mainline-1")),
     ],
 )
 def test_an_image_whose_name_can_mean_another_one_tomorrow_is_a_limitation(image: str, moves: bool) -> None:
