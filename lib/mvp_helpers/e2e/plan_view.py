@@ -12,7 +12,7 @@ from ..base import redact
 from ..base.errors import BadInput, Blocked
 from . import execute
 from .context import Context
-from .requests import checkouts, coverage, levels
+from .requests import checkouts, coverage
 from .requests.levels import Planned
 from .steps import environment, imports, tests
 
@@ -39,7 +39,7 @@ def plan(context: Context) -> dict[str, Any]:
         "limitations": [
             *context.limits,
             *context.unused_words(),
-            *levels.limitations(description, context.planned, context.configs(), context.extra),
+            *context.limitations(context.planned),
         ],
     }
 
@@ -102,7 +102,7 @@ def _run(context: Context, one: Planned) -> dict[str, Any]:
         "starts": starts[0] if starts else [],
         "further_starts": starts[1:],
         "problems": checked.problems,
-        "notes": [*checked.notes, *checked.ignored],
+        "notes": [*checked.notes, *checked.ignored.values()],
     }
 
 

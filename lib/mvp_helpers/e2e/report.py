@@ -14,7 +14,6 @@ from ..base.verdict import Check
 from ..learning import learning_signal
 from . import execute, summary
 from .context import Context
-from .requests import levels
 from .requests.levels import Planned
 from .step import Step
 from .steps.criteria import EVERY_STEP, METRIC, NO_EXCEPTION
@@ -172,8 +171,7 @@ class Report:
     def _limits(self, ran: list[Planned]) -> list[str]:
         """Return what follows from the runs' settings, from a moving image, and from steps in different environments."""
         context = self.context
-        configs = context.configs() if ran else {}
-        texts = levels.limitations(context.description, ran, configs, context.extra)
+        texts = context.limitations(ran)
         if moving_image(context.request.image):
             texts.append(f"the image {context.request.image} has no exact tag: the same name may be another image tomorrow")
         places = list(dict.fromkeys(step.where for _, step in self.runs if step.where))

@@ -35,31 +35,39 @@ def shown(one: Planned, read: Collection[str], env: Mapping[str, str]) -> dict[s
     return {name: value for name, value in env.items() if name in read or name in one.env or not SESSION.fullmatch(name)}
 
 
+def _replaced(description: Description, name: str, values: Mapping[str, str], read: Collection[str]) -> bool:
+    """Tell whether the script reads the variable that took this one's place, and the user chose its value."""
+    return (new := description.replaced_by.get(name, "")) in values and new in read
+
+
 def overrides(description: Description, values: Mapping[str, str], read: Collection[str]) -> list[str]:
     """Return overrides in place of variables that the script does not read; ``values``: every variable of the run."""
     return [
         f"{key}={value}"
         for name, value in values.items()
-        if name not in read and description.harmless.get(name) != value
+        if name not in read and description.harmless.get(name) != value and not _replaced(description, name, values, read)
         for key in description.equivalents.get(name, ())
     ]
 
 
 def unread(
     description: Description, one: Planned, read: Collection[str], users: Collection[str], script: str
-) -> tuple[list[str], list[str], list[str]]:
-    """Return problems, notes, and which of the ``users`` variables have no effect, of those that ``script`` does not read."""
-    problems, notes, ignored = [], [], []
+) -> tuple[list[str], list[str], dict[str, str]]:
+    """Return problems, notes, and a sentence for each of the ``users`` variables without effect, of those that ``script`` does
+    not read."""
+    problems, notes, ignored = [], [], {}
+    elsewhere = {description.model.id_variable, *description.folders}
+    elsewhere |= {description.preparation.source_variable} if description.preparation else set()
     decided = {*one.run.env, description.step_count.variable}
     for name, value in one.env.items():
-        if name in read or name in (description.model.id_variable, *description.folders):
+        if name in read or name in elsewhere or _replaced(description, name, one.env, read):
             continue
         if description.harmless.get(name) == value:
             notes.append(f"{name} is not read by this revision, which always behaves like {name}={value}")
         elif keys := description.equivalents.get(name):
             notes.append(f"{name} is not read by {script}: {', '.join(keys)} is set instead")
         elif name in users and name not in decided:
-            ignored.append(f"{name}={value} has no effect: {script} of this revision does not read it")
+            ignored[name] = f"{name}={value} has no effect: {script} of this revision does not read it"
         else:
             problems.append(f"{script} of this revision does not read {name}: it would ignore {name}={value} silently")
     return problems, notes, ignored

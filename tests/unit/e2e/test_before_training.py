@@ -359,7 +359,7 @@ def test_the_plans_command_makes_evidence_from_any_folder(world: World) -> None:
     """Also when the checkouts are on no path of that shell."""
     test = world.bridge / "tests/unit_tests/models/test_param_mapping.py"
     test.write_text(
-        "import megatron.bridge\n\ndef test_mapping():\n    assert megatron.bridge.__file__.startswith('%s')\n" % world.bridge
+        f"import megatron.bridge\n\ndef test_mapping():\n    assert megatron.bridge.__file__.startswith('{world.bridge}')\n"
     )
     command = plan_view.plan(world.context(world.request()))["commands"]["bridge-checks"]
     subprocess.run(["bash", "-c", command], cwd=world.root, env={"PATH": world.env["PATH"]}, check=True)

@@ -298,9 +298,12 @@ def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World
         and checked.config["actor_rollout_ref"]["model"]["lora"]["rank"] == 4
     )
     assert context.expect(one).xtrace == {}, "a script shows only variables that it reads"
-    assert checked.ignored == ["MAX_PROMPT_LENGTH=64 has no effect: run_mtp.sh of this revision does not read it"]
+    sentence = "MAX_PROMPT_LENGTH=64 has no effect: run_mtp.sh of this revision does not read it"
+    assert checked.ignored == {"MAX_PROMPT_LENGTH": sentence}
+    limits = plan_view.plan(context)["limitations"]
+    assert not any("MAX_PROMPT_LENGTH=64 from your environment" in text for text in limits), "it contradicts that"
     step = world.step("drift", context=context)
-    assert step.limitations == checked.ignored, "said even though the user set it"
+    assert step.limitations == [sentence], "said even though the user set it"
     with pytest.raises(BadInput, match="has a variant with its own script"):
         world.request("0", script="examples/run_mtp.sh")
 
@@ -312,7 +315,19 @@ def test_a_wrapper_that_renamed_a_variable_is_given_overrides_in_its_place(world
     [one] = context.planned
     checked = context.checked(one)
     assert checked.problems == [] and any(text.startswith("ALL_OFFLOAD is not read by") for text in checked.notes)
-    assert "actor_rollout_ref.actor.megatron.param_offload=False" in context.command(one)
+    own = "actor_rollout_ref.actor.megatron.param_offload=False"
+    assert own in context.command(one)
+    env = {"OFFLOAD_TARGET": "optimizer"}
+    chosen = world.context(world.request(env=env), **env)
+    checked = chosen.checked(chosen.planned[0])
+    assert own not in chosen.command(chosen.planned[0]) and checked.problems == [], "the user's choice wins"
+    assert any("OFFLOAD_TARGET=optimizer from your environment" in text for text in chosen.limitations(chosen.planned))
+
+
+def test_the_folder_of_raw_data_is_for_the_preparation_and_not_for_the_script(reading: World) -> None:
+    env = {"GSM8K_SOURCE_DIR": str(reading.home)}
+    context = reading.context(reading.request(env=env), **env)
+    assert context.checked(context.planned[0]).ignored == {}
 
 
 @pytest.mark.parametrize("name", description.names())

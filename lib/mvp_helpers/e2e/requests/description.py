@@ -64,6 +64,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Variables that an older script does not read, with the value that it has anyway."""
     equivalents: dict[str, list[str]] = {}
     """Variables that a script may not read, with the config keys that are then set to their values."""
+    replaced_by: dict[str, str] = {}
+    """Variables of which a newer script reads another one in place: the user's choice of that one wins."""
     image_variable: str = ""
     """Names the container's image, unless --image does."""
     masks: dict[str, str] = {}
