@@ -197,6 +197,8 @@ def test_the_plan_shows_every_command_and_writes_nothing(reading: World) -> None
     [
         ({"env": {"NUM_GPUS": "abc"}}, "trainer.n_gpus_per_node=abc is not a number of GPUs"),
         ({"levels": "0,2", "env": {"NUM_GPUS": "2"}}, "2 GPUs are not a multiple of 4"),
+        ({"model": "Qwen/Other"}, "the model is not at"),
+        ({"env": {"TRAIN_FILES": "/no/such.parquet"}}, "TRAIN_FILES: /no/such.parquet does not exist"),
         ({"tests": ["tests/no_such.py"]}, "--bridge-tests tests/no_such.py: not in this checkout"),
         ({"levels": "3"}, "level 3 counts only after level 0"),
         ({"env": {"LORA_RANK": "0"}}, "actor_rollout_ref.model.lora.rank=0, which must be above 0"),
@@ -219,6 +221,26 @@ def test_an_empty_submodule_is_in_the_plan(world: World) -> None:
     env = {"BRIDGE_REPO": str(world.root / "tree")}
     problems = plan_view.plan(world.context(world.request(env=env), **env))["problems"]
     assert any("3rdparty/Megatron-LM is empty: git -C" in problem for problem in problems), problems
+    [problem] = plan_view.plan(world.context(world.request("5", baseline=str(world.root / "tree"))))["problems"]
+    assert problem.startswith(f"{world.root}/tree/3rdparty/Megatron-LM is empty"), "the baseline's too"
+
+
+def test_the_plan_shows_setup_and_the_proof_of_the_baseline(world: World) -> None:
+    fixtures.git(world.bridge, "worktree", "add", "-q", str(world.root / "tree"))
+    commands = plan_view.plan(world.context(world.request("5", baseline=str(world.root / "tree"), setup="pip install x")))[
+        "commands"
+    ]
+    assert (
+        list(commands) == ["setup", "bridge-checks", "imports", "imports-baseline", "data"]
+        and commands["setup"] == "pip install x"
+    )
+    assert f"PYTHONPATH={world.root}/tree/src:" in commands["imports-baseline"]
+    assert f"PYTHONPATH={world.bridge}/src:" in commands["imports"]
+
+
+def test_missing_data_that_would_be_prepared_are_no_problem_of_the_plan(reading: World) -> None:
+    env = {"TRAIN_FILES": f"{reading.root}/new/train.parquet", "VAL_FILES": f"{reading.root}/new/test.parquet"}
+    assert plan_view.plan(reading.context(reading.request(env=env), **env))["problems"] == []
 
 
 def test_variables_of_the_shell_that_the_script_would_read_are_unset_and_named(reading: World) -> None:
