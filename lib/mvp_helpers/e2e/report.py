@@ -212,4 +212,5 @@ def moving_image(image: str) -> bool:
     if not image or "@sha256:" in image or name.endswith(".sqsh"):
         return False
     tag = name.partition(":")[2]
+    # A date or a commit makes such a tag exact.
     return not tag or bool(re.search(rf"(?i)(?<![^-_.])({MOVING})(?![^-_.])", tag) and not re.search(r"\d{8}|[0-9a-f]{7}", tag))
