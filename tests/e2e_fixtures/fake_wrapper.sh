@@ -24,6 +24,8 @@ TEST_FREQ=${TEST_FREQ:--1}
 RESUME_MODE=${RESUME_MODE:-disable}
 SAVE_FREQ=${SAVE_FREQ:--1}
 TOTAL_TRAIN_STEPS=${TOTAL_TRAIN_STEPS:-1}
+USE_DIST_CKPT=${USE_DIST_CKPT:-False}
+DIST_CKPT_PATH=${DIST_CKPT_PATH:-${HOME}/dist_ckpt/${MODEL_ID}}
 LORA_RANK=${LORA_RANK:-0}
 CRITIC_LORA_RANK=${CRITIC_LORA_RANK:-$LORA_RANK}
 REF_TP=${REF_TP:-${COMMON_TP:-2}}
@@ -55,6 +57,8 @@ ROUTING_REPLAY_MODE=${ROUTING_REPLAY_MODE:-disabled}
   actor_rollout_ref.actor.megatron.expert_model_parallel_size="${COMMON_EP}" \
   actor_rollout_ref.rollout.tensor_model_parallel_size="${INFER_TP}" \
   actor_rollout_ref.actor.megatron.router_replay.mode="${ROUTING_REPLAY_MODE}" \
+  actor_rollout_ref.actor.megatron.use_dist_checkpointing="${USE_DIST_CKPT}" \
+  actor_rollout_ref.actor.megatron.dist_checkpointing_path="${DIST_CKPT_PATH}" \
   data.train_files="${TRAIN_FILES}" data.val_files="${VAL_FILES}" \
   reward.reward_model.enable=True reward.reward_model.model_path="${RM_MODEL_PATH}" \
   trainer.n_gpus_per_node="${NUM_GPUS}" \

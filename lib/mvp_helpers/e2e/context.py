@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,8 @@ class Checked:
     """The resolved config of each launch; empty when one of them does not compose."""
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
-    """The user's variables that this revision's script does not read: limitations of the run."""
+    ignored: dict[str, str] = field(default_factory=dict)
+    """The user's variables that this revision's script does not read, each with a sentence: limitations of the run."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -209,6 +209,11 @@ class Context:
     def configs(self) -> dict[str, dict[str, Any]]:
         """Return the resolved config of each run, by its name, as far as this revision composes it."""
         return {one.name: self.checked(one).config for one in self.planned}
+
+    def limitations(self, planned: Sequence[Planned]) -> list[str]:
+        """Return what none of these runs shows, by their settings."""
+        ignored = {one.name: self.checked(one).ignored for one in planned}
+        return levels.limitations(self.description, planned, self.configs() if planned else {}, self.extra, ignored)
 
     def switch_off_missing_reward_model(self) -> str:
         """Switch off a reward model that is not here, with the key that this revision's config has; return why, else ""."""

@@ -24,7 +24,11 @@ from ..base.redact import MASKED, environment
 
 MARK = "MVP_E2E_STEP"
 """A variable in the environment of everything that a step starts, so that its processes are found."""
-NEW_RUN = "${E2E_RUN:-$(mktemp -d)}"
+TOKEN_PATH = "RAY_AUTH_TOKEN_PATH"
+NEW_TOKEN = (
+    f"""export {TOKEN_PATH}=$E2E_RUN/ray-token; (umask 077; od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' >"${TOKEN_PATH}")"""
+)
+NEW_RUN = "E2E_RUN=${E2E_RUN:-$(mktemp -d)}"
 POLL_S = 0.2
 TERM_S = 15.0
 CHUNK = 1 << 20
@@ -114,13 +118,19 @@ def run(
     return _outcome(ended, process.returncode, time.monotonic() - began, used, log, len(left))
 
 
+def _needs_token(env: Mapping[str, str]) -> bool:
+    """Tell whether a Ray that the command starts would write a token into the user's home."""
+    has_one = any(env.get(name) for name in ("RAY_AUTH_TOKEN", TOKEN_PATH)) or env.get("RAY_AUTH_MODE", "").lower() == "disabled"
+    return env.get("RAY_ADDRESS", "local") == "local" and not has_one
+
+
 def _own_token(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """Return where a Ray that the command starts finds its token: by default Ray would write one into the user's home."""
-    if env.get("RAY_ADDRESS", "local") != "local" or any(name.startswith("RAY_AUTH_") for name in env):
+    """Return where a Ray that the command starts finds its token."""
+    if not _needs_token(env):
         return {}
     token = folder / "auth_token"
     files.write_text(token, secrets.token_hex(32), mode=0o600)
-    return {"RAY_AUTH_TOKEN_PATH": str(token)}
+    return {TOKEN_PATH: str(token)}
 
 
 def _own_git_config(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
@@ -237,26 +247,32 @@ def _mask(log: Path, env: Mapping[str, str]) -> None:
             sink.write(piece)
 
 
-def script(run: Path, cwd: Path, env: Mapping[str, str], argv: Sequence[str], note: str = "") -> str:
-    """Return a command with its environment as a script that does the same in an empty shell, in a new folder of a run."""
-    head = [
-        "#!/usr/bin/env bash",
-        "# It writes below E2E_RUN, a new folder unless that is set.",
-        *([f"# {note}"] if note else []),
-    ]
+def script(run: Path, cwd: Path, env: Mapping[str, str], argv: Sequence[str], resumes: str = "") -> str:
+    """Return a command with its environment as a script that does the same in an empty shell, in a new folder of a run.
+
+    Pasted, it leaves the shell as it was. ``resumes``: the run whose folder it needs.
+    """
+    note = (
+        f"It resumes a save: first run '{resumes}' with the same E2E_RUN." if resumes else "A new folder unless E2E_RUN is set."
+    )
+    folder = ": ${E2E_RUN:?the folder for the save and the resume}" if resumes else NEW_RUN
+    head = ["#!/usr/bin/env bash", f"# It writes below E2E_RUN. {note}"]
     shown = environment(env)
     secret = [name for name, value in shown.items() if value == MASKED]
     head += [f"# Set {name} yourself: its value is secret." for name in secret]
     exports = [f"export {name}={_quoted(value, run)}" for name, value in shown.items() if name not in secret]
     words = " ".join(_quoted(word, run) for word in argv)
-    return "\n".join([*head, f"E2E_RUN={NEW_RUN}", f"cd {shlex.quote(str(cwd))}", *exports, words, ""])
+    token = [NEW_TOKEN] if _needs_token(env) else []
+    return "\n".join([*head, "(", folder, *token, f"cd {shlex.quote(str(cwd))} || exit", *exports, words, ")", ""])
 
 
 def one_line(run: Path, cwd: Path, env: Mapping[str, str], argv: Sequence[str]) -> str:
-    """Return the same in one line, which leaves the shell as it was."""
-    variables = [f"{name}={_quoted(value, run)}" for name, value in environment(env).items() if value != MASKED]
+    """Return the same in one line, which leaves the shell as it was, and takes secret values from it."""
+    shown = environment(env)
+    variables = [f"{name}={_quoted(value, run)}" if value != MASKED else f'{name}="${name}"' for name, value in shown.items()]
     words = " ".join(["env", *variables, *(_quoted(word, run) for word in argv)])
-    return f"(E2E_RUN={NEW_RUN}; cd {shlex.quote(str(cwd))} && {words})"
+    token = f"{NEW_TOKEN}; " if _needs_token(env) else ""
+    return f"({NEW_RUN}; {token}cd {shlex.quote(str(cwd))} && {words})"
 
 
 def _quoted(text: str, run: Path) -> str:

@@ -12,9 +12,9 @@ from ..base import redact
 from ..base.errors import BadInput, Blocked
 from . import execute
 from .context import Context
-from .requests import checkouts, coverage, levels
+from .requests import checkouts, coverage
 from .requests.levels import Planned
-from .steps import environment, imports, tests, training
+from .steps import environment, imports, tests
 
 
 def plan(context: Context) -> dict[str, Any]:
@@ -39,18 +39,20 @@ def plan(context: Context) -> dict[str, Any]:
         "limitations": [
             *context.limits,
             *context.unused_words(),
-            *levels.limitations(description, context.planned, context.configs(), context.extra),
+            *context.limitations(context.planned),
         ],
     }
 
 
 def _problems(context: Context, tests: Mapping[str, bool]) -> list[str]:
     """Return what would block the run and can be seen without a GPU, beside the problems of single runs."""
+    baseline = any(one.baseline for one in context.planned)
     problems = [
         f"{path}/{folder} is empty: git -C {path} submodule update --init --recursive"
-        for name, path in context.paths.items()
+        for name, path in {*context.paths.items(), *context.paths_of(baseline).items()}
         for folder in checkouts.unready(path, context.description.checkouts[name])
     ]
+    problems += environment.missing(context)
     problems += [f"--bridge-tests {path}: not in this checkout" for path in context.request.tests if not tests[path]]
     states = [checkouts.record(name, path, None) for name, path in context.paths.items()]
     problems += coverage.missing(context.description, context.request.levels, context.folder.path.parent, states)
@@ -61,23 +63,26 @@ def _problems(context: Context, tests: Mapping[str, bool]) -> list[str]:
 
 
 def _commands(context: Context, known: Mapping[str, bool]) -> dict[str, str]:
-    """Return the commands of the focused tests, of the import proof, and of the data, each for an empty shell."""
-    first, commands = context.planned[0], {}
+    """Return the commands of setup, focused tests, import proofs and data, each for an empty shell;
+    the tests are for the environment that has what they need, so that command keeps PATH and HOME."""
+    first, commands = context.planned[0], {"setup": context.request.setup} if context.request.setup else {}
     env, machine = context.environment(first), context.shown_environment(first)
     for each in context.tests:
         paths = [path for path in [*each.paths, *(context.request.tests if each == context.tests[0] else [])] if known[path]]
-        own = {name: value for name, value in machine.items() if name in ("HOME", "PATH")} | {"PYTHONPATH": context.pythonpath()}
-        own |= context.uv(context.paths[each.checkout])
-        commands[each.name] = _pasted(context, context.paths[each.checkout], own, tests.command(context, each, paths))
-    try:
-        launch = context.launches(first)[0]
-    except Blocked:
-        return commands
-    interpreter = context.trainer.interpreter(launch)
-    proof = json.dumps(imports.question(context, first, launch))
-    own = {**machine, "PYTHONPATH": launch.env.get("PYTHONPATH", "")}
-    commands["imports"] = f"{_pasted(context, launch.cwd, own, [*interpreter, '-', proof])} < {shlex.quote(str(imports.PROBE))}"
-    if argv := environment.preparation(context, interpreter, env):
+        if paths:
+            commands[each.name] = tests.elsewhere(context, each, paths)
+    interpreter: list[str] = []
+    for one in {one.baseline: one for one in reversed(context.planned)}.values():
+        try:
+            launch = context.launches(one)[0]
+        except Blocked:
+            continue
+        interpreter = context.trainer.interpreter(launch)
+        proof = [*interpreter, "-", json.dumps(imports.question(context, one, launch))]
+        own = {**context.shown_environment(one), "PYTHONPATH": launch.env.get("PYTHONPATH", "")}
+        name = "imports-baseline" if one.baseline else "imports"
+        commands[name] = f"{_pasted(context, launch.cwd, own, proof)} < {shlex.quote(str(imports.PROBE))}"
+    if interpreter and (argv := environment.preparation(context, interpreter, env)):
         commands["data"] = _pasted(context, environment.preparation_folder(context), machine, argv)
     return commands
 
@@ -98,11 +103,11 @@ def _run(context: Context, one: Planned) -> dict[str, Any]:
         "env": redact.environment(shown),
         "cwd": str(context.cwd(one)),
         "command": context.command(one),
-        "script": execute.script(context.folder.path, context.cwd(one), shown, context.command(one), training.note(one)),
+        "script": execute.script(context.folder.path, context.cwd(one), shown, context.command(one), one.run.resumes),
         "starts": starts[0] if starts else [],
         "further_starts": starts[1:],
         "problems": checked.problems,
-        "notes": [*checked.notes, *checked.ignored],
+        "notes": [*checked.notes, *checked.ignored.values()],
     }
 
 

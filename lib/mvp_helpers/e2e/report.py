@@ -14,7 +14,6 @@ from ..base.verdict import Check
 from ..learning import learning_signal
 from . import execute, summary
 from .context import Context
-from .requests import levels
 from .requests.levels import Planned
 from .step import Step
 from .steps.criteria import EVERY_STEP, METRIC, NO_EXCEPTION
@@ -23,6 +22,8 @@ from .summary import Summary
 NAMES = {"imports": "Local imports", "run": "Trainer run", "variants": "Requested variants", "logs": "Log capture"}
 """Deliverables that neither the trainer nor the description names."""
 KEY_LINES = 12
+MOVING = "latest|main|master|dev|nightly|stable|edge|release|preview"
+"""Words of a tag that is moved by custom."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +171,7 @@ class Report:
     def _limits(self, ran: list[Planned]) -> list[str]:
         """Return what follows from the runs' settings, from a moving image, and from steps in different environments."""
         context = self.context
-        configs = context.configs() if ran else {}
-        texts = levels.limitations(context.description, ran, configs, context.extra)
+        texts = context.limitations(ran)
         if moving_image(context.request.image):
             texts.append(f"the image {context.request.image} has no exact tag: the same name may be another image tomorrow")
         places = list(dict.fromkeys(step.where for _, step in self.runs if step.where))
@@ -212,4 +212,5 @@ def moving_image(image: str) -> bool:
     if not image or "@sha256:" in image or name.endswith(".sqsh"):
         return False
     tag = name.partition(":")[2]
-    return not tag or bool(re.fullmatch(r"latest|main|master|dev|nightly|stable|edge|.*-latest|latest-.*", tag))
+    # A date or a commit makes such a tag exact.
+    return not tag or bool(re.search(rf"(?i)(?<![^-_.])({MOVING})(?![^-_.])", tag) and not re.search(r"\d{8}|[0-9a-f]{7}", tag))

@@ -14,8 +14,11 @@ MACHINE = re.compile(
     r"|PYTORCH|TRITON|UV|VERL|NEMO_RL|NRL|OMP|MKL|TQ|SSL)_\w+"
 )
 """Variables that describe the machine and its software, not what a run trains: they reach the script as they are."""
-SESSION = {"USER", "LOGNAME", "SHELL", "LANG", "TERM", "PWD", "HOSTNAME"}
-"""Those of them that only the user's terminal needs."""
+SESSION = re.compile(
+    r"_|USER|LOGNAME|MAIL|SHELL|SHLVL|LANG|TERM\w*|COLORTERM|COLUMNS|LINES|(OLD)?PWD|HOSTNAME|DISPLAY|WAYLAND_DISPLAY|LS_COLORS|LESS\w*|PAGER"
+    r"|EDITOR|VISUAL|HIST\w+|PS\d|PROMPT_COMMAND|INVOCATION_ID|(SSH|DBUS|TMUX|XDG_SESSION|VSCODE|GIT_ASKPASS|BASH_FUNC|MVP|E2E)(_.*)?"
+)
+"""Variables that reach the trainer too, and that only the user's terminal and this project need: commands leave them out."""
 
 
 def unused(one: Planned, read: Collection[str], shell: Mapping[str, str]) -> dict[str, str]:
@@ -28,12 +31,13 @@ def unused(one: Planned, read: Collection[str], shell: Mapping[str, str]) -> dic
 
 
 def shown(one: Planned, read: Collection[str], env: Mapping[str, str]) -> dict[str, str]:
-    """Return what the run's command needs in an empty shell: what its script reads, and what describes the machine."""
-    return {
-        name: value
-        for name, value in env.items()
-        if name in read or name in one.env or (MACHINE.fullmatch(name) and name not in SESSION)
-    }
+    """Return what the run's command needs in an empty shell: all that reaches the trainer, but for the session's own."""
+    return {name: value for name, value in env.items() if name in read or name in one.env or not SESSION.fullmatch(name)}
+
+
+def _replaced(description: Description, name: str, values: Mapping[str, str], read: Collection[str]) -> bool:
+    """Tell whether the script reads the variable that took this one's place, and the user chose its value."""
+    return (new := description.replaced_by.get(name, "")) in values and new in read
 
 
 def overrides(description: Description, values: Mapping[str, str], read: Collection[str]) -> list[str]:
@@ -41,26 +45,29 @@ def overrides(description: Description, values: Mapping[str, str], read: Collect
     return [
         f"{key}={value}"
         for name, value in values.items()
-        if name not in read and description.harmless.get(name) != value
+        if name not in read and description.harmless.get(name) != value and not _replaced(description, name, values, read)
         for key in description.equivalents.get(name, ())
     ]
 
 
 def unread(
     description: Description, one: Planned, read: Collection[str], users: Collection[str], script: str
-) -> tuple[list[str], list[str], list[str]]:
-    """Return problems, notes, and which of the ``users`` variables have no effect, of those that ``script`` does not read."""
-    problems, notes, ignored = [], [], []
+) -> tuple[list[str], list[str], dict[str, str]]:
+    """Return problems, notes, and a sentence for each of the ``users`` variables without effect, of those that ``script`` does
+    not read."""
+    problems, notes, ignored = [], [], {}
+    elsewhere = {description.model.id_variable, *description.folders}
+    elsewhere |= {description.preparation.source_variable} if description.preparation else set()
     decided = {*one.run.env, description.step_count.variable}
     for name, value in one.env.items():
-        if name in read or name == description.model.id_variable:
+        if name in read or name in elsewhere or _replaced(description, name, one.env, read):
             continue
         if description.harmless.get(name) == value:
             notes.append(f"{name} is not read by this revision, which always behaves like {name}={value}")
         elif keys := description.equivalents.get(name):
             notes.append(f"{name} is not read by {script}: {', '.join(keys)} is set instead")
         elif name in users and name not in decided:
-            ignored.append(f"{name}={value} has no effect: {script} of this revision does not read it")
+            ignored[name] = f"{name}={value} has no effect: {script} of this revision does not read it"
         else:
             problems.append(f"{script} of this revision does not read {name}: it would ignore {name}={value} silently")
     return problems, notes, ignored

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import types
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import e2e_checkouts as fixtures
 import pytest
 
 from mvp_helpers.base.errors import BadInput
+from mvp_helpers.e2e import plan_view
 from mvp_helpers.e2e.requests import checkouts, description
 from mvp_helpers.e2e.step import Step
 from mvp_helpers.e2e.steps import environment, imports, probe
@@ -226,12 +228,17 @@ def test_the_proof_is_made_on_every_node_that_could_train_with_a_gpu_of_its_own(
 @pytest.fixture
 def focused(world: World) -> Callable[..., Step]:
     def run(
-        text: str, of: str = "tests/unit_tests/models/test_param_mapping.py", other: str = "def test_it():\n    assert True\n"
+        text: str,
+        of: str = "tests/unit_tests/models/test_param_mapping.py",
+        other: str = "def test_it():\n    assert True\n",
+        **files: str,
     ) -> Step:
         folder = world.bridge / "tests/unit_tests/models"
         (folder / "test_param_mapping.py").write_text(text)
         (folder / "test_new.py").write_text("def test_new():\n    assert True\n")
         (folder / "test_model_provider_mixin.py").write_text(other)
+        for name, content in files.items():
+            (folder / f"{name}.py").write_text(content)
         return world.step("bridge-checks", world.request(tests=[of]))
 
     return run
@@ -260,12 +267,57 @@ def test_focused_tests_pass_only_if_one_ran(
     assert step.verdict == verdict and words in step.reason, step.reason
 
 
+SKIPPED = "import pytest\n@pytest.mark.skip('needs a GPU')\ndef test_new():\n    pass\n"
+
+
+@pytest.mark.parametrize(("text", "missing"), [(GOOD, 1), (SKIPPED, 2)])
+def test_a_skipped_test_is_no_evidence_of_a_round_trip(focused: Callable[..., Step], text: str, missing: int) -> None:
+    step = focused(GOOD, of="tests/unit_tests/models/test_roundtrip.py", test_roundtrip=text)
+    assert step.verdict == "Pass" and len([limit for limit in step.limitations if "minimum evidence" in limit]) == missing
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "verdict", "words"),
+    [
+        (GOOD, {"conftest": "import nothing_like_this\n"}, "Blocked", "nothing_like_this"),
+        (GOOD, {"conftest": "pytest_plugins = ['nothing_like_this']\n"}, "Blocked", "nothing_like_this"),
+        ("from megatron.bridge import Gone\n", {}, "Fail", "cannot import name 'Gone' from 'megatron.bridge'"),
+        (GOOD, {"conftest": "from megatron.bridge import Gone\n"}, "Fail", "cannot import name 'Gone' from 'megatron.bridge'"),
+        ("from megatron.core import Gone\n", {}, "Blocked", "Gone"),
+        ("from megatron.bridge import __version_of_te__\n", {}, "Blocked", "__version_of_te__"),
+    ],
+)
+def test_what_pytest_cannot_import_blocks_unless_the_checkouts_own_module_lacks_it(
+    world: World, focused: Callable[..., Step], text: str, options: dict[str, str], verdict: str, words: str
+) -> None:
+    with (world.bridge / "src/megatron/bridge/__init__.py").open("a") as module:
+        module.write(
+            "try:\n    import transformer_engine_of_another_gpu\n    __version_of_te__ = 1\nexcept ImportError:\n    pass\n"
+        )
+    step = focused(text, **options)
+    assert step.verdict == verdict and words in step.reason, step.reason
+
+
+def test_an_option_that_pytest_does_not_know_blocks(world: World, focused: Callable[..., Step]) -> None:
+    (world.bridge / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    step = focused(GOOD)
+    assert step.verdict == "Blocked" and "pytest could not run" in step.reason, step.reason
+
+
+def test_uv_does_not_write_the_checkouts_lock_file(world: World) -> None:
+    (world.bridge / "uv.lock").write_text("")
+    (world.root / "bin/uv").write_text("#!/bin/sh\n[ \"$2\" = --frozen ] && echo '1 passed in 0.1s'\n")
+    (world.root / "bin/uv").chmod(0o755)
+    assert world.step("bridge-checks").verdict == "Pass"
+
+
 def test_a_missing_pytest_blocks_with_how_to_get_it_and_is_never_a_failure(world: World) -> None:
     python = world.root / "bin/python3"
     python.write_text('#!/bin/sh\necho "/usr/bin/python3: No module named pytest"\nexit 1\n')
     step = world.step("bridge-checks", world.request())
     assert step.verdict == "Blocked" and "No module named pytest" in step.reason, step.reason
     assert "pip install pytest" in step.fixes[0] and "--test-evidence bridge-checks=LOG" in step.fixes[0]
+    assert f"(cd {world.bridge} && git rev-parse HEAD && env PYTHONPATH={world.bridge}/src:" in step.fixes[0]
     python.unlink()
     assert world.step("bridge-checks", world.request(), PATH="/nowhere").verdict == "Blocked"
 
@@ -301,6 +353,20 @@ def test_the_tests_log_of_another_environment_is_judged_in_their_place(world: Wo
         again = world.context(context.request, run="other")
         world.step("checkouts", context=again)
         assert not any("does not name commit" in text for text in world.step("bridge-checks", context=again).limitations)
+
+
+def test_the_plans_command_makes_evidence_from_any_folder(world: World) -> None:
+    """Also when the checkouts are on no path of that shell."""
+    test = world.bridge / "tests/unit_tests/models/test_param_mapping.py"
+    test.write_text(
+        f"import megatron.bridge\n\ndef test_mapping():\n    assert megatron.bridge.__file__.startswith('{world.bridge}')\n"
+    )
+    command = plan_view.plan(world.context(world.request()))["commands"]["bridge-checks"]
+    subprocess.run(["bash", "-c", command], cwd=world.root, env={"PATH": world.env["PATH"]}, check=True)
+    context = world.context(world.request(bridge_evidence=str(world.root / "LOG")))
+    world.step("checkouts", context=context)
+    step = world.step("bridge-checks", context=context)
+    assert step.verdict == "Pass" and not any("commit" in text for text in step.limitations), step
 
 
 def test_round_trip_and_logits_tests_complete_the_minimum_evidence() -> None:

@@ -45,13 +45,30 @@ def test_a_command_is_kept_as_a_script_and_as_a_line_that_do_the_same_in_an_empt
     folder.mkdir()
     argv = ["bash", "-c", 'echo "$X $1"; pwd', "bash", f"out={run}/checkpoints/$HOME"]
     how = (run, folder, {"X": "it's", "HF_TOKEN": "hf_abcdefghijklmnopqrstuvwxyz"}, argv)
-    script, line = execute.script(*how, "It resumes."), execute.one_line(*how)
-    assert "# It resumes.\n" in script and "Set HF_TOKEN yourself" in script and "hf_abc" not in script + line
+    script, line = execute.script(*how), execute.one_line(*how)
+    assert "Set HF_TOKEN yourself" in script and "hf_abc" not in script + line
+    assert 'HF_TOKEN="$HF_TOKEN"' in line, "a secret is named, and comes from the shell"
     for text in (script, line):
         shell = ["env", "-i", "PATH=/usr/bin:/bin", f"TMPDIR={tmp_path}", "bash", "-c"]
         first, place = subprocess.run([*shell, text], capture_output=True, text=True).stdout.splitlines()
         assert place == str(folder) and first.startswith(f"it's out={tmp_path}/tmp."), "a new folder of a run"
         assert first.endswith("/checkpoints/$HOME"), "nothing is expanded"
+
+
+def test_a_script_that_is_pasted_leaves_the_shell_as_it_was(tmp_path: Path) -> None:
+    def pasted(text: str, *before: str) -> list[str]:
+        """Paste twice; return the folders that it wrote to, and what the shell has then."""
+        after = 'echo "${X-unset} ${E2E_RUN-unset} ${RAY_AUTH_TOKEN_PATH-unset}"'
+        shell = ["env", "-i", "PATH=/usr/bin:/bin", f"TMPDIR={tmp_path}", "bash", "-c", "\n".join([*before, text, text, after])]
+        return subprocess.run(shell, capture_output=True, text=True).stdout.splitlines()
+
+    how = tmp_path / "run-1", tmp_path, {"X": "1"}, ["echo", f"{tmp_path}/run-1"]
+    first, second, after = pasted(execute.script(*how))
+    assert first != second and after == "unset unset unset"
+    resume = execute.script(*how, "save")
+    assert "# It writes below E2E_RUN. It resumes a save: first run 'save' with the same E2E_RUN.\n" in resume
+    assert pasted(resume) == ["unset unset unset"], "no new folder has a save"
+    assert pasted(resume, f"E2E_RUN={tmp_path}")[:2] == [str(tmp_path)] * 2
 
 
 def test_a_ray_that_a_command_starts_finds_its_token_outside_the_home(tmp_path: Path) -> None:
@@ -65,6 +82,17 @@ def test_a_ray_that_a_command_starts_finds_its_token_outside_the_home(tmp_path: 
     assert mode == "600" and path.endswith("/auth_token") and not Path(path).exists(), "it ends with the command"
     assert token("cluster", RAY_ADDRESS="10.0.0.1:6379")[0] == "none", "a running cluster has its own"
     assert token("users", RAY_AUTH_MODE="disabled")[0] == "none"
+    assert token("mode", RAY_AUTH_MODE="token")[0].endswith("/auth_token"), "Ray would make one"
+    assert token("given", RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="secret")[0] == "none"
+    how = (
+        tmp_path / "run-1",
+        tmp_path,
+        {"RAY_ADDRESS": "local"},
+        ["bash", "-c", 'wc -c <"$RAY_AUTH_TOKEN_PATH"; stat -c %a "$RAY_AUTH_TOKEN_PATH"'],
+    )
+    for text in (execute.script(*how), execute.one_line(*how)):
+        shell = ["env", "-i", "PATH=/usr/bin:/bin", f"TMPDIR={tmp_path}", "bash", "-c", text]
+        assert subprocess.run(shell, capture_output=True, text=True).stdout.split() == ["64", "600"]
 
 
 def test_git_settings_of_a_command_stay_out_of_the_users_files_and_those_are_still_read(tmp_path: Path) -> None:

@@ -84,11 +84,16 @@ def test_evidence_for_unknown_tests_or_from_no_file_is_bad_input(world: World, e
 
 
 def test_the_command_that_makes_the_evidence_writes_the_exit_status(world: World) -> None:
+    import msgspec
+
+    from mvp_helpers.e2e.requests import description
     from mvp_helpers.e2e.steps import tests
 
     log = world.root / "LOG"
-    command = tests.elsewhere(["python3", "-c", "print('3 passed in 1s'); raise SystemExit(5)"]).replace("LOG", str(log))
+    argv = ["python3", "-c", "print('3 passed in 1s'); raise SystemExit(5)"]
+    own = msgspec.structs.replace(description.load("verl").tests[0], command=argv)
+    command = tests.elsewhere(world.context(world.request()), own, []).replace("LOG", str(log))
     import subprocess
 
     subprocess.run(["bash", "-c", command], check=False)
-    assert Path(log).read_text().splitlines() == ["3 passed in 1s", "exit status: 5"]
+    assert Path(log).read_text().splitlines()[1:] == ["3 passed in 1s", "exit status: 5"]

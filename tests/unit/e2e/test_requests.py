@@ -171,7 +171,8 @@ def test_limitations_follow_from_what_the_config_says_however_it_was_written(rea
         assert any(limit.startswith("eager mode") for limit in limits(overrides=(text,))), text
     assert any(limit.startswith("reward model disabled") for limit in limits(overrides=("reward.reward_model.enable=false",)))
     assert any("PEFT" in text for text in limits("1", LORA_RANK="0"))
-    assert any("CRITIC_LORA_RANK=2 from your environment" in text for text in limits(CRITIC_LORA_RANK="2"))
+    for name, value in {"CRITIC_LORA_RANK": "2", "LORA_TARGET_MODULES": "['linear_qkv']", "DEVICE": "npu"}.items():
+        assert any(f"{name}={value} from your environment" in text for text in limits(**{name: value})), name
     assert any("data.seed is not set" in text for text in limits())
     assert not any("data.seed" in text for text in limits(overrides=("data.seed=1",)))
     both = limits("0,1,2")
@@ -188,7 +189,7 @@ def test_the_plan_shows_every_command_and_writes_nothing(reading: World) -> None
     assert "reward.reward_model.enable=False" in stress["command"], "the run's own command, without the reward model"
     shown = plan_view.show(plan)
     assert "bash tests/special_e2e/run_ppo_trainer_megatron.sh" in shown and "E2E_RUN=${E2E_RUN:-$(mktemp -d)}" in shown
-    assert "# It resumes a save: first run 'save' with the same E2E_RUN." in shown
+    assert "It resumes a save: first run 'save' with the same E2E_RUN." in shown
     assert {"bridge-checks", "imports", "data"} == set(plan["commands"])
     assert "-m pytest" in plan["commands"]["bridge-checks"] and "gsm8k.py --local_save_dir" in plan["commands"]["data"]
     assert not (reading.root / "runs").exists()
@@ -199,6 +200,8 @@ def test_the_plan_shows_every_command_and_writes_nothing(reading: World) -> None
     [
         ({"env": {"NUM_GPUS": "abc"}}, "trainer.n_gpus_per_node=abc is not a number of GPUs"),
         ({"levels": "0,2", "env": {"NUM_GPUS": "2"}}, "2 GPUs are not a multiple of 4"),
+        ({"model": "Qwen/Other"}, "the model is not at"),
+        ({"env": {"TRAIN_FILES": "/no/such.parquet"}}, "TRAIN_FILES: /no/such.parquet does not exist"),
         ({"tests": ["tests/no_such.py"]}, "--bridge-tests tests/no_such.py: not in this checkout"),
         ({"levels": "3"}, "level 3 counts only after level 0"),
         ({"env": {"LORA_RANK": "0"}}, "actor_rollout_ref.model.lora.rank=0, which must be above 0"),
@@ -230,6 +233,26 @@ def test_an_empty_submodule_is_in_the_plan(world: World) -> None:
     env = {"BRIDGE_REPO": str(world.root / "tree")}
     problems = plan_view.plan(world.context(world.request(env=env), **env))["problems"]
     assert any("3rdparty/Megatron-LM is empty: git -C" in problem for problem in problems), problems
+    [problem] = plan_view.plan(world.context(world.request("5", baseline=str(world.root / "tree"))))["problems"]
+    assert problem.startswith(f"{world.root}/tree/3rdparty/Megatron-LM is empty"), "the baseline's too"
+
+
+def test_the_plan_shows_setup_and_the_proof_of_the_baseline(world: World) -> None:
+    fixtures.git(world.bridge, "worktree", "add", "-q", str(world.root / "tree"))
+    commands = plan_view.plan(world.context(world.request("5", baseline=str(world.root / "tree"), setup="pip install x")))[
+        "commands"
+    ]
+    assert (
+        list(commands) == ["setup", "bridge-checks", "imports", "imports-baseline", "data"]
+        and commands["setup"] == "pip install x"
+    )
+    assert f"PYTHONPATH={world.root}/tree/src:" in commands["imports-baseline"]
+    assert f"PYTHONPATH={world.bridge}/src:" in commands["imports"]
+
+
+def test_missing_data_that_would_be_prepared_are_no_problem_of_the_plan(reading: World) -> None:
+    env = {"TRAIN_FILES": f"{reading.root}/new/train.parquet", "VAL_FILES": f"{reading.root}/new/test.parquet"}
+    assert plan_view.plan(reading.context(reading.request(env=env), **env))["problems"] == []
 
 
 def test_variables_of_the_shell_that_the_script_would_read_are_unset_and_named(reading: World) -> None:
@@ -246,6 +269,17 @@ def test_variables_of_the_shell_that_the_script_would_read_are_unset_and_named(r
     assert {"PATH", "HOME", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "LORA_RANK", "RAY_ADDRESS"} <= set(shown)
 
 
+def test_what_reaches_the_trainer_is_in_the_command_also_when_the_script_does_not_read_it(reading: World) -> None:
+    env = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "LD_PRELOAD": "/x.so", "SSH_TTY": "/dev/pts/0", "BASH_FUNC_ml%%": "() { :; }"}
+    context = reading.context(reading.request(), **env)
+    [run] = plan_view.plan(context)["runs"]
+    assert context.environment(context.planned[0]).items() >= env.items()
+    assert "export CUBLAS_WORKSPACE_CONFIG=:4096:8\n" in run["script"] and "export LD_PRELOAD=/x.so\n" in run["script"], run[
+        "script"
+    ]
+    assert "SSH_TTY" not in run["script"] and "BASH_FUNC" not in run["script"]
+
+
 def test_a_path_in_a_variable_is_absolute_because_the_script_starts_elsewhere(
     reading: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +287,32 @@ def test_a_path_in_a_variable_is_absolute_because_the_script_starts_elsewhere(
     assert reading.request(env={"TRAIN_FILES": "data/gsm8k/train.parquet"}).env == {
         "TRAIN_FILES": f"{reading.home}/data/gsm8k/train.parquet"
     }
+    inherited = reading.context(reading.request(), MVP_E2E_PYTHONPATH=":data::/opt/more").pythonpath()
+    assert inherited.endswith(f":{reading.home}/data:/opt/more")
+
+
+def test_workers_of_a_running_cluster_get_what_keeps_the_checkouts_as_they_are(reading: World) -> None:
+    context = reading.context(reading.request(), RAY_ADDRESS="10.0.0.1:6379")
+    variables = context.checked(context.planned[0]).config["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"]
+    assert variables["PYTHONDONTWRITEBYTECODE"] == "1" and variables["PYTHONPATH"] == context.pythonpath()
+
+
+def test_a_folder_that_the_script_writes_is_the_runs_own_unless_the_user_names_one(
+    reading: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The converter leaves a folder that is not empty as it is, whatever model it is of."""
+
+    def checkpoint(**env: str) -> str:
+        context = reading.context(reading.request(env=env), **env)
+        checked = context.checked(context.planned[0])
+        limits = levels.limitations(VERL, context.planned, context.configs())
+        assert checked.problems == [] and not any("DIST_CKPT_PATH" in text for text in limits)
+        return str(checked.config["actor_rollout_ref"]["actor"]["megatron"]["dist_checkpointing_path"])
+
+    assert checkpoint(USE_DIST_CKPT="True") == f"{reading.run_folder}/dist-ckpt"
+    monkeypatch.chdir(reading.home)
+    assert checkpoint(USE_DIST_CKPT="True", DIST_CKPT_PATH="data") == f"{reading.home}/data"
+    assert checkpoint() == f"{reading.home}/dist_ckpt/Qwen/Qwen2.5-0.5B"
 
 
 def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World) -> None:
@@ -272,9 +332,12 @@ def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World
         and checked.config["actor_rollout_ref"]["model"]["lora"]["rank"] == 4
     )
     assert context.expect(one).xtrace == {}, "a script shows only variables that it reads"
-    assert checked.ignored == ["MAX_PROMPT_LENGTH=64 has no effect: run_mtp.sh of this revision does not read it"]
+    sentence = "MAX_PROMPT_LENGTH=64 has no effect: run_mtp.sh of this revision does not read it"
+    assert checked.ignored == {"MAX_PROMPT_LENGTH": sentence}
+    limits = plan_view.plan(context)["limitations"]
+    assert not any("MAX_PROMPT_LENGTH=64 from your environment" in text for text in limits), "it contradicts that"
     step = world.step("drift", context=context)
-    assert step.limitations == checked.ignored, "said even though the user set it"
+    assert step.limitations == [sentence], "said even though the user set it"
     with pytest.raises(BadInput, match="has a variant with its own script"):
         world.request("0", script="examples/run_mtp.sh")
 
@@ -304,7 +367,19 @@ def test_a_wrapper_that_renamed_a_variable_is_given_overrides_in_its_place(world
     [one] = context.planned
     checked = context.checked(one)
     assert checked.problems == [] and any(text.startswith("ALL_OFFLOAD is not read by") for text in checked.notes)
-    assert "actor_rollout_ref.actor.megatron.param_offload=False" in context.command(one)
+    own = "actor_rollout_ref.actor.megatron.param_offload=False"
+    assert own in context.command(one)
+    env = {"OFFLOAD_TARGET": "optimizer"}
+    chosen = world.context(world.request(env=env), **env)
+    checked = chosen.checked(chosen.planned[0])
+    assert own not in chosen.command(chosen.planned[0]) and checked.problems == [], "the user's choice wins"
+    assert any("OFFLOAD_TARGET=optimizer from your environment" in text for text in chosen.limitations(chosen.planned))
+
+
+def test_the_folder_of_raw_data_is_for_the_preparation_and_not_for_the_script(reading: World) -> None:
+    env = {"GSM8K_SOURCE_DIR": str(reading.home)}
+    context = reading.context(reading.request(env=env), **env)
+    assert context.checked(context.planned[0]).ignored == {}
 
 
 @pytest.mark.parametrize("name", description.names())

@@ -159,8 +159,10 @@ def pythonpath(
 ) -> str:
     """Return the checkouts' folders, then the inherited ones; no empty entry (that would be the working directory).
 
+    Inherited ones are relative to this process's folder: the script is started in another one.
     ``local``: folders that take the place of some (checkout:folder).
     """
     folders = [(name, folder) for name, one in description.checkouts.items() for folder in one.pythonpath]
     own = [str((local or {}).get(f"{name}:{folder}", paths[name] / folder).resolve()) for name, folder in folders]
-    return ":".join([*own, *(part for part in inherited.split(":") if part and part not in own)])
+    others = [os.path.abspath(part) for part in inherited.split(":") if part]
+    return ":".join([*own, *(part for part in others if part not in own)])

@@ -64,12 +64,16 @@ class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Variables that an older script does not read, with the value that it has anyway."""
     equivalents: dict[str, list[str]] = {}
     """Variables that a script may not read, with the config keys that are then set to their values."""
+    replaced_by: dict[str, str] = {}
+    """Variables of which a newer script reads another one in place: the user's choice of that one wins."""
     image_variable: str = ""
     """Names the container's image, unless --image does."""
     masks: dict[str, str] = {}
     """Config keys that no override may set, and why: a run with them would hide what it must show."""
     passed_on: list[str] = []
     """Variables whose user's value takes precedence over the levels'."""
+    folders: dict[str, str] = {}
+    """Variables of folders that the script writes when a switch is True: in the run's folder, unless the user names one."""
     adjustable: list[str] = []
     """The same, of variables that change how a run trains: each is named among the limitations."""
     tests: list[Tests] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -145,9 +145,10 @@ def _planned(
     count = description.step_count
     counted = {count.variable: str(last)} if count.variable else {}
     env = {**description.env, **run.env, **counted, **given}
-    if (dummy := description.model.dummy) and env.get(dummy.switch) == "True":
-        # The script takes a folder that exists as it is, whatever model is in it.
-        env.setdefault(dummy.path, "{run}/dummy-model")
+    for name, switch in description.folders.items():
+        if env.get(switch) == "True":
+            # The script takes a folder that exists as it is, whatever model is in it.
+            env.setdefault(name, f"{{run}}/{name.removesuffix('_PATH').lower().replace('_', '-')}")
     wrapper = description.wrapper
     for change in (level.wrapper, variant.wrapper, run.wrapper):
         wrapper = _changed(wrapper, change) if change else wrapper
@@ -212,9 +213,16 @@ def tests_of(description: Description, levels: Sequence[int]) -> list[Tests]:
 
 
 def limitations(
-    description: Description, planned: Sequence[Planned], configs: Mapping[str, Mapping[str, Any]], overrides: Sequence[str] = ()
+    description: Description,
+    planned: Sequence[Planned],
+    configs: Mapping[str, Mapping[str, Any]],
+    overrides: Sequence[str] = (),
+    ignored: Mapping[str, Collection[str]] | None = None,
 ) -> list[str]:
-    """Return what none of the runs shows, each once: derived from their environments and resolved ``configs``, by run."""
+    """Return what none of the runs shows, each once: derived from their environments and resolved ``configs``, by run.
+
+    ``ignored``: variables without effect, by run.
+    """
 
     def applies(limit: Limitation, one: Planned) -> bool:
         config, texts = configs.get(one.name, {}), [*one.overrides, *overrides]
@@ -226,7 +234,12 @@ def limitations(
 
     limits = [limit.text for limit in description.limitations if planned and all(applies(limit, one) for one in planned)]
     limits += [one.variant.limitation for one in planned if one.variant.limitation]
-    own = [(name, value) for one in planned for name, value in one.env.items() if name in description.adjustable]
+    own = [
+        (name, value)
+        for one in planned
+        for name, value in one.env.items()
+        if name in description.adjustable and name not in (ignored or {}).get(one.name, ())
+    ]
     limits += [
         f"{name}={value} from your environment: the run does not use the default"
         for name, value in own

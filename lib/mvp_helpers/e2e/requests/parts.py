@@ -73,11 +73,10 @@ class Preparation(Data, frozen=True, kw_only=True):
 
 
 class Dummy(Data, frozen=True, kw_only=True):
-    """Variables with which the script makes a model of random weights: ``switch`` (True), its config, and the new folder."""
+    """Variables with which the script makes a model of random weights: ``switch`` (True), and its config."""
 
     switch: str
     config: str
-    path: str
 
 
 class Model(Data, frozen=True, kw_only=True):

@@ -128,9 +128,9 @@ def evidence(procedure: Description, numbers: Sequence[int], first: str, others:
 def _absolute(procedure: Description, name: str, value: str) -> str:
     """Return a variable's path as an absolute one: the script is started in another folder."""
     model = procedure.model
-    paths = {model.path_variable, *(data.variable for data in procedure.data)}
+    paths = {model.path_variable, *(data.variable for data in procedure.data), *procedure.folders}
     paths |= {procedure.reward_model.variable} if procedure.reward_model else set()
-    paths |= {model.dummy.config, model.dummy.path} if model.dummy else set()
+    paths |= {model.dummy.config} if model.dummy else set()
     is_relative = name in paths and not Path(value).is_absolute() and Path(value).expanduser().exists()
     return str(Path(value).expanduser().resolve()) if is_relative else value
 

@@ -21,7 +21,7 @@ def run(context: Context, place: Path) -> Step:
         problems += [f"{one.name}: {problem}" for problem in checked.problems]
         possible += not (checked.problems or one.run.optional or one.run.rerun or one.baseline)
         evidence += [f"{one.name}: {note}" for note in checked.notes]
-        ignored += [text for text in checked.ignored if text not in ignored]
+        ignored += [text for text in checked.ignored.values() if text not in ignored]
         for at, config in enumerate(checked.configs):
             files.write_json(place / f"{one.name}{f'.{at + 1}' if at else ''}.config.json", config)
         if checked.configs:

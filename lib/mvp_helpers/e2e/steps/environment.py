@@ -13,6 +13,7 @@ from ...base.errors import BadInput, Blocked
 from ...diagnosis import views
 from .. import data_files, environment, execute
 from ..context import Context
+from ..requests.parts import DataFile
 from ..step import Step, last_line, step_of
 from . import imports
 
@@ -21,7 +22,7 @@ PREPARE_TIMEOUT_S = 1800
 
 def run(context: Context, place: Path) -> Step:
     """Check devices, Ray, GPUs, disk, interpreter, packages, data, model and reward model."""
-    description, env = context.description, context.environment(context.planned[0])
+    env = context.environment(context.planned[0])
     if " " in str(context.folder.path):
         raise BadInput(
             f"the runs' folder {context.folder.path} contains a space, at which the script would split its arguments",
@@ -39,7 +40,7 @@ def run(context: Context, place: Path) -> Step:
     except Blocked as error:
         problems.append(f"{error.what}: {error.hint}")
     problems += _data(context, place, interpreter, env, evidence)
-    problems += filter(None, [environment.model_problem(description, env, context.planned[0].overrides)])
+    problems += model_problems(context, env)
     evidence += filter(None, [context.switch_off_missing_reward_model()])
     used = {name: value for name, value in env.items() if name in context.request.env}
     evidence += [f"from your environment: {name}={value}" for name, value in redact.environment(used).items()]
@@ -100,25 +101,45 @@ def _packages(
 
 def _data(context: Context, place: Path, interpreter: Sequence[str], env: Mapping[str, str], evidence: list[str]) -> list[str]:
     """Return the problems of the data files; where all are missing, the checkout's own script makes them first."""
-    wanted = [(data, environment.home(env.get(data.variable) or data.default, env)) for data in context.description.data]
-
-    def problems() -> list[str]:
-        checked = [(data.variable, data_files.problem(path, data.columns)) for data, path in wanted]
-        return [f"{variable}: {problem}" for variable, problem in checked if problem]
-
     argv = preparation(context, interpreter, env)
-    if not argv or not interpreter or any(path.exists() for _, path in wanted):
-        return problems()
-    wanted[0][1].parent.mkdir(parents=True, exist_ok=True)
+    if not argv or not interpreter or not _all_missing(context, env):
+        return data_problems(context, env)
+    _files(context, env)[0][1].parent.mkdir(parents=True, exist_ok=True)
     log = place / "prepare.log"
     context.say(f"environment: preparing the data: {shlex.join(argv)}")
     cwd = preparation_folder(context)
     outcome = execute.run(argv, cwd, env, log, context.mark, PREPARE_TIMEOUT_S, PREPARE_TIMEOUT_S)
     evidence.append(f"data prepared: {shlex.join(argv)} ({outcome.summary()})")
     if outcome.good:
-        return problems()
+        return data_problems(context, env)
     cause = views.triage_log(log).evidence if log.stat().st_size else outcome.summary()
     return [f"the data could not be prepared: {cause}"]
+
+
+def _files(context: Context, env: Mapping[str, str]) -> list[tuple[DataFile, Path]]:
+    return [(data, environment.home(env.get(data.variable) or data.default, env)) for data in context.description.data]
+
+
+def _all_missing(context: Context, env: Mapping[str, str]) -> bool:
+    return not any(path.exists() for _, path in _files(context, env))
+
+
+def data_problems(context: Context, env: Mapping[str, str]) -> list[str]:
+    """Return the problems of the data files that are here."""
+    checked = [(data.variable, data_files.problem(path, data.columns)) for data, path in _files(context, env)]
+    return [f"{variable}: {problem}" for variable, problem in checked if problem]
+
+
+def model_problems(context: Context, env: Mapping[str, str]) -> list[str]:
+    """Return why the model cannot be loaded, if that is so."""
+    return [*filter(None, [environment.model_problem(context.description, env, context.planned[0].overrides)])]
+
+
+def missing(context: Context) -> list[str]:
+    """Return what of the model and the data would block the run, as far as no preparation can make it."""
+    env = context.environment(context.planned[0])
+    to_prepare = preparation(context, [], env) and _all_missing(context, env)
+    return [*model_problems(context, env), *([] if to_prepare else data_problems(context, env))]
 
 
 def preparation(context: Context, interpreter: Sequence[str], env: Mapping[str, str]) -> list[str]:

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...base import files, redact
+from ...base import files, git, redact
 from ...base.errors import BadInput
 from ...diagnosis import views
 from .. import execute
@@ -22,8 +22,12 @@ from ..step import Step, last_line, step_of
 
 TIMEOUT_S = 1800
 EXIT_STATUS = "exit status: "
+# No reasons of skipped tests (-rs): they often look like the cause of a failure.
 OPTIONS = ["-q", "-rfEp", "-p", "no:cacheprovider"]
 NO_PYTEST = re.compile(r"No module named '?pytest'?$|^error: Failed to spawn: `", re.M)
+UNUSABLE = re.compile(r"ImportError|ModuleNotFoundError|Error importing plugin|^(?:ERROR: )?usage: ", re.M)
+"""At exit code 4: a conftest that cannot be imported, or an option of a plugin that is missing."""
+LOST_NAME = re.compile(r"ImportError: cannot import name '(\w+)' from '[\w.]+' \((/[^)]+)\)")
 COUNTED = re.compile(r"\b\d+ (?:passed|failed|skipped|errors?)\b.* in [\d.]+s")
 """pytest's last line: it ran."""
 
@@ -45,34 +49,48 @@ def run(context: Context, place: Path, tests: Tests) -> Step:
         step = _here(context, place, tests, there, evidence, added)
     if step.passed:
         step.reason += f"; drift: {', '.join(missing)} not in this checkout" if missing else ""
-        step.limitations += missing_minimum(tests, there)
+        step.limitations += missing_minimum(tests, _passed(there, Path(step.log).read_text(errors="replace")))
     return step
 
 
-def missing_minimum(tests: Tests, paths: list[str]) -> list[str]:
-    """Return a limitation for each kind of evidence that a new model needs and that none of ``paths`` is."""
+def _passed(paths: Sequence[str], text: str) -> list[str]:
+    """Return the paths of which a test passed, by pytest's lines about each; a skipped test shows nothing."""
+    return [path for path in paths if re.search(rf"^PASSED {re.escape(path.rstrip('/'))}(?![\w.-])", text, re.M)]
+
+
+def missing_minimum(tests: Tests, paths: Sequence[str]) -> list[str]:
+    """Return a limitation for each kind of evidence that a new model needs and that none of the passed ``paths`` is."""
     return [
-        f"no {what} test was run (--bridge-tests PATH): the minimum evidence for a new model is not complete"
+        f"no {what} test passed (--bridge-tests PATH): the minimum evidence for a new model is not complete"
         for what, pattern in tests.minimum.items()
         if not any(re.search(pattern, path) for path in paths)
     ]
 
 
 def command(context: Context, tests: Tests, paths: list[str]) -> list[str]:
-    """Return the argv that runs the tests ``paths`` in their checkout."""
+    """Return the argv that runs the tests ``paths`` in their checkout, whose lock file uv leaves as it is."""
     uv = shutil.which("uv", path=context.base.get("PATH")) and (context.paths[tests.checkout] / "uv.lock").exists()
-    start = tests.command or [*(["uv", "run", "python"] if uv else ["python3"]), "-m", "pytest"]
+    start = tests.command or [*(["uv", "run", "--frozen", "python"] if uv else ["python3"]), "-m", "pytest"]
     return [*start, *OPTIONS, *paths]
 
 
-def elsewhere(argv: Sequence[str]) -> str:
-    """Return the command that runs tests in another environment and makes the log that is evidence of them."""
-    return f'({shlex.join(argv)}; echo "{EXIT_STATUS}$?") >LOG 2>&1'
+def environment(context: Context, tests: Tests) -> dict[str, str]:
+    """Return what the tests need beside the environment that they run in."""
+    own = {name: context.base[name] for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
+    return {**own, **context.uv(context.paths[tests.checkout])}
+
+
+def elsewhere(context: Context, tests: Tests, paths: list[str]) -> str:
+    """Return the command that runs the tests in another environment and makes the log that is evidence of them."""
+    variables = [f"{name}={value}" for name, value in environment(context, tests).items()]
+    pytest = shlex.join(["env", *variables, *command(context, tests, paths)])
+    folder = shlex.quote(str(context.paths[tests.checkout]))
+    return f'(cd {folder} && git rev-parse HEAD && {pytest}; echo "{EXIT_STATUS}$?") >LOG 2>&1'
 
 
 def _here(context: Context, place: Path, tests: Tests, there: list[str], evidence: list[str], added: list[str]) -> Step:
     checkout, argv, log = context.paths[tests.checkout], command(context, tests, there), place / "tests.log"
-    env = {**context.base, **context.uv(checkout)}
+    env = {**context.base, **environment(context, tests)}
     outcome = execute.run(argv, checkout, env, log, context.mark, TIMEOUT_S, TIMEOUT_S)
     text = log.read_text(errors="replace")
     passed = re.findall(r"(\d+) passed", text)
@@ -81,19 +99,25 @@ def _here(context: Context, place: Path, tests: Tests, there: list[str], evidenc
     if outcome.good and (gone := [name for name in added if "::" in name and f"PASSED {name}" not in text]):
         # Beside its whole file pytest does not miss a test that is not there.
         return step_of("Blocked", f"--bridge-tests {gone[0]}: pytest ran no such test", evidence, log=log)
-    return step if outcome.good and passed and int(passed[-1]) else _judge(step, outcome, log, text, tests)
-
-
-def _judge(step: Step, outcome: Outcome, log: Path, text: str, tests: Tests) -> Step:
-    """Decide what pytest's end without a passed test means."""
-    step.triage = cause = views.triage_log(log) if log.stat().st_size else None
+    if outcome.good and passed and int(passed[-1]):
+        return step
+    if broken := _broken_import(checkout, text):
+        return step_of("Fail", broken, evidence, log=log)
     step.fixes = [
         f"prepare the environment of {tests.checkout} (uv sync, or python3 -m pip install pytest), or run"
-        f" it where it is, and pass its log with --test-evidence {tests.name}=LOG: {elsewhere(step.command)}"
+        f" it where it is, and pass its log with --test-evidence {tests.name}=LOG: {elsewhere(context, tests, there)}"
     ]
+    return _judge(step, outcome, log, text)
+
+
+def _judge(step: Step, outcome: Outcome, log: Path, text: str) -> Step:
+    """Decide what pytest's end without a passed test means."""
+    step.triage = cause = views.triage_log(log) if log.stat().st_size else None
     if (NO_PYTEST.search(text) and not COUNTED.search(text)) or outcome.ended == "not started":
         step.verdict, step.triage = "Blocked", None
         step.reason = f"{step.command[0]} cannot start pytest: {last_line(log) or outcome.summary()}"
+    elif outcome.exit_code == 4 and UNUSABLE.search(text):
+        step.verdict, step.reason = "Blocked", f"pytest could not run: {last_line(log)}"
     elif outcome.good or outcome.exit_code in (4, 5):
         step.verdict = "Skipped"
         step.reason = f"pytest ran no test (exit code {outcome.exit_code}), so nothing passed; {last_line(log)}"
@@ -104,6 +128,16 @@ def _judge(step: Step, outcome: Outcome, log: Path, text: str, tests: Tests) -> 
     else:
         step.verdict, step.reason = "Blocked", f"pytest could not run: {last_line(log) or outcome.summary()}"
     return step
+
+
+def _broken_import(checkout: Path, text: str) -> str:
+    """Return the first line about a name that a module of the checkout itself lacks; "" when there is none."""
+    for lost in LOST_NAME.finditer(text):
+        name, file = lost[1], Path(lost[2])
+        # A module that contains the name may define it only with a package that is missing here.
+        if git.root(file.parent) == checkout and not re.search(rf"\b{name}\b", file.read_text(errors="replace")):
+            return lost[0]
+    return ""
 
 
 def _failed(text: str) -> str:
@@ -137,7 +171,7 @@ def _from_elsewhere(context: Context, place: Path, tests: Tests, there: list[str
     elif statuses[-1] != "0":
         step.verdict, step.reason = "Fail", f"{given}: {EXIT_STATUS}{statuses[-1]} after {end}"
     if step.verdict == "Blocked":
-        step.fixes = [f"in that environment, {elsewhere(command(context, tests, there))}"]
+        step.fixes = [f"in that environment, {elsewhere(context, tests, there)}"]
     commit = next((state.commit for state in context.states if state.name == tests.checkout), "")
     if commit[:12] not in text:
         step.limitations.append(

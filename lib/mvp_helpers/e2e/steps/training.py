@@ -90,7 +90,7 @@ def _start(context: Context, place: Path, one: Planned) -> tuple[Step, float]:
     """Return the step with its command's outcome, and when that began (seconds since 1970)."""
     log, env, argv, cwd = place / "wrapper.log", context.environment(one), context.command(one), context.cwd(one)
     shown = context.shown_environment(one)
-    files.write_text(place / "command.sh", execute.script(context.folder.path, cwd, shown, argv, note(one)))
+    files.write_text(place / "command.sh", execute.script(context.folder.path, cwd, shown, argv, one.run.resumes))
     request = context.request
     _set_stale_aside(context, place, one)
     progress = Progress(context.trainer, one.name, one.steps[1], context.say)
@@ -101,11 +101,6 @@ def _start(context: Context, place: Path, one: Planned) -> tuple[Step, float]:
     if not outcome.log_bytes:
         step.verdict, step.reason = "Blocked", f"the script printed nothing: {outcome.summary()}"
     return step, began
-
-
-def note(one: Planned) -> str:
-    """Return what its command needs before it, for a person who runs it by hand."""
-    return f"It resumes a save: first run '{one.run.resumes}' with the same E2E_RUN." if one.run.resumes else ""
 
 
 def _facts(context: Context, one: Planned, step: Step, began: float, place: Path) -> Facts:
