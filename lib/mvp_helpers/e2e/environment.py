@@ -128,7 +128,7 @@ def model_problems(
     model, keys = description.model, description.model.overrides
     folder = model_folder(description, env, overrides)
     if (dummy := model.dummy) and env.get(dummy.switch) == "True":
-        folder = Path(env[dummy.path])
+        folder = Path(next(env[name] for name, switch in description.folders.items() if switch == dummy.switch))
     # The others may be another model: a critic that begins as a reward model.
     for key in description.equivalents.get(model.path_variable, ())[:1]:
         if folder and at_key(config, key) != str(folder):

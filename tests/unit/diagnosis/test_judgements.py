@@ -81,6 +81,7 @@ CASES = {
         "model path",
     ),
     "a device that a program does not support": ("RuntimeError: half numbers are not supported here\n", "Blocked", "config"),
+    "a GPU that is too old": ("AssertionError: block scaling requires Hopper and CUDA >= 12.9\n", "Blocked", "dependency"),
     "metrics beside recorded ones": ("AssertionError: The following metrics failed: lm loss, num-zeros\n", "Fail", "metric"),
     "sizes that do not divide, without their frames": ("AssertionError: 6 is not divisible by 4\n", "Fail", "parallel state"),
     "a setting that is absent, without its frames": (
