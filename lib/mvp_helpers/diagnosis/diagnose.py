@@ -21,7 +21,7 @@ from .causes import Finding, first_cause
 from .phases import Phase, Progress, later
 from .scan import Scan
 from .signatures import FollowUp, Hit, Rule, Signatures, Whose
-from .tracebacks import CUT_OFF, Frame
+from .tracebacks import CUT_OFF, Frame, Link
 
 Verdict = Literal["Pass", "Fail", "Blocked", "Noise", "Unknown", "Skipped"]
 Confidence = Literal["high", "medium", "low"]
@@ -40,6 +40,14 @@ REFUSED = "A server answered a request with this error. That did not end the ser
 REQUEST = "what the client sent, beside the limits of the server (max_model_len, max_tokens) and its version"
 WARNINGS = "The log has warnings, which healthy runs print too, and neither an error nor the end of a run."
 AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
+UNCHANGED = ", on the unchanged checkout, too"
+_PARTS = re.compile(r"(?<=[.!?;]) +|(?<=Error): |, (?=but |please )")
+"""Between two sentences of a message."""
+_ASKS = re.compile(
+    r"(?i)\b(?:must|should|requires?|needs? to|please|try (?:\w+ing|to)|consider|make sure|are you sure|did you|do you|install|"
+    r"upgrade|increas\w+|decreas\w+|reduc\w+|enabl\w+|disabl\w+|instead|(?:set|pass|use|set the) [`'\"-]?\w+)\b"
+)
+"""What a sentence says that asks the reader for a change."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
 
@@ -225,16 +233,20 @@ def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) ->
         boundary=boundary,
         whose="user" if boundary == "user code" else "unknown",
         advice="No signature matches this error; it is the last distinct one, and not proven to be the cause.",
-        next=_look(cause, culprit, target) if frames or not cause.chain else NO_FRAMES,
+        next=_look(cause, link, culprit, target),
     )
 
 
-def _look(cause: Finding, culprit: Frame | None, target: Mapping[str, str]) -> str:
-    """Return what to look at after an error that nothing explains: the log, and the code that raised, if that is known."""
-    lines = f"less +{cause.number} {target.get('log') or cause.log}"
-    if culprit is None:
-        return lines
-    return f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}, on the unchanged checkout, too; {lines}"
+def _look(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping[str, str]) -> str:
+    """Return what to look at after an error that nothing explains: what its message asks for, the code that raised, the log."""
+    texts = [cause.evidence, *(line.text for line in (link.rest if link else ()))]
+    sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
+    asked = next((part.strip() for part in sentences if _ASKS.search(part)), "")
+    place = f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}{UNCHANGED}" if culprit else ""
+    found = [f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", place]
+    if any(found):
+        return "; ".join(filter(None, found))
+    return NO_FRAMES if cause.chain else f"less +{cause.number} {target.get('log') or cause.log}"
 
 
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
@@ -284,7 +296,9 @@ def _followed_up(diagnosis: Diagnosis, follow_up: FollowUp | None) -> Diagnosis:
         return msgspec.structs.replace(diagnosis, next=f"{WHOLE_LOG}{run}", limitation=limitation)
     if follow_up is None:
         return diagnosis
-    return msgspec.structs.replace(diagnosis, next=follow_up.run, limitation=follow_up.limitation)
+    own = "" if diagnosis.next == NO_FRAMES or diagnosis.next.startswith("less +") else diagnosis.next.removesuffix(UNCHANGED)
+    run = f"{own}; then {follow_up.run}" if own else follow_up.run
+    return msgspec.structs.replace(diagnosis, next=run, limitation=follow_up.limitation)
 
 
 def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:

@@ -951,6 +951,13 @@ def test_code_that_no_boundary_knows_is_what_to_look_at(tmp_path: Path) -> None:
     assert answer.follow_up.startswith("work at /q/heads.py:11, on the unchanged checkout")
 
 
+def test_what_a_message_asks_for_comes_first(tmp_path: Path) -> None:
+    said = "ValueError: no rows fit. Please raise max_length."
+    answer = triaged(tmp_path, raised(said, PACKAGES + "datasets/load.py"))
+    assert answer.follow_up.startswith('what the message asks for ("Please raise max_length."); work at ')
+    assert "asks for" not in triaged(tmp_path, raised("ValueError: no rows fit", PACKAGES + "datasets/load.py")).follow_up
+
+
 def test_an_exception_that_only_carries_another_is_not_the_cause(tmp_path: Path) -> None:
     carried = raised("KeyError: 'prompts'", PACKAGES + "datasets/load.py")
     text = f"ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 0 Error Snippet]:\n{carried}"
