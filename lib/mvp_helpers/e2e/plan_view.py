@@ -55,7 +55,7 @@ def _problems(context: Context, tests: Mapping[str, bool]) -> list[str]:
     problems += environment.missing(context)
     problems += [f"--bridge-tests {path}: not in this checkout" for path in context.request.tests if not tests[path]]
     states = [checkouts.record(name, path, None) for name, path in context.paths.items()]
-    problems += coverage.missing(context.description, context.request.levels, context.folder.path.parent, states)
+    problems += coverage.missing(context.description, context.request, context.folder.path.parent, states)
     try:
         return [*problems, *context.gpu_problems(None)]
     except BadInput as error:
