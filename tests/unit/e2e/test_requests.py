@@ -327,7 +327,8 @@ def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World
     script = world.verl / "examples/run_mtp.sh"
     script.parent.mkdir(exist_ok=True)
     script.write_text(
-        "set -x\npython3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer trainer.project_name=${PROJECT:-x} $@\n"
+        "set -x\npython3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer trainer.project_name=${PROJECT:-x}"
+        """ trainer.logger='["console","wandb"]' $@\n"""
     )
     mtp = ["actor_rollout_ref.model.mtp.enable=True"]
     env = {"MAX_PROMPT_LENGTH": "64"}
@@ -339,6 +340,7 @@ def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World
         checked.config["trainer"]["total_training_steps"] == 1
         and checked.config["actor_rollout_ref"]["model"]["lora"]["rank"] == 4
     )
+    assert checked.config["trainer"]["logger"] == "console", "wandb would write into the checkout"
     assert context.expect(one).xtrace == {}, "a script shows only variables that it reads"
     sentence = "MAX_PROMPT_LENGTH=64 has no effect: run_mtp.sh of this revision does not read it"
     assert checked.ignored == {"MAX_PROMPT_LENGTH": sentence}
