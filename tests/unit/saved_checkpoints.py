@@ -43,9 +43,16 @@ def save_megatron(checkpoints: Path, step: int, parts: tuple[str, ...] = ("actor
             archive(place / "common.pt")
             archive(place / "__0_0.distcp")
         safetensors(path / part / "model" / "huggingface")
+        # verl makes it although it saves nothing in it.
+        (path / part / "model" / "dist_ckpt").mkdir()
         (path / part / "transformer_config.json").write_text("{}")
-        paths = ("model/huggingface", "optimizer/dist_ckpt", "extra/dist_ckpt", "transformer_config.json")
-        contents = {path: {"path": path} for path in paths}
+        paths = {
+            "model": "model/huggingface",
+            "optimizer": "optimizer/dist_ckpt",
+            "rng_state": "extra/dist_ckpt",
+            "transformer_config": "transformer_config.json",
+        }
+        contents = {name: {"path": path} for name, path in paths.items()}
         manifest = {"schema_version": 2, "global_step": step, "world_size": size, "contents": contents}
         (path / part / "ckpt_contents.json").write_text(json.dumps(manifest))
     archive(path / "data.pt")

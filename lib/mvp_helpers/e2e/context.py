@@ -20,7 +20,7 @@ from ..trainers.trainer import ABSENT, Outputs, at_key
 from . import environment, revision, variables
 from .requests import checkouts, description, levels
 from .requests.checkouts import State
-from .requests.description import config_problems
+from .requests.description import config_problems, model_of
 from .requests.levels import Planned
 from .requests.parts import Expect, LocalCopy
 from .requests.request import Request, planned_of
@@ -242,7 +242,7 @@ class Context:
 
     def model(self, one: Planned) -> str:
         """Return the path or the id of the run's model, as far as that is known."""
-        if named := environment.model_of(self.description, one.env, one.overrides):
+        if named := model_of(self.description, one.env, one.overrides):
             return named
         config = next((seen.config for (name, *_), seen in self._checked.items() if name == one.name), {})
         values = [at_key(config, key) for key in self.description.model.overrides]

@@ -14,7 +14,7 @@ from typing import Any
 from ..base.errors import BadInput, Blocked
 from ..trainers.trainer import ABSENT, Gpus, at_key
 from . import data_files
-from .requests.description import Description
+from .requests.description import Description, model_of
 from .requests.levels import Planned
 
 FREE_GB = 20.0
@@ -85,16 +85,6 @@ def disk(env: Mapping[str, str], folders: Sequence[Path]) -> list[str]:
 
 def hf_home(env: Mapping[str, str]) -> Path:
     return home(env.get("HF_HUB_CACHE") or env.get("HF_HOME") or "~/.cache/huggingface", env)
-
-
-def model_of(description: Description, env: Mapping[str, str], overrides: Sequence[str] = ()) -> str:
-    """Return the path or the id of the model that a run uses; "" when its script decides."""
-    model = description.model
-    for text in reversed(overrides):
-        key, _, value = text.lstrip("+").partition("=")
-        if key in model.overrides:
-            return value
-    return env.get(model.path_variable) or env.get(model.id_variable, "")
 
 
 def model_folder(description: Description, env: Mapping[str, str], overrides: Sequence[str] = ()) -> Path | None:

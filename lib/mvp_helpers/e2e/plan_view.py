@@ -55,7 +55,7 @@ def _problems(context: Context, tests: Mapping[str, bool]) -> list[str]:
     problems += environment.missing(context)
     problems += [f"--bridge-tests {path}: not in this checkout" for path in context.request.tests if not tests[path]]
     states = [checkouts.record(name, path, None) for name, path in context.paths.items()]
-    problems += coverage.missing(context.description, context.request.levels, context.folder.path.parent, states)
+    problems += coverage.missing(context.description, context.request, context.folder.path.parent, states)
     try:
         return [*problems, *context.gpu_problems(None)]
     except BadInput as error:
@@ -72,16 +72,17 @@ def _commands(context: Context, known: Mapping[str, bool]) -> dict[str, str]:
         if paths:
             commands[each.name] = tests.elsewhere(context, each, paths)
     interpreter: list[str] = []
-    for one in {one.baseline: one for one in reversed(context.planned)}.values():
+    for baseline in sorted({one.baseline for one in context.planned}):
         try:
-            launch = context.launches(one)[0]
+            launches = imports.launches(context, baseline)
         except Blocked:
             continue
-        interpreter = context.trainer.interpreter(launch)
-        proof = [*interpreter, "-", json.dumps(imports.question(context, one, launch))]
-        own = {**context.shown_environment(one), "PYTHONPATH": launch.env.get("PYTHONPATH", "")}
-        name = "imports-baseline" if one.baseline else "imports"
-        commands[name] = f"{_pasted(context, launch.cwd, own, proof)} < {shlex.quote(str(imports.PROBE))}"
+        for at, (one, launch) in enumerate(launches, 1):
+            interpreter = interpreter or context.trainer.interpreter(launch)
+            proof = [*context.trainer.interpreter(launch), "-", json.dumps(imports.question(context, one, launch))]
+            own = {**context.shown_environment(one), "PYTHONPATH": launch.env.get("PYTHONPATH", "")}
+            name = imports.named("imports-baseline" if baseline else "imports", at)
+            commands[name] = f"{_pasted(context, launch.cwd, own, proof)} < {shlex.quote(str(imports.PROBE))}"
     if interpreter and (argv := environment.preparation(context, interpreter, env)):
         commands["data"] = _pasted(context, environment.preparation_folder(context), machine, argv)
     return commands

@@ -48,7 +48,6 @@ class Action:
 def actions(context: Context) -> list[Action]:
     """Return the steps of a run in their order."""
     request, planned = context.request, context.planned
-    first = {one.baseline: one for one in reversed(planned)}
     return [
         Action("checkouts", "the checkouts as they are", record_checkouts.run, always=True),
         *([Action("setup", request.setup, setup.run, always=True)] if request.setup else []),
@@ -62,10 +61,10 @@ def actions(context: Context) -> list[Action]:
             Action(
                 "imports-baseline" if baseline else "imports",
                 "imports in the driver and the Ray workers",
-                functools.partial(imports.run, one=first[baseline]),
+                functools.partial(imports.run, baseline=baseline),
                 always=True,
             )
-            for baseline in sorted(first)
+            for baseline in sorted({one.baseline for one in planned})
         ),
         Action("drift", "this revision's script and config", drift.run, always=True),
         *(

@@ -19,7 +19,7 @@ import pickle
 import re
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -201,12 +201,15 @@ def _examine_part(folder: Path, part: str, beside: list[str]) -> int:
     names = {path.name for path in inside}
     if any(map(_shard, inside)) or "fsdp_config.json" in names:
         return _fsdp(folder, shown)
-    weights = [file for file in files.below(folder) if file.suffix in WEIGHTS and file.name not in beside]
-    if not weights:
+    if not _has_weights(folder, beside):
         raise _Broken(f"{shown or 'the folder'} contains no weights")
     for file in files.below(folder):
         _content(file, f"{shown}{file.relative_to(folder)}")
     return _megatron(folder, shown, v2=bool(names & _MEGATRON))
+
+
+def _has_weights(folder: Path, beside: Collection[str] = ()) -> bool:
+    return any(file.suffix in WEIGHTS and file.name not in beside for file in files.below(folder))
 
 
 def _fsdp(folder: Path, shown: str) -> int:
@@ -231,9 +234,13 @@ def _megatron(folder: Path, shown: str, *, v2: bool) -> int:
     if v2 or (folder / _MANIFEST).exists():
         manifest = _json(folder / _MANIFEST, f"{shown}{_MANIFEST}")
     for entry in manifest.get("contents", {}).values():
-        if not (folder / entry["path"]).exists():
+        if not (saved := folder / entry["path"]).exists():
             raise _Broken(f"{shown}{entry['path']} is missing")
+        if saved.is_dir() and not _has_weights(saved):
+            raise _Broken(f"{shown}{entry['path']} contains no weights")
     for place in files.below(folder):
+        if manifest and place.is_dir() and not _entries(place):
+            continue  # verl makes the folders of all kinds, also of those that it does not save
         if place.name == "dist_ckpt":
             _dist_ckpt(place, f"{shown}{place.relative_to(folder)}")
         elif place.name == "huggingface":

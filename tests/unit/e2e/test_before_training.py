@@ -176,6 +176,32 @@ def test_the_proof_imports_with_the_path_that_the_script_really_sets(world: Worl
     assert step.verdict == "Blocked" and f"driver: megatron.core comes from {shadow}" in step.reason, step.reason
 
 
+def test_another_scripts_interpreter_and_path_are_proven_too(world: World, monkeypatch: pytest.MonkeyPatch, quick: None) -> None:
+    script = world.verl / "examples/run_mtp.sh"
+    script.parent.mkdir(exist_ok=True)
+    launch = "uv run python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer actor_rollout_ref.model.path=$MODEL_PATH"
+    script.write_text(f"set -x\nexport PYTHONPATH=/opt/mtp:$PYTHONPATH\n{launch} $@\n")
+    answer, asked = imports.ask, []
+
+    def ask(interpreter: list[str], cwd: Any, env: dict[str, str], *others: Any) -> Any:
+        asked.append((interpreter, env["PYTHONPATH"]))
+        seen, outcome = answer(interpreter, cwd, env, *others)
+        elsewhere = {"files": {"verl": "/opt/mtp/verl/__init__.py"}} if broken and interpreter != ["python3"] else {}
+        return {**(seen or {}), "driver": {**(seen or {})["driver"], **elsewhere}}, outcome
+
+    monkeypatch.setattr(imports, "ask", ask)
+    request = world.request("0,1,4", ("mtp",), "Qwen/mtp", overrides=MTP, script="examples/run_mtp.sh")
+    own, broken = world.context(request).pythonpath(), False
+    step = world.step("imports", request)
+    assert step.verdict == "Pass" and asked == [(["python3"], own), (["uv", "run", "python3"], f"/opt/mtp:{own}")], step.reason
+    assert f"level-4-mtp-smoke: uv run python3 with PYTHONPATH=/opt/mtp:{own}" in step.texts
+    commands = plan_view.plan(world.context(request))["commands"]
+    assert "uv run python3" in commands["imports-2"] and f"PYTHONPATH=/opt/mtp:{own}" in commands["imports-2"]
+    broken = True
+    step = world.step("imports", request)
+    assert step.verdict == "Blocked" and step.reason.startswith("level-4-mtp-smoke: driver: "), step.reason
+
+
 def test_the_proof_is_made_on_every_node_that_could_train_with_a_gpu_of_its_own(
     world: World, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,22 +141,30 @@ def test_a_level_counts_only_after_another_one_of_the_same_code(world: World) ->
 
     states = [checkouts.record(name, getattr(world, name), None) for name in ("bridge", "verl")]
     runs = world.root / "runs"
-    [problem] = coverage.missing(VERL, [3], runs, states)
-    assert "level 3 counts only after level 0 of the same code" in problem and "--level 0,3" in problem
-    assert coverage.missing(VERL, [0, 3], runs, states) == [] == coverage.missing(VERL, [1, 5], runs, states)
+
+    def missing(chosen: str, **options: Any) -> list[str]:
+        return coverage.missing(VERL, world.request(chosen, **options), runs, states)
+
+    [problem] = missing("3")
+    assert "level 3 counts only after level 0 of the same code and model (Qwen/Qwen2.5-0.5B)" in problem
+    assert "--level 0,3" in problem
+    assert missing("0,3") == [] == missing("1,5")
     step = world.step("checkouts", world.request("3"))
     assert step.verdict == "Blocked" and "--level 0,3" in step.fixes[0]
 
-    def earlier(verdict: str, fingerprint: str) -> None:
+    def earlier(verdict: str, fingerprint: str = "", model: str = "") -> None:
         marks = {state.name: fingerprint or state.fingerprint for state in states}
         steps = [{"name": "level-0-smoke", "verdict": verdict, "fingerprints": marks}]
         (runs / "a").mkdir(parents=True, exist_ok=True)
-        (runs / "a" / "run.json").write_text('{"description": "verl"}')
+        (runs / "a" / "run.json").write_bytes(msgspec.json.encode(world.request("0", model=model)))
         (runs / "a" / "summary.json").write_bytes(msgspec.json.encode({"steps": steps}))
 
     for verdict, fingerprint, met in (("Fail", "", False), ("Pass", "other", False), ("Pass", "", True)):
         earlier(verdict, fingerprint)
-        assert (coverage.missing(VERL, [2], runs, states) == []) is met, (verdict, fingerprint)
+        assert (missing("2") == []) is met, (verdict, fingerprint)
+    assert "(Qwen/Other)" in missing("2", model="Qwen/Other")[0], "the earlier run had another model"
+    earlier("Pass", model="Qwen/Other")
+    assert missing("2") and missing("2", model="Qwen/Other") == []
     assert levels.levels_of(VERL, "3,0 2") == [0, 2, 3], "whatever the order in which they are named"
 
 
@@ -319,7 +327,8 @@ def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World
     script = world.verl / "examples/run_mtp.sh"
     script.parent.mkdir(exist_ok=True)
     script.write_text(
-        "set -x\npython3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer trainer.project_name=${PROJECT:-x} $@\n"
+        "set -x\npython3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer trainer.project_name=${PROJECT:-x}"
+        """ trainer.logger='["console","wandb"]' $@\n"""
     )
     mtp = ["actor_rollout_ref.model.mtp.enable=True"]
     env = {"MAX_PROMPT_LENGTH": "64"}
@@ -331,6 +340,7 @@ def test_another_script_is_given_as_overrides_what_it_does_not_read(world: World
         checked.config["trainer"]["total_training_steps"] == 1
         and checked.config["actor_rollout_ref"]["model"]["lora"]["rank"] == 4
     )
+    assert checked.config["trainer"]["logger"] == "console", "wandb would write into the checkout"
     assert context.expect(one).xtrace == {}, "a script shows only variables that it reads"
     sentence = "MAX_PROMPT_LENGTH=64 has no effect: run_mtp.sh of this revision does not read it"
     assert checked.ignored == {"MAX_PROMPT_LENGTH": sentence}

@@ -197,6 +197,11 @@ MEGATRON: list[tuple[str, Callable[[Path], Any], str]] = [
     ("cut weights", lambda p: cut(p / HF / "model-1-of-1.safetensors", 100), "model-1-of-1.safetensors is cut short"),
     ("cut header", lambda p: cut(p / HF / "model-1-of-1.safetensors", 20), "model-1-of-1.safetensors is cut short"),
     ("missing weights", lambda p: (p / HF / "model-1-of-1.safetensors").unlink(), "names model-1-of-1.safetensors, which is"),
+    (
+        "no weights and no index",
+        lambda p: [path.unlink() for path in (p / HF).glob("model*")],
+        "actor/model/huggingface contains no weights",
+    ),
     ("no data", lambda p: (p / "data.pt").unlink(), "data.pt is missing"),
     ("another step", lambda p: (p.parent / TRACKER).write_text("1"), "names step 1"),
 ]

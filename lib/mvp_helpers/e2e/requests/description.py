@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +205,13 @@ def config_problems(config: Mapping[str, Any], wanted: Expect) -> list[str]:
         if (actual := at_key(config, key)) is ABSENT or not actual:
             problems.append(f"the resolved config has no value at {key}: this is not what the level means")
     return problems
+
+
+def model_of(description: Description, env: Mapping[str, str], overrides: Sequence[str] = ()) -> str:
+    """Return the path or the id of the model that a run uses; "" when its script decides."""
+    model = description.model
+    for text in reversed(overrides):
+        key, _, value = text.lstrip("+").partition("=")
+        if key in model.overrides:
+            return value
+    return env.get(model.path_variable) or env.get(model.id_variable, "")

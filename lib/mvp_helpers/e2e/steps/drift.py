@@ -12,6 +12,7 @@ from ..step import Step, step_of
 
 def run(context: Context, place: Path) -> Step:
     """Compare every run with this revision; keep the resolved configs. Blocked when none of them can be done."""
+    lost = {one.number for one in context.planned if context.checked(one).problems}
     possible = 0
     problems: list[str] = []
     evidence: list[str] = []
@@ -19,7 +20,8 @@ def run(context: Context, place: Path) -> Step:
     for one in context.planned:
         checked = context.checked(one)
         problems += [f"{one.name}: {problem}" for problem in checked.problems]
-        possible += not (checked.problems or one.run.optional or one.run.rerun or one.baseline)
+        beside = one.run.optional or one.run.rerun or one.baseline
+        possible += not (checked.problems or beside or lost.intersection(one.level.after))
         evidence += [f"{one.name}: {note}" for note in checked.notes]
         ignored += [text for text in checked.ignored.values() if text not in ignored]
         for at, config in enumerate(checked.configs):

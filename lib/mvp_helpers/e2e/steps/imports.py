@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,20 +18,51 @@ from ..execute import Outcome
 from ..requests import checkouts
 from ..requests.description import Description
 from ..requests.levels import Planned
-from ..step import Step, last_line, step_of
+from ..step import Step, last_line, step_of, text_of
 
 TIMEOUT_S = 420
 PROBE = Path(__file__).with_name("probe.py")
 
 
-def run(context: Context, place: Path, one: Planned) -> Step:
-    """Prove it for the interpreter, PYTHONPATH and ``ray.init`` of this run's launches."""
-    checked = context.checked(one)
-    if not checked.launches:
-        raise Blocked(checked.problems[0])
-    launch = checked.launches[0]
+def run(context: Context, place: Path, baseline: bool = False) -> Step:
+    """Prove it for each interpreter, PYTHONPATH and ``ray.init`` of the launches, or of the baseline's."""
+    steps: list[Step] = []
+    for at, (one, launch) in enumerate(launches(context, baseline), 1):
+        step = _prove(context, one, launch, place / f"{named('imports', at)}.log")
+        path = launch.env.get("PYTHONPATH", "")
+        step.evidence.append(text_of(f"{one.name}: {shlex.join(context.trainer.interpreter(launch))} with PYTHONPATH={path}"))
+        if not step.passed:
+            step.reason = f"{one.name}: {step.reason}" if steps else step.reason
+            return step
+        steps.append(step)
+    steps[0].evidence = [evidence for step in steps for evidence in step.evidence]
+    return steps[0]
+
+
+def launches(context: Context, baseline: bool) -> list[tuple[Planned, Launch]]:
+    """Return one launch for each interpreter, PYTHONPATH and ``ray.init`` that the runs use. Raises Blocked without any."""
+    runs = [one for one in context.planned if one.baseline == baseline]
+    # A run that this revision cannot do must not stop the others.
+    possible = [one for one in runs if not context.checked(one).problems] or runs
+    distinct: dict[tuple[str, ...], tuple[Planned, Launch]] = {}
+    for one in possible:
+        for launch in context.checked(one).launches:
+            asked = json.dumps(question(context, one, launch))
+            key = (*context.trainer.interpreter(launch), launch.env.get("PYTHONPATH", ""), asked)
+            distinct.setdefault(key, (one, launch))
+    if not distinct:
+        raise Blocked(context.checked(runs[0]).problems[0])
+    return list(distinct.values())
+
+
+def named(step: str, number: int) -> str:
+    """Return the name of a step's proof: ``imports``, ``imports-2``."""
+    return f"{step}-{number}" if number > 1 else step
+
+
+def _prove(context: Context, one: Planned, launch: Launch, log: Path) -> Step:
     env = {**context.environment(one), "PYTHONPATH": launch.env.get("PYTHONPATH", "")}
-    log, asked = place / "imports.log", question(context, one, launch)
+    asked = question(context, one, launch)
     answer, outcome = ask(context.trainer.interpreter(launch), launch.cwd, env, log, context.mark, asked)
     if answer is None:
         return step_of("Blocked", f"the import proof did not end: {last_line(log) or outcome.summary()}", log=log)

@@ -35,7 +35,7 @@ def run(context: Context, place: Path) -> Step:
             return step
     evidence += _copies(context)
     own = [state for state in context.states if state.name in context.paths]
-    early = coverage.missing(description, context.request.levels, context.folder.path.parent, own)
+    early = coverage.missing(description, context.request, context.folder.path.parent, own)
     if early and not empty:
         step = step_of("Blocked", early[0], evidence)
         step.fixes = early
