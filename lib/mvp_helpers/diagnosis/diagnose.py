@@ -124,7 +124,7 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
         diagnosis = msgspec.structs.replace(diagnosis, advice=f"{diagnosis.advice} {BLOCKED}".strip())
     diagnosis = _of_last_run(diagnosis, scans)
     evidence = redact.text(diagnosis.evidence[:EVIDENCE])
-    return msgspec.structs.replace(diagnosis, evidence=evidence, next=_filled(diagnosis.next, target))
+    return msgspec.structs.replace(diagnosis, evidence=evidence, next=redact.text(_filled(diagnosis.next, target)))
 
 
 def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:

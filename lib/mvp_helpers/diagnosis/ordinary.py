@@ -31,7 +31,7 @@ _STEP = re.compile(rb" step:(\d{1,12}) - ")
 _UNDER_WAY = re.compile(rb"(?m)^\d*:\d*:" + VERL.under_way.encode() + rb"$")
 _SAVED_STEP = re.compile(VERL.saved_step.encode())
 _EXPONENT = re.compile(rb"(?<![A-Za-z_/])[eE]")
-"""An exponent in a shape: what comes before a number is no part of a word."""
+"""An exponent in a shape: only letters before a number, not within a word, are one."""
 _ZERO_NORM = re.compile(rb"norm:[-+.,0]+(?:[eE][-+]?\d+)?(?:\s|$)")
 _ODD_EXPONENTS = tuple(re.compile(letter + rb"(?:\+?\d{3}|-(?:[4-9]\d|\d{3}))") for letter in (b"e", b"E"))
 """Numbers that may be too large, or as good as zero; a pattern for both letters would take five times as long."""

@@ -31,7 +31,7 @@ def unused(one: Planned, read: Collection[str], shell: Mapping[str, str]) -> dic
 
 
 def shown(one: Planned, read: Collection[str], env: Mapping[str, str]) -> dict[str, str]:
-    """Return what the run's command needs in an empty shell: all that reaches the trainer, but for the session's own."""
+    """Return what the run's command needs in an empty shell: what reaches the trainer, except what belongs to the session."""
     return {name: value for name, value in env.items() if name in read or name in one.env or not SESSION.fullmatch(name)}
 
 

@@ -958,6 +958,12 @@ def test_what_a_message_asks_for_comes_first(tmp_path: Path) -> None:
     assert "asks for" not in triaged(tmp_path, raised("ValueError: no rows fit", PACKAGES + "datasets/load.py")).follow_up
 
 
+def test_a_secret_in_what_a_message_asks_for_is_masked(tmp_path: Path) -> None:
+    secret = "hf_" + "Ab1" * 12
+    answer = triaged(tmp_path, raised(f"ValueError: no. Please pass HF_TOKEN={secret} again.", "/q/hub.py"))
+    assert "asks for" in answer.follow_up and secret not in answer.follow_up + answer.evidence
+
+
 def test_an_exception_that_only_carries_another_is_not_the_cause(tmp_path: Path) -> None:
     carried = raised("KeyError: 'prompts'", PACKAGES + "datasets/load.py")
     text = f"ray.train.WorkerGroupError: Training failed due to worker errors:\n[Rank 0 Error Snippet]:\n{carried}"
