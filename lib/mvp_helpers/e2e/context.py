@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,13 @@ class Checked:
     notes: list[str] = field(default_factory=list)
     ignored: dict[str, str] = field(default_factory=dict)
     """The user's variables that this revision's script does not read, each with a sentence: limitations of the run."""
+    by_request: bool = False
+    """The first problem is gone without the request's own overrides."""
+
+    @property
+    def reason(self) -> str:
+        """Why the run cannot be done."""
+        return f"{'an override does not fit this run' if self.by_request else 'this revision differs'}: {self.problems[0]}"
 
     @property
     def config(self) -> dict[str, Any]:
@@ -237,7 +244,11 @@ class Context:
         """Compare the run with this revision of the checkout, once for each set of ``extra``; nothing is started."""
         key = (one.name, *self.extra)
         if key not in self._checked:
-            self._checked[key] = self._check(one)
+            checked, users = self._check(one), self.request.overrides
+            if checked.problems and users:
+                without = replace(one, overrides=[text for text in one.overrides if text not in users])
+                checked = replace(checked, by_request=checked.problems[0] not in self._check(without).problems)
+            self._checked[key] = checked
         return self._checked[key]
 
     def model(self, one: Planned) -> str:

@@ -183,6 +183,8 @@ class Report:
         """Return what to do about the first step that did not pass."""
         if first is None:
             return []
+        if first.by_request:
+            return [f"a new run without that override, because a resume would keep it: {first.reason}"]
         cause = first.triage
         if cause and cause.verdict == first.verdict and cause.evidence in first.reason:
             limit = f" (limitation: {cause.limitation})" if cause.limitation else ""

@@ -29,6 +29,8 @@ class Step(msgspec.Struct, kw_only=True):
     log: str = ""
     alone: bool = False
     """Its verdict does not end the run: it says nothing about the steps after it."""
+    by_request: bool = False
+    """What stops it is asked for by the request: a resume would stop again."""
     outcome: Outcome | None = None
     criteria: list[Check] = []
     triage: Triage | None = None

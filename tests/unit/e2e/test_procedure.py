@@ -66,7 +66,9 @@ def test_one_level_that_fails_leaves_the_later_ones_skipped_and_the_earlier_ones
 def test_a_level_is_not_trained_after_a_blocked_one_that_it_counts_after(world: World) -> None:
     overrides = ["actor_rollout_ref.actor.megatron.use_megatron_fsdp=True"]
     procedure = world.procedure(world.request("0,3", overrides=overrides))
-    assert procedure.run().result == "Blocked"
+    found = procedure.run()
+    assert found.result == "Blocked" and "an override does not fit this run" in found.sentence
+    assert "a new run without that override" in found.follow_ups[-1] and "--resume" not in " ".join(found.follow_ups)
     assert [(step.name, step.verdict) for step in procedure.steps[-3:]] == [
         ("drift", "Blocked"),
         ("level-0-smoke", "Skipped"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,9 @@ def test_changed_files_call_for_levels_with_the_tables_reason(world: World) -> N
     called = {each.number for each in recommended if each.called_for}
     assert files == ["src/megatron/bridge/peft/lora.py"] and called == {0, 1, 5}
     start = recommend.start(VERL, {"BRIDGE_REPO": "/b"})
-    assert start == "BRIDGE_REPO=/b VERL_REPO=/path/to/verl ./scripts/60_e2e_verl.sh"
+    assert start == 'BRIDGE_REPO=/b VERL_REPO="${VERL_REPO:?the verl checkout}" ./scripts/60_e2e_verl.sh'
+    pasted = subprocess.run(["bash", "-c", start], env={}, cwd="/", capture_output=True, text=True, check=False)
+    assert pasted.returncode and pasted.stderr.strip().endswith("VERL_REPO: the verl checkout"), "the shell asks for it"
     shown = recommend.show(recommended, files, start)
     assert f"{start} --level 0,1,5" in shown and VERL.levels[1].when in shown
     assert "no level" in recommend.show(recommend.by_files(VERL, ["README.md"]), ["README.md"], start)
@@ -113,7 +116,7 @@ def test_every_file_about_experts_calls_for_expert_parallelism_and_its_feature(f
     recommended = recommend.by_files(VERL, [file])
     assert [each.number for each in recommended if "moe" in each.variants] == [2, 4]
     commands = recommend.commands(recommended, VERL.command)
-    assert any("--level 2 --variant moe --model " in text for text in commands)
+    assert any("--level 0,2 --variant moe --model " in text for text in commands), "level 2 counts only after level 0"
     assert any("--level 4 --variant moe --model " in text for text in commands)
 
 

@@ -80,16 +80,29 @@ def commands(recommended: Sequence[Recommended], start: str) -> list[str]:
     ]
     lines = [f"{start} --level {','.join(str(each.number) for each in plain)}"] if plain else []
     return lines + [
-        " ".join([start, "--level", str(each.number), "--variant", key, *each.level.variants[key].example])
+        " ".join([start, "--level", _with_earlier(each), "--variant", key, *each.level.variants[key].example])
         for each in recommended
         for key in each.variants
     ]
 
 
+def _with_earlier(each: Recommended) -> str:
+    """Return a level for ``--level``, with those after which alone it counts: they may not have passed with that model."""
+    return ",".join(map(str, [*each.level.after, each.number]))
+
+
 def start(procedure: Description, env: Mapping[str, str]) -> str:
-    """Return how the procedure is started in any shell: the checkouts' variables, and its script."""
-    known = {one.variable: env.get(one.variable) or f"/path/to/{name}" for name, one in procedure.checkouts.items()}
-    return " ".join([*(f"{name}={shlex.quote(str(value))}" for name, value in known.items()), procedure.command])
+    """Return how the procedure is started in any shell: the checkouts' variables, and its script.
+
+    A variable that is not set here is asked for by the shell in which the command is pasted.
+    """
+    words = [
+        f"{one.variable}={shlex.quote(value)}"
+        if (value := env.get(one.variable))
+        else f'{one.variable}="${{{one.variable}:?the {name} checkout}}"'
+        for name, one in procedure.checkouts.items()
+    ]
+    return " ".join([*words, procedure.command])
 
 
 def show(recommended: Sequence[Recommended], changed: Sequence[str], start: str) -> str:

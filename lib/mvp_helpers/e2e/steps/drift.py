@@ -32,7 +32,10 @@ def run(context: Context, place: Path) -> Step:
         shown = " ".join(f"{key}={value}" for key, value in values.items() if value is not ABSENT)
         evidence += [f"resolved: {one.name}: {shown}"] if shown else []
     if not possible:
-        return step_of("Blocked", f"this revision differs: {problems[0]}", [*problems, *evidence], limitations=ignored)
+        first = next(checked for one in context.planned if (checked := context.checked(one)).problems)
+        step = step_of("Blocked", first.reason, [*problems, *evidence], limitations=ignored)
+        step.by_request = first.by_request
+        return step
     if problems:
         reason = f"{possible} of {len(context.planned)} runs can be done; {problems[0]}"
         return step_of("Pass", reason, [*problems, *evidence], limitations=ignored)

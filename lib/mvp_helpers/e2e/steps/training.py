@@ -31,9 +31,9 @@ RATE_LIMIT = "hub-rate-limit"
 
 def run(context: Context, place: Path, one: Planned) -> Step:
     """Start the run's script once; Fail is the verdict on the code under test, Blocked on everything else."""
-    if problems := context.checked(one).problems:
-        step = step_of("Blocked", f"this revision differs: {problems[0]}", problems)
-        step.alone = True
+    if problems := (checked := context.checked(one)).problems:
+        step = step_of("Blocked", checked.reason, problems)
+        step.alone, step.by_request = True, checked.by_request
         return step
     checkpoints = context.folder.checkpoints / one.group
     if one.run.resumes:
