@@ -102,6 +102,12 @@ SH
   SAYS='Result: Blocked - no GPU' ENDS=3 run --separate-stderr "${go[@]}" --via sbatch
   assert_status 3
 
+  run --separate-stderr "${go[@]}" --via docker --image x:1 --plan
+  assert_status 3
+  assert_output '*docker run*x:1*'
+  assert_stderr_has 'PROBLEM: '
+  assert_stderr_has "override 'a"
+
   run --separate-stderr "${go[@]}" --via dokcer --image x:1
   assert_status 2
   assert_stderr_has "did you mean 'docker'?"

@@ -154,13 +154,24 @@ def arguments(start: Elsewhere) -> list[str]:
     return [*words, *(["--json"] if start.json else [])]
 
 
-def variables(procedure: Description, request: Request, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the procedure there: the checkouts, those that the request passes on, and TRAVEL."""
+def variables(start: Elsewhere, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the procedure there: the checkouts, those that the request passes on, and TRAVEL.
+
+    Raises:
+        Blocked, BadInput: ray.sub cannot be started like this.
+    """
+    request, procedure = start.request, description.load(start.request.description)
     paths = {checkout.variable: request.checkouts[name] for name, checkout in procedure.checkouts.items()}
     # An image may carry the address of a Ray cluster that has nothing to do with this run.
     paths["RAY_ADDRESS"] = env.get("RAY_ADDRESS") or "local"
     paths |= {copy.variable: env[copy.variable] for copy in procedure.local_copies if env.get(copy.variable)}
-    return paths | request.env | {name: env[name] for name in TRAVEL if env.get(name)}
+    own = paths | request.env | {name: env[name] for name in TRAVEL if env.get(name)}
+    if start.via in (RAY, RAY_SUB):
+        # Its workers or containers have another home, and its Ray is the one to join.
+        own = {name: value for name, value in own.items() if name not in ("HOME", "RAY_ADDRESS")}
+    if start.via == RAY_SUB:
+        own.setdefault("E2E_GPUS", str(_check_ray_sub(start, env) * int(_gpus_per_node(env))))
+    return own
 
 
 def mounts(procedure: Description, request: Request, runs: Path, env: Mapping[str, str]) -> list[str]:
@@ -211,11 +222,7 @@ def argv(start: Elsewhere, env: Mapping[str, str]) -> list[str]:
     if start.via not in templates.ways:
         ways = [*templates.ways, RAY]
         raise BadInput(f"--via {start.via}: not one of {', '.join(ways)}{did_you_mean(start.via, ways)}")
-    own = variables(procedure, request, env)
-    if start.via == RAY_SUB:
-        # Its containers have another home, and its Ray is the one to join.
-        own = {name: value for name, value in own.items() if name not in ("HOME", "RAY_ADDRESS")}
-        own.setdefault("E2E_GPUS", str(_check_ray_sub(start, env) * int(_gpus_per_node(env))))
+    own = variables(start, env)
     lists = {
         "options": start.options,
         "mounts": [f"{path}:{path}" for path in mounts(procedure, request, start.runs, env)],
@@ -309,10 +316,7 @@ def driver_log(folder: Path) -> Path:
 
 def jobspec(start: Elsewhere, env: Mapping[str, str]) -> str:
     """Return a JobSpec (JSON) whose job runs this procedure on a worker of the cluster."""
-    procedure = description.load(start.request.description)
-    known = variables(procedure, start.request, env)
-    passed = {name: value for name, value in known.items() if name not in ("HOME", "RAY_ADDRESS")}
-    passed["E2E_ARGUMENTS"] = json.dumps(arguments(start))
+    passed = {**variables(start, env), "E2E_ARGUMENTS": json.dumps(arguments(start))}
     return json.dumps({"workload": "e2e", "submission_id": start.name, "env_vars": passed})
 
 

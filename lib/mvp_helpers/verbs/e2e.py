@@ -13,6 +13,7 @@ from . import coloured, say
 from .values import Count, Seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ..e2e.requests.request import Request
@@ -183,14 +184,20 @@ def _recommend(asked: Asked) -> int:
 
 
 def _start_elsewhere(asked: Asked, request: Request, runs: Path, run: str) -> int:
+    import msgspec
+
     from ..e2e import launch
 
     start = launch.Elsewhere(
         via=asked.via, request=request, runs=runs, resume=run, options=list(asked.launcher_option), json=asked.as_json
     )
     if asked.plan:
-        print(launch.show(start, os.environ))
-        return 0
+        command = launch.show(start, os.environ)
+        problems = _planned(request, runs, {**os.environ, **launch.variables(start, os.environ)})["problems"]
+        print(msgspec.json.encode({"command": command, "problems": problems}).decode() if asked.as_json else command)
+        for text in problems:
+            say(f"PROBLEM: {text}")
+        return 3 if problems else 0
     commands = launch.launch(start, os.environ)
     say(f"{asked.via}: {' '.join(commands.argv[:6])} …" + (f"; {commands.where}" if commands.where else ""))
     print(commands.to_shell(), end="")
@@ -200,13 +207,19 @@ def _start_elsewhere(asked: Asked, request: Request, runs: Path, run: str) -> in
 def _plan(asked: Asked, request: Request, folder: Path) -> int:
     import msgspec
 
+    from ..e2e import plan_view
+
+    planned = _planned(request, folder, os.environ)
+    print(msgspec.json.encode(planned).decode() if asked.as_json else plan_view.show(planned))
+    return 3 if planned["problems"] else 0
+
+
+def _planned(request: Request, folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
     from ..base.paths import E2eRun
     from ..e2e import plan_view
     from ..e2e.context import Context
 
-    planned = plan_view.plan(Context(E2eRun(folder / "RUN"), request, os.environ, say))
-    print(msgspec.json.encode(planned).decode() if asked.as_json else plan_view.show(planned))
-    return 3 if planned["problems"] else 0
+    return plan_view.plan(Context(E2eRun(folder / "RUN"), request, env, say))
 
 
 def _run(asked: Asked, request: Request, folder: Path, run: str) -> int:
