@@ -88,10 +88,12 @@ class Verl(Trainer):
         return {"runtime_env": {**runtime_env, "env_vars": variables}}
 
     def checkpoint_problem(self, folder: Path, step: int, config: Mapping[str, Any]) -> str:
-        contents = {
-            model: hydra.select(config, f"{TRAINED[model]}.checkpoint.save_contents") or []
-            for model in self.trained_models(config)
-        }
+        contents = {}
+        for model in self.trained_models(config):
+            contents[model] = list(hydra.select(config, f"{TRAINED[model]}.checkpoint.save_contents") or [])
+            # Its older layout keeps the model beside the other kinds only with Megatron's own format.
+            if "model" in contents[model] and hydra.select(config, f"{TRAINED[model]}.megatron.use_dist_checkpointing") is False:
+                contents[model].append(verl_checkpoints.HF_MODEL)
         return verl_checkpoints.problem(folder, step, contents)
 
     def environment_problems(self, env: Mapping[str, str]) -> list[str]:

@@ -39,6 +39,9 @@ RETENTION = ("trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep"
 _STEP = re.compile(r"global_step_(\d+)")
 _MANIFEST = "ckpt_contents.json"
 _MEGATRON = {"model", "optimizer", "extra"}
+HF_MODEL = "hf_model"
+"""A kind that verl saves: weights in Hugging Face's format, in a folder of ``_HF_WEIGHTS``; with LoRA the adapters alone."""
+_HF_WEIGHTS = ("huggingface", "adapter_checkpoint", "lora_adapter")
 _ZIP_END, _ZIP_END_BYTES = b"PK\x05\x06", 22
 """The record that ends a zip archive without a comment."""
 _MOST_JSON = 1 << 20
@@ -106,9 +109,13 @@ def _missing(part: Path, kinds: list[str]) -> str:
     names = {path.name for path in _entries(part)}
     if not names:
         return f"{part.name}/ is missing or empty"
-    # Older Megatron layouts, and FSDP's, keep all kinds in the same files.
-    gone = [kind for kind in kinds if kind in _MEGATRON and kind not in names] if names & _MEGATRON else []
-    return f"{part.name}/{gone[0]} is missing" if gone else ""
+    if names & _MEGATRON:
+        gone = [kind for kind in kinds if kind in _MEGATRON and kind not in names]
+        return f"{part.name}/{gone[0]} is missing" if gone else ""
+    # Older Megatron layouts, and FSDP's, keep the other kinds in the same files.
+    if HF_MODEL in kinds and not any(_has_weights(part / place) for place in _HF_WEIGHTS):
+        return f"{part.name}/{_HF_WEIGHTS[0]} contains no weights"
+    return ""
 
 
 def step_of(name: str) -> int | None:

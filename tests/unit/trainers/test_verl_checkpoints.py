@@ -17,6 +17,7 @@ from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
 from mvp_helpers.trainers import verl_checkpoints
 from mvp_helpers.trainers.checkpoint import Resume
+from mvp_helpers.trainers.verl import Verl
 from mvp_helpers.trainers.verl_checkpoints import RL, SFT, TRACKER
 
 
@@ -166,14 +167,40 @@ def test_a_checkpoint_of_megatron_is_whole_and_says_how_many_processes_wrote_it(
     assert [(found.world_size, found.problem) for found in verl_checkpoints.every(job.checkpoints, RL)] == [(8, "")]
 
 
-def test_an_older_megatron_layout_without_a_manifest_is_whole(job: JobFolder) -> None:
-    path = save_megatron(job.checkpoints, 2)
+def older(folder: Path) -> Path:
+    """Save step 2 as older versions do with Megatron: no manifest, all kinds but Hugging Face's in dist_ckpt/."""
+    path = save_megatron(folder, 2)
     (path / "actor/ckpt_contents.json").unlink()
     (path / "actor/optimizer/dist_ckpt").rename(path / "actor/dist_ckpt")
     (path / "actor/model/huggingface").rename(path / "actor/huggingface")
     for name in ("model", "optimizer", "extra"):
         shutil.rmtree(path / "actor" / name)
+    return path / "actor"
+
+
+def test_an_older_megatron_layout_without_a_manifest_is_whole(job: JobFolder) -> None:
+    older(job.checkpoints)
     assert [(found.world_size, found.problem) for found in verl_checkpoints.every(job.checkpoints, RL)] == [(0, "")]
+
+
+def test_an_older_layout_without_the_weights_is_not_whole_unless_megatron_keeps_them(job: JobFolder) -> None:
+    actor = older(job.checkpoints)
+    weights = actor / "adapter_checkpoint"
+    weights.mkdir()
+    for file in (actor / "huggingface").glob("model*"):
+        file.rename(weights / file.name)
+
+    def problem(in_dist_ckpt: bool) -> str:
+        trained = {
+            "checkpoint": {"save_contents": ["model", "optimizer"]},
+            "megatron": {"use_dist_checkpointing": in_dist_ckpt},
+        }
+        return Verl().checkpoint_problem(job.path, 2, {"actor_rollout_ref": {"actor": trained}})
+
+    assert problem(False) == "", "LoRA: the adapters alone"
+    shutil.rmtree(weights)
+    assert problem(False).endswith("global_step_2 is not whole: actor/huggingface contains no weights")
+    assert problem(True) == ""
 
 
 HF = "actor/model/huggingface"
