@@ -181,6 +181,10 @@ def test_limitations_follow_from_what_the_config_says_however_it_was_written(rea
     for text in (f"{eager}=True", f"++{eager}=true", f"{eager}=TRUE"):
         assert any(limit.startswith("eager mode") for limit in limits(overrides=(text,))), text
     assert any(limit.startswith("reward model disabled") for limit in limits(overrides=("reward.reward_model.enable=false",)))
+    for estimator, trained in (("grpo", False), ("rloo", False), ("reinforce_plus_plus", False), ("gae", True)):
+        without = [text for text in limits(overrides=(f"algorithm.adv_estimator={estimator}",)) if text.startswith("no critic")]
+        assert bool(without) is not trained, estimator
+    assert not any("critic" in text for text in limits(overrides=("algorithm.adv_estimator=rloo", "critic.enable=True")))
     assert any("PEFT" in text for text in limits("1", LORA_RANK="0"))
     for name, value in {"CRITIC_LORA_RANK": "2", "LORA_TARGET_MODULES": "['linear_qkv']", "DEVICE": "npu"}.items():
         assert any(f"{name}={value} from your environment" in text for text in limits(**{name: value})), name

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ...base.errors import BadInput, did_you_mean
-from ...trainers.trainer import Trainer, at_key
+from ...trainers.trainer import ABSENT, Trainer, at_key
 from .description import FEWEST_STEPS, Description
 from .parts import Expect, Level, Limitation, Run, Tests, Variant, Wrapper
 
@@ -228,7 +228,7 @@ def limitations(
         config, texts = configs.get(one.name, {}), [*one.overrides, *overrides]
         return (
             all(_matches(one.env.get(name, ""), value) for name, value in limit.env.items())
-            and all(at_key(config, key) == value for key, value in limit.config.items())
+            and all(_matches(at_key(config, key), value) for key, value in limit.config.items())
             and not (limit.unless_override and any(re.search(limit.unless_override, text) for text in texts))
         )
 
@@ -248,5 +248,6 @@ def limitations(
     return list(dict.fromkeys(limits))
 
 
-def _matches(value: str, wanted: str) -> bool:
-    return bool(re.search(wanted[1:], value)) if wanted.startswith("~") else value == wanted
+def _matches(value: Any, wanted: Any) -> bool:
+    by_pattern = isinstance(wanted, str) and wanted.startswith("~")
+    return bool(re.search(wanted[1:], "" if value is ABSENT else str(value))) if by_pattern else value == wanted

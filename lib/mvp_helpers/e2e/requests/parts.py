@@ -281,7 +281,7 @@ class Level(Data, frozen=True, kw_only=True):
 
 
 class Limitation(Data, frozen=True, kw_only=True):
-    """Words for the summary when every run's environment has these values (one that begins with ~ is a regular expression)."""
+    """Words for the summary when every run has these values (one that begins with ~ is a regular expression)."""
 
     env: dict[str, str] = {}
     config: dict[str, Any] = {}
