@@ -243,10 +243,19 @@ def first_cause(logs: Sequence[Findings], end: Progress) -> Finding | None:
         return [finding for finding in new if not end.outlives(finding.progress, "steps")]
 
     unknown = [finding for log in logs for finding in left(log, log.first_unknown, log.last_unknown)]
+    known = [finding for finding in known if not any(_after_end(finding, first, known) for first in unknown)]
     vague = [each for log in logs for each in left(log, log.cut_off)] or [
         each for log in logs for each in left(log, log.error_line)
     ]
     return _choose(sorted(known, key=_order), sorted(unknown, key=_order), min(vague, key=_order, default=None))
+
+
+def _after_end(finding: Finding, first: Finding, known: Sequence[Finding]) -> bool:
+    """Return whether a launcher reported in between that the program which raised ``first`` had failed."""
+    return any(
+        end.rule and end.rule.ends and first.order < end.order < finding.order and not (finding.rule and finding.rule.secondary)
+        for end in known
+    )
 
 
 def _choose(known: list[Finding], unknown: list[Finding], vague: Finding | None) -> Finding | None:
@@ -256,6 +265,8 @@ def _choose(known: list[Finding], unknown: list[Finding], vague: Finding | None)
         if finding.hit:
             by_rank.setdefault(finding.hit.rank, finding)
     earliest, latest = (unknown[0], unknown[-1]) if unknown else (None, None)
+    if earliest and latest and earliest.frames and not latest.frames and latest.evidence.startswith("Error:"):
+        latest = earliest  # a line that only says that something failed
     kind = by_rank.get(2)
     if kind and earliest and earliest.order < kind.order:
         kind = None

@@ -143,13 +143,18 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     earlier = min((scan.earlier for scan in scans if scan.earlier), key=lambda finding: finding.order, default=None)
     logged = next((scan.success.known for scan in scans if scan.success.known), "")
     went_on = end.phase != "done" and (logged or (cause and later(end.phase, cause.phase)) or any(scan.served for scan in scans))
-    if cause is None or (cause.rule and cause.rule.verdict == "Noise" and (earlier or went_on)):
+    proven = next((scan.success.proven for scan in scans if scan.success.proven), "")
+    if cause is None or (cause.rule and cause.rule.verdict == "Noise" and (earlier or went_on or proven)):
         broken = next((scan.broken for scan in scans if scan.broken), None) if end.phase == "done" else None
-        if proven := next((scan.success.proven for scan in scans if scan.success.proven), ""):
+        if proven:
             # Tests that failed before others count as much as those.
             failed = earlier if earlier and not any(scan.success.record.ends for scan in scans) else broken
             if failed is None:
-                return Diagnosis(verdict="Pass", evidence=proven, phase="done", step=end.step, confidence="high")
+                passed = Diagnosis(verdict="Pass", evidence=proven, phase="done", step=end.step, confidence="high")
+                if cause and cause.rule:  # residual text, which the answer names
+                    advice = f"{cause.rule.advice} ({cause.evidence[: EVIDENCE // 2]})"
+                    return msgspec.structs.replace(passed, rule=cause.rule.id, advice=advice, next=cause.rule.next)
+                return passed
             earlier = failed
         served = any(scan.served for scan in scans)
         if earlier is None or logged or served:  # the last run shows what it did

@@ -25,6 +25,11 @@ MOST_OPEN = 128
 _HEADER = re.compile(
     r"(?<!\[['\"])Traceback \(most recent call last\)|^(?:Exception raised in creation task|Unhandled error \(suppress).*ray::"
 )
+_IGNORES = re.compile(r"^Exception ignored |Retry attempt failed:?$|entering retry loop|Exception while exporting")
+SAME = 80
+"""Exceptions of one program whose texts begin with the same characters, this many, are taken for the same."""
+IGNORED_WITHIN = 8
+"""A traceback begins at most this many lines after the line that says so."""
 _NAMED = re.compile(r"(?:RayTaskError\()?(?P<name>[A-Z]\w+)\)? {2,}Traceback")
 """IPython prints the exception's class beside the header."""
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
@@ -73,6 +78,7 @@ _OF_LIBRARY = re.compile(r"(?:\w+\.)+(?:errors?|exceptions?|exc|lib)\.[A-Z]\w+$"
 _DOTTED = re.compile(r"\w+(?:\.\w+)+: ?\S")
 _WRAPPER = re.compile(
     r"^(?:\w+\.)*(?P<caught>\w+): Caught \w+ in (?:DataLoader worker|replica \d)|^[\w.]+: .*error raised in its creation task"
+    r"|^[\w.]*CheckpointException: CheckpointException ranks"
     r"|^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup|WorkerGroupError|TrainingFailedError)"
 )
 _FRESH = re.compile(
@@ -160,8 +166,10 @@ class Tracebacks:
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
-        self._ignored: set[str] = set()
-        """Sources that printed that the exception of the next traceback is ignored."""
+        self._ignored: dict[str, int] = {}
+        """Sources that printed, in which line, that the exception of the next traceback is ignored or tried again."""
+        self._harmless: set[str] = set()
+        """Such exceptions; another process may print one of them within lines of this one."""
 
     @property
     def waiting(self) -> bool:
@@ -171,17 +179,16 @@ class Tracebacks:
     def take(self, line: Line) -> tuple[bool, list[Chain]]:
         """Return whether the line belongs to a traceback, and the chains that are complete now."""
         done = self._forget(line.number)
-        ignored = line.source in self._ignored
-        self._ignored.discard(line.source)
-        if line.text.startswith("Exception ignored "):
-            self._ignored.add(line.source)
+        if _IGNORES.search(line.text):
+            self._ignored[line.source] = line.number
         opened = self._open.get(line.source)
         if _HEADER.search(line.text) or (opened and opened.continues and _REMOTE.match(line.text)):
             if opened and not (opened.continues or opened.carries or line.text.startswith("Original Traceback")):
                 done += self._close(line.source)
                 opened = None
             if opened is None:
-                chain = Chain(line.number, line.source, ignored=ignored, header=line.text)
+                announced = self._ignored.pop(line.source, -IGNORED_WITHIN)
+                chain = Chain(line.number, line.source, ignored=line.number - announced < IGNORED_WITHIN, header=line.text)
                 self._open[line.source] = opened = _Open(chain, logged=line.logged)
             opened.begin(line.number, named["name"] if (named := _NAMED.match(line.text)) else "")
             return True, done
@@ -205,6 +212,10 @@ class Tracebacks:
 
     def _close(self, source: str) -> list[Chain]:
         chain = self._open.pop(source).finish()
+        texts = {link.text[:SAME] for link in chain.links}
+        if chain.ignored:
+            self._harmless |= texts
+        chain.ignored |= bool(texts) and texts <= self._harmless
         return [chain] if chain.links else []
 
     def _forget(self, number: int) -> list[Chain]:

@@ -83,6 +83,37 @@ CASES = {
     "a device that a program does not support": ("RuntimeError: half numbers are not supported here\n", "Blocked", "config"),
     "a GPU that is too old": ("AssertionError: block scaling requires Hopper and CUDA >= 12.9\n", "Blocked", "dependency"),
     "metrics beside recorded ones": ("AssertionError: The following metrics failed: lm loss, num-zeros\n", "Fail", "metric"),
+    "an argument that the model's class does not take": (
+        "TypeError: MyModelForCausalLM.__init__() got an unexpected keyword argument 'use_cache'\n",
+        "Fail",
+        "provider",
+    ),
+    "a trainer's own class for its configuration": (
+        "my.exceptions.MyConfigurationError: set device to cuda\n",
+        "Blocked",
+        "config",
+    ),
+    "an asserted relation of two settings": (
+        "AssertionError: assert self.warmup_steps < self.decay_steps\n",
+        "Blocked",
+        "config",
+    ),
+    "a variable of the environment that contradicts an option": (
+        "AssertionError: NVTE_FLASH_ATTN set to 0, but expected 1 for this backend\n",
+        "Blocked",
+        "launcher",
+    ),
+    "a tokenizer's file, asserted to be there": (
+        "AssertionError: Tokenizer file does not exist at /models/a\n",
+        "Blocked",
+        "model path",
+    ),
+    "data, asserted to be there": ("AssertionError: training data file train.jsonl not found\n", "Blocked", "data"),
+    "a model's configuration of another version": (
+        "AttributeError: 'MyModelConfig' object has no attribute 'softcap'\n",
+        "Fail",
+        "dependency",
+    ),
     "sizes that do not divide, without their frames": ("AssertionError: 6 is not divisible by 4\n", "Fail", "parallel state"),
     "a setting that is absent, without its frames": (
         "AttributeError: 'NoneType' object has no attribute 'lr'\n",
@@ -554,8 +585,8 @@ CASES = {
     "an end": (STEP.format(0.5) + DONE, "Pass", ""),
     "an end with residual words": (
         STEP.format(0.5) + DONE + "resource_tracker: There appear to be 1 leaked shared_memory objects\n",
-        "Noise",
-        "shutdown",
+        "Pass",
+        "",
     ),
     "an end with NaN in it": (STEP.format("nan") + DONE, "Fail", "training"),
     "an end with infinity in it": (STEP.format("inf") + DONE, "Fail", "training"),
