@@ -92,6 +92,6 @@ PIDS+=("$!")
 write_cluster mute "$MANY"
 sed -i "s/host: $(address 77)}/host: 127.9.9.9}/" "$BENCH_TMP/mute.yaml"
 began=$EPOCHREALTIME
-told=$(up mute 2>&1) && die 1 'the mute host was not noticed'
-[[ $told == *'blocked: host-77: no connection'*'blocked: check host: host-77' ]] || die 1 "the mute host is not named: $told"
+output=$(up mute 2>&1) && die 1 'the mute host was not noticed'
+[[ $output == *'blocked: host-77: no connection'*'blocked: check host: host-77' ]] || die 1 "the mute host is not named: $output"
 printf 'with a mute host among %d: named after %s s (connect timeout %d s)\n' "$MANY" "$(seconds_since "$began")" "$TIMEOUT"

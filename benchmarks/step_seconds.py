@@ -1,7 +1,7 @@
 """Seconds per step of finished jobs, and where they go, from their folders: ``python benchmarks/step_seconds.py JOB_FOLDER...``.
 
 RL trainers log their own timing; the SFT trainer has only its progress bar (whole seconds, from the first step to the last).
-The first step warms up and is told apart.
+The first step warms up and is listed separately.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def main() -> None:
         timed = [row["data"] for row in rows if "timing_s/step" in row["data"]]
         first, usual, parts = rl_steps(timed) if timed else sft_steps((folder / "logs" / "driver.log").read_text())
         large = sorted(((value, name) for name, value in parts.items() if value > SHARE * usual), reverse=True)
-        told = ", ".join(f"{name} {value:.2f}" for value, name in large)
-        print(f"{folder.name:<28} {max(row['step'] for row in rows):>5} {first:>8.1f} {usual:>7.2f}  {told}")
+        largest = ", ".join(f"{name} {value:.2f}" for value, name in large)
+        print(f"{folder.name:<28} {max(row['step'] for row in rows):>5} {first:>8.1f} {usual:>7.2f}  {largest}")
 
 
 if __name__ == "__main__":

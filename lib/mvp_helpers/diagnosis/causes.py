@@ -113,7 +113,7 @@ class Findings:
     every: list[Finding] = field(default_factory=list)
     """The first errors, also those that the run outlived."""
     stopped: tuple[str, int] | None = None
-    """A program that was told to stop, and the line that says so: how it ends is no cause."""
+    """A program that was told to stop, and the line that says so: the way it ends cannot be the cause."""
 
     @property
     def known_or_unknown(self) -> bool:

@@ -1,4 +1,4 @@
-"""Lines that no signature explains, but that a run without faults does not print: a finished run with one of them is no proof.
+"""Lines that no signature explains, but that a run without faults does not print: a finished run with one of them proves nothing.
 
 They never explain a failure; they only prevent a log from passing. Patterns are for lines without colours and prefixes.
 """

@@ -73,7 +73,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     secondary: bool = False
     """An effect of something else; every other error takes precedence."""
     ends: bool = False
-    """A launcher reports with it that its program failed: what comes later is no cause of what the program raised before."""
+    """A launcher reports with it that its program failed: what comes later cannot have caused what the program raised before."""
     effect_of: list[str] = []
     """Ids of rules; an error that one of them knows takes precedence, whatever comes first."""
     summary: bool = False
