@@ -140,6 +140,10 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     refused = next((scan.refused for scan in scans if scan.refused), None)
     if refused and cause and not (cause.hit or cause.chain):
         cause = None  # a line that only announces the request's error
+    notices = [word for rule in known.rules if rule.verdict == "Noise" for word in rule.any]
+    warning = next((text for scan in scans if not scan.known_only and (text := scan.success.warning(notices))), "")
+    if cause and cause.rule and cause.rule.verdict == "Noise" and cause.rule.boundary == "startup" and not warning:
+        cause = None  # the log says much more than that
     earlier = min((scan.earlier for scan in scans if scan.earlier), key=lambda finding: finding.order, default=None)
     logged = next((scan.success.known for scan in scans if scan.success.known), "")
     went_on = end.phase != "done" and (logged or (cause and later(end.phase, cause.phase)) or any(scan.served for scan in scans))
@@ -165,8 +169,7 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
                 )
             if served and not logged:
                 return msgspec.structs.replace(_without_error(end, logged, target), advice=SERVED, next=CLIENT)
-            warnings = (scan.success.warning() for scan in scans if not scan.known_only)
-            if end.phase == "start" and not logged and (warning := next(warnings, "")):
+            if end.phase == "start" and not logged and warning:
                 return _of_warnings(warning)
             return _without_error(end, logged, target)
         of_earlier = _of_finding(earlier, known, target)

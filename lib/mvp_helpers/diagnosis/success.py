@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -269,15 +270,24 @@ class Success:
             return f"the log claims learning, but the reward is {next(iter(record.rewards))} in all steps"
         return ""
 
-    def warning(self) -> str:
-        """Return the first of the last lines that is a warning, if a third of them are warnings; "" otherwise."""
+    def warning(self, harmless: Sequence[str] = ()) -> str:
+        """Return the first of the last lines that is a warning, if a third of them are; "" otherwise.
+
+        ``harmless``: words of notices that count as warnings, whatever else they say.
+        """
         lines = [
             line for raw in self._tail.splitlines() if (line := log_lines.clean(raw[: log_lines.LONGEST_LINE], 0)).text.strip()
         ]
-        warns = [line.level in ("WARNING", "WARN") or bool(_WARNS.search(line.text)) for line in lines]
+        notices = [log_lines.has_any(line.text, harmless) for line in lines]
+        warns = [
+            notice or line.level in ("WARNING", "WARN") or bool(_WARNS.search(line.text))
+            for line, notice in zip(lines, notices, strict=True)
+        ]
         code = [before and line.text.startswith("  ") for before, line in zip([False, *warns], lines, strict=False)]
         serious = any(
-            _SERIOUS.search(_POSSIBLE.sub("", line.text)) for line, is_warning in zip(lines, warns, strict=True) if is_warning
+            _SERIOUS.search(_POSSIBLE.sub("", line.text))
+            for line, is_warning, notice in zip(lines, warns, notices, strict=True)
+            if is_warning and not notice
         )
         if serious or not any(warns) or 3 * (sum(warns) + sum(code)) < len(lines):
             return ""
