@@ -35,6 +35,9 @@ WHOLE_LOG = "the log of that process up to the line that names the exception, wh
 NO_FRAMES = "the lines before it, and its traceback, in the log of the process that printed it; this log has only this line"
 BLOCKED = "No evidence against the code under test."
 SERVED = "A server in this log became ready for requests. No line says that it failed, or what its clients did."
+TOLD_TO_STOP = (
+    "A server in this log became ready for requests and later got a signal to stop. No line says that it failed before."
+)
 CLIENT = "the log of the program that sent the requests; if the server was not to end, the exit status of its command"
 REFUSED = "A server answered a request with this error. That did not end the server, and no other line says that it failed."
 REQUEST = "what the client sent, beside the limits of the server (max_model_len, max_tokens) and its version"
@@ -45,9 +48,20 @@ _PARTS = re.compile(r"(?<=[.!?;]) +|(?<=Error): |, (?=but |please )")
 """Between two sentences of a message."""
 _ASKS = re.compile(
     r"(?i)\b(?:must|should|requires?|needs? to|please|try (?:\w+ing|to)|consider|make sure|are you sure|did you|do you|install|"
-    r"upgrade|increas\w+|decreas\w+|reduc\w+|enabl\w+|disabl\w+|instead|(?:set|pass|use|set the) [`'\"-]?\w+)\b"
+    r"upgrade|unset|increas\w+|decreas\w+|reduc\w+|enabl\w+|disabl\w+|instead|(?:set(?! to)|pass|use|set the) [`'\"-]?\w+)\b"
 )
 """What a sentence says that asks the reader for a change."""
+_REPORTS = re.compile(
+    r"(?i)report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA|CUDA_LAUNCH"
+)
+"""Such a sentence asks for a report, not for a change."""
+_PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
+_MEMORY = re.compile(
+    r"([\d.]+) ([GM])iB (total capacity|is free|free|memory in use|reserved in total)|capaci?ty of ([\d.]+) ([GM])iB"
+)
+"""What PyTorch says of a GPU's memory when it has too little."""
+HELD = 0.2
+"""The part of a GPU's memory that other processes hold when a message is to say so."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
 
@@ -168,7 +182,10 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
                     answer, verdict="Unknown", rule="", boundary="rollout engine", confidence="low", advice=REFUSED, next=REQUEST
                 )
             if served and not logged:
-                return msgspec.structs.replace(_without_error(end, logged, target), advice=SERVED, next=CLIENT)
+                stopped = any(scan.findings.stopped for scan in scans)
+                return msgspec.structs.replace(
+                    _without_error(end, logged, target), advice=TOLD_TO_STOP if stopped else SERVED, next=CLIENT
+                )
             if end.phase == "start" and not logged and warning:
                 return _of_warnings(warning)
             return _without_error(end, logged, target)
@@ -249,16 +266,37 @@ def _look(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapp
     """Return what to look at after an error that nothing explains: what its message asks for, the code that raised, the log."""
     texts = [cause.evidence, *(line.text for line in (link.rest if link else ()))]
     sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
-    asked = next((part.strip() for part in sentences if _ASKS.search(part)), "")
+    asked = next((part.strip() for part in sentences if _ASKS.search(part) and not _REPORTS.search(part)), "")
     place = f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}{UNCHANGED}" if culprit else ""
+    inner = _PACKAGE.search(link.frames[-1].file) if link and link.frames else None
+    if culprit and inner and inner[1] not in culprit.file:
+        place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]} (pip show {inner[1].replace('_', '-')}){UNCHANGED}"
     found = [f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", place]
     if any(found):
         return "; ".join(filter(None, found))
     return NO_FRAMES if cause.chain else f"less +{cause.number} {target.get('log') or cause.log}"
 
 
+def held_by_others(text: str) -> str:
+    """Return how much of the GPU's memory other processes hold, by PyTorch's message; "" if that is little or not said."""
+    sizes: dict[str, float] = {}
+    for amount, unit, what, total, total_unit in _MEMORY.findall(text):
+        size = float(amount or total) * (1 if (unit or total_unit) == "G" else 1 / 1024)
+        # The last "in use" is this process's own; others may come before it.
+        sizes["total" if total or what.startswith("total") else "free" if "free" in what else "own"] = size
+    if len(sizes) < 3 or (held := sizes["total"] - sizes["free"] - sizes["own"]) < HELD * sizes["total"]:
+        return ""
+    return f"{held:.1f} of {sizes['total']:.1f} GiB"
+
+
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
     values = {**target, "line": str(place.line), **hit.groups}
+    advice, next = _filled(rule.advice, values), _filled(rule.next, values)
+    if held := held_by_others(hit.evidence):
+        advice = f"Other processes hold {held} of that GPU's memory, so that this one had too little."
+        next = (
+            "nvidia-smi on that host: end processes that an earlier run left, or use another GPU; smaller batches only after that"
+        )
     return msgspec.structs.replace(
         place,
         verdict=rule.verdict_in(place.phase or "start"),
@@ -266,8 +304,8 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) 
         boundary=rule.boundary,
         whose=rule.whose,
         confidence="low" if rule.secondary else "medium" if rule.kind else "high",
-        advice=_filled(rule.advice, values),
-        next=_filled(rule.next, values),
+        advice=advice,
+        next=next,
         limitation=rule.limitation,
     )
 

@@ -158,8 +158,10 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     boundaries: list[Boundary]
     rules: list[Rule]
     judgements: list[Judgement]
+    kinds: list[FollowUp]
+    """By the kind of an error, for a boundary that has nothing for that evidence; the first that fits counts."""
     follow_ups: dict[str, list[FollowUp]]
-    """By boundary; the first that fits counts."""
+    """By boundary: first those with evidence; what has none is for errors of no kind. The first that fits counts."""
 
     def effect_of(self, effect: str, cause: str) -> bool:
         """Return whether the rule ``effect`` can be an effect of what the rule ``cause`` knows."""
@@ -262,7 +264,9 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def follow_up(self, boundary: str, evidence: str = "") -> FollowUp | None:
         """Return what to run next after an error in ``boundary``; None if nothing follows from the evidence."""
-        fitting = (each for each in self.follow_ups.get(boundary, []) if _pattern(each.evidence).search(evidence))
+        own = self.follow_ups.get(boundary, [])
+        known = [*(each for each in own if each.evidence), *self.kinds, *own]
+        fitting = (each for each in known if _pattern(each.evidence).search(evidence))
         return next(fitting, None)
 
     def stage(self, chain: Chain) -> Phase | None:
@@ -349,4 +353,4 @@ def _expressions(signatures: Signatures) -> Iterator[str]:
     for rule in signatures.rules:
         yield from (rule.regex, rule.exception, rule.frames, rule.raised_in, rule.innermost)
     yield from (judgement.evidence for judgement in signatures.judgements)
-    yield from (each.evidence for several in signatures.follow_ups.values() for each in several)
+    yield from (each.evidence for several in (signatures.kinds, *signatures.follow_ups.values()) for each in several)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -1087,7 +1088,7 @@ FOLLOW_UPS = {
     "a source without a reward function": "the reward function alone",
     "activations that are computed again": "without gradient checkpointing",
     "Ray that does not come up": "raylet.out",
-    "a provider that its message names": "Bridge unit and conversion tests",
+    "a provider that its message names": "inspect.signature",
     "a folder that belongs to another user, in a notebook": "ls -ld of the folders",
     "a traceback of which only the announcement is left": "the line that names the exception, which is missing here",
 }
@@ -1097,6 +1098,78 @@ FOLLOW_UPS = {
 def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(name: str, tmp_path: Path) -> None:
     answer = triaged(tmp_path, CASES[name][0])
     assert FOLLOW_UPS[name] in answer.follow_up, answer
+
+
+KINDS = {
+    "TypeError: train() got an unexpected keyword argument 'seed_all'": "inspect.signature",
+    "TypeError: Object of type float32 is not JSON serializable": "json.dump",
+    "TypeError: argument of type 'bool' is not iterable": "of another type than the code expects",
+    "KeyError: 'labels_of_batch'": "the keys that the mapping has there",
+    "ValueError: min() arg is an empty sequence": "left it empty or shorter",
+    "RuntimeError: 3 unexpected keys of the state_dict": "model.state_dict()",
+    "ValueError: global shape differs for the key decoder": "that the checkpoint was saved with",
+    "ValueError: operands could not be broadcast together with shapes (9,2) (9,)": "the shapes of the tensors in that line",
+    "RuntimeError: PassManager::run failed": "TORCH_COMPILE_DISABLE=1",
+    "RuntimeError: mask.size(2) == n INTERNAL ASSERT FAILED at softmax.cu:51": "without that fused kernel",
+    "ValueError: Cannot redistribute a DTensor of mesh (tp=2) on mesh (ep=2)": "the device meshes and placements",
+    "FileNotFoundError: [Errno 2] No such file or directory: '/psm_33bf'": "shared memory",
+    "AttributeError: 'NoneType' object has no attribute 'hook'": "why that value is None",
+    "AttributeError: 'Gate' object has no attribute 'hook'": "the class of that object",
+    "UnboundLocalError: local variable 'batch' referenced before assignment": "the branch of that function",
+    "AssertionError: assert rows == columns": "the values that the assertion compares",
+    "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn": "what cuts the graph",
+    "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)": "head -c 200",
+}
+
+
+@pytest.mark.parametrize("error", KINDS)
+def test_what_to_look_at_follows_from_the_kind_of_an_error_that_no_rule_knows(error: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, raised(error, "/work/own/steps.py"))
+    assert not answer.rule and KINDS[error] in answer.follow_up, answer
+    assert "steps.py" in answer.follow_up, "and from the place"
+
+
+def test_every_kind_of_error_is_looked_at() -> None:
+    known = signatures.load()
+    for at, kind in enumerate(known.kinds):
+        first = [error for error in KINDS if re.search(kind.evidence, error)]
+        others = [error for error in first if any(re.search(before.evidence, error) for before in known.kinds[:at])]
+        assert set(first) - set(others) or "Syntax" in kind.evidence, f"no example of {kind.evidence}"
+
+
+@pytest.mark.parametrize(
+    ("memory", "held"),
+    [
+        (
+            "GPU 0 has a total capacity of 79.1 GiB of which 2.6 GiB is free. Including x, this process has 10 GiB memory in use",
+            "66.5",
+        ),
+        (
+            "GPU 0 has a total capacity of 79.1 GiB of which 2.6 GiB is free. Including x, this process has 76 GiB memory in use",
+            "",
+        ),
+        (
+            "GPU 0 has a total capacity of 79.1 GiB of which 9.1 GiB is free. Process 7 has 60 GiB memory in use. "
+            "Including x, this process has 10 GiB memory in use",
+            "60.0",
+        ),
+        (
+            "(GPU 0; 79.33 GiB total capacity; 27.2 GiB already allocated; 222 MiB free; 31.6 GiB reserved in total by PyTorch)",
+            "47.5",
+        ),
+        (
+            "(GPU 0; 79.33 GiB total capacity; 71.2 GiB already allocated; 222 MiB free; 77.6 GiB reserved in total by PyTorch)",
+            "",
+        ),
+        ("no numbers", ""),
+    ],
+)
+def test_memory_that_other_processes_hold_is_named(memory: str, held: str, tmp_path: Path) -> None:
+    answer = triaged(
+        tmp_path, raised(f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB. {memory}", "/w/s.py")
+    )
+    assert (f"Other processes hold {held}" in answer.advice) is bool(held), answer.advice
+    assert ("end processes that an earlier run left" in answer.follow_up) is bool(held)
 
 
 def test_one_json_object_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
