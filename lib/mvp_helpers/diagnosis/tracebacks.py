@@ -140,7 +140,7 @@ class Link:
         if self.text.rstrip(": ") != self.name:
             return self.text
         if ":" not in self.text:  # it has no message, so the next line is another's
-            return f"{self.text}: {self.code}" if self.code else self.text
+            return f"{self.text}: {self.code}" if self.code and self.class_name != "KeyboardInterrupt" else self.text
         return next((f"{self.name}: {line.text.strip()}" for line in self.rest if line.text.strip(" =-")), self.text)
 
 
@@ -287,7 +287,8 @@ class _Open:
             before = self.frames or []
             place = _frame(frame, self.wrapped)
             self.frames, self.wrapped = [place, *before] if frame["dump"] is not None else [*before, place], ""
-            self.code, self.code_due = "" if frame["line"] or frame["name_"] else self.code, True
+            # Of code that is in no file Python shows no line.
+            self.code, self.code_due = "" if frame["line"] or frame["name_"] else self.code, not place.file.startswith("<")
             self.listing = not frame["line"]
         elif inside and (path := _WRAPPED.match(line.text)):
             self.wrapped = path["path"]

@@ -36,7 +36,7 @@ def triaged(tmp_path: Path, text: str) -> Triage:
 CASES = {
     "a script that does not parse": (
         '0:   File "/u/bench.py", line 7\n0:     two words (4)\n0: SyntaxError: invalid syntax\n',
-        "Blocked",
+        "Fail",
         "user code",
     ),
     "an attribute that a trainer's own class lacks": (
@@ -115,6 +115,18 @@ CASES = {
         "Fail",
         "dependency",
     ),
+    "a name that a branch did not set, in a line that reports to a tracker": (
+        'Traceback (most recent call last):\n  File "/u/toy.py", line 9, in run\n    wandb.log({"lr": opt.lr})\n'
+        "UnboundLocalError: local variable 'opt' referenced before assignment\n",
+        "Fail",
+        "trainer",
+    ),
+    "weights that are not at their path": (
+        "FileNotFoundError: [Errno 2] No such file or directory: 'out/best_model.pth'\n",
+        "Blocked",
+        "model path",
+    ),
+    "a script without its input": ("Error: input file not found: ./answers.json\n", "Blocked", "data"),
     "sizes that do not divide, without their frames": ("AssertionError: 6 is not divisible by 4\n", "Fail", "parallel state"),
     "a setting that is absent, without its frames": (
         "AttributeError: 'NoneType' object has no attribute 'lr'\n",

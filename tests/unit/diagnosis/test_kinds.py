@@ -343,7 +343,7 @@ def test_a_script_that_is_called_after_lora_is_not_the_part_that_fails(tmp_path:
 def test_a_script_that_does_not_parse_is_the_users(tmp_path: Path) -> None:
     text = '0:   File "/u/bench.py", line 7\n0:     two words (4)\n0:         ^^^^^\n0: SyntaxError: invalid syntax\n'
     answer = triaged(tmp_path, text)
-    assert (answer.verdict, answer.boundary) == ("Blocked", "user code")
+    assert (answer.verdict, answer.boundary) == ("Fail", "user code")
     assert "py_compile" in answer.follow_up
     answer = triaged(tmp_path, BUILT + VALIDATED.format(1, 1) + text)
     assert answer.boundary != "user code"
