@@ -170,7 +170,7 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
             if failed is None:
                 passed = Diagnosis(verdict="Pass", evidence=proven, phase="done", step=end.step, confidence="high")
                 if cause and cause.rule:  # residual text, which the answer names
-                    advice = f"{cause.rule.advice} ({cause.evidence[: EVIDENCE // 2]})"
+                    advice = f"{cause.rule.advice} ({cause.evidence[: EVIDENCE // 5]})"
                     return msgspec.structs.replace(passed, rule=cause.rule.id, advice=advice, next=cause.rule.next)
                 return passed
             earlier = failed
@@ -268,7 +268,8 @@ def _look(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapp
     sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
     asked = next((part.strip() for part in sentences if _ASKS.search(part) and not _REPORTS.search(part)), "")
     place = f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}{UNCHANGED}" if culprit else ""
-    inner = _PACKAGE.search(link.frames[-1].file) if link and link.frames else None
+    called = [frame for frame in link.frames if not frame.name.startswith("__getattr")] if link else []
+    inner = _PACKAGE.search(called[-1].file) if called else None
     if culprit and inner and inner[1] not in culprit.file:
         place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]} (pip show {inner[1].replace('_', '-')}){UNCHANGED}"
     found = [f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", place]
@@ -291,12 +292,13 @@ def held_by_others(text: str) -> str:
 
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
     values = {**target, "line": str(place.line), **hit.groups}
-    advice, next = _filled(rule.advice, values), _filled(rule.next, values)
+    advice, next, limitation = _filled(rule.advice, values), _filled(rule.next, values), rule.limitation
     if held := held_by_others(hit.evidence):
         advice = f"Other processes hold {held} of that GPU's memory, so that this one had too little."
         next = (
             "nvidia-smi on that host: end processes that an earlier run left, or use another GPU; smaller batches only after that"
         )
+        limitation = ""
     return msgspec.structs.replace(
         place,
         verdict=rule.verdict_in(place.phase or "start"),
@@ -306,7 +308,7 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) 
         confidence="low" if rule.secondary else "medium" if rule.kind else "high",
         advice=advice,
         next=next,
-        limitation=rule.limitation,
+        limitation=limitation,
     )
 
 
