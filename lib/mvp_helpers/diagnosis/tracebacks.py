@@ -25,7 +25,8 @@ MOST_OPEN = 128
 _HEADER = re.compile(
     r"(?<!\[['\"])Traceback \(most recent call last\)|^(?:Exception raised in creation task|Unhandled error \(suppress).*ray::"
 )
-_IGNORES = re.compile(r"^(?P<python>Exception ignored )|Retry attempt failed:?$|Exception while exporting")
+_IGNORES = re.compile(r"^(?P<python>Exception ignored )|\[[\w ]+\] Retry attempt failed:$|Exception while exporting Span")
+"""Python, wandb and OpenTelemetry say so before the traceback of an exception that does not end the program."""
 IGNORED_WITHIN = 8
 """The traceback that Python ignores begins at most this many lines after the line that says so, any other one at once."""
 SAME, NEAR = 80, 40

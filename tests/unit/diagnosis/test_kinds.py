@@ -373,3 +373,44 @@ def test_an_error_of_samples_that_comes_often_while_steps_are_done_is_no_cause(t
     assert triaged(tmp_path, VALIDATED.format(1, 1) + sample.format(1, 1) * 8).verdict == "Fail"
     assert triaged(tmp_path, log + RAISED + "KeyError: 'x'\n").evidence == "KeyError: 'x'"
     assert triaged(tmp_path, log.replace("\n(Worker pid=7) ValueError", "\n(Worker pid=7) INFO", 10)).verdict == "Fail"
+
+
+SPANS = "ERROR [opentelemetry.sdk.trace.export] Exception while exporting Span.\n"
+RETRIES = "[no run ID] Retry attempt failed:\n"
+
+
+@pytest.mark.parametrize("announced", [SPANS, RETRIES, "Exception ignored in: <function Tracker.__del__ at 0x1>\n"])
+def test_an_announcement_excuses_its_own_traceback_alone(tmp_path: Path, announced: str) -> None:
+    harmless = announced + RAISED + "AttributeError: 'NoneType' object has no attribute 'info'\n"
+    assert "AttributeError" not in triaged(tmp_path, harmless + "INFO went on\n").evidence
+    other = harmless + "INFO: went on\n" + RAISED + "KeyError: 'x'\n"
+    assert triaged(tmp_path, other).evidence == "KeyError: 'x'"
+    if "ignored" not in announced:
+        assert triaged(tmp_path, announced + "INFO: went on\n" + RAISED + "KeyError: 'x'\n").evidence == "KeyError: 'x'"
+    again = harmless + "INFO: went on\n" + RAISED + "AttributeError: 'NoneType' object has no attribute 'info'\n"
+    assert triaged(tmp_path, again).evidence.startswith("AttributeError"), "a traceback of its own"
+
+
+def test_a_part_of_an_ignored_traceback_between_lines_of_another_process_is_ignored_too(tmp_path: Path) -> None:
+    begins = "1: Exception ignored in atexit callback: <function tune at 0x1>\n1: Traceback (most recent call last):\n"
+    frames = '1:   File "/q/tune.py", line 4, in tune\n1:     replace()\n'
+    error = "1: FileNotFoundError: [Errno 2] No such file or directory: '/q/a.tmp' -> '/q/a'\n"
+    assert triaged(tmp_path, begins + begins + frames + error + "1: \n" + frames + error).line is None
+
+
+def test_what_comes_after_a_launchers_report_does_not_explain_what_came_before(tmp_path: Path) -> None:
+    failed = "[rank0]: " + "\n[rank0]: ".join((RAISED + "AssertionError: logits must be gathered").splitlines()) + "\n"
+    report = "E0101 10:00:00.000000 7 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 0\n"
+    later = RAISED + "ModuleNotFoundError: No module named 'export'\n"
+    assert triaged(tmp_path, failed + report + later).evidence == "AssertionError: logits must be gathered"
+    assert triaged(tmp_path, failed + later).rule == "missing-module", "without the report a known cause explains more"
+
+
+def test_steps_that_are_counted_from_0_are_complete_with_the_last_but_one_number(tmp_path: Path) -> None:
+    lines = [f"step:{step} - actor/loss:0.5 - actor/grad_norm:1.0\n" for step in range(3)]
+    end = "'Final validation metrics: None'\n"
+    total = "Total steps: 3, num_warmup_steps: 0\n"
+    assert triaged(tmp_path, total + "".join(lines) + end).verdict == "Pass"
+    assert triaged(tmp_path, total + "".join(lines[:2]) + end).verdict == "Unknown"
+    assert triaged(tmp_path, total + "".join(lines[1:]) + end).verdict == "Unknown", "from 1 on, one step is missing"
+    assert triaged(tmp_path, total + lines[0] + lines[2] + end).verdict == "Unknown"
