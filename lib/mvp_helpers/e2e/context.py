@@ -27,6 +27,8 @@ from .requests.request import Request, planned_of
 
 INHERITED = "MVP_E2E_PYTHONPATH"
 """The PYTHONPATH of whoever started the script; PYTHONPATH itself is this project's own, and is not handed on."""
+CACHES = ("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE", "CUDA_CACHE_PATH")
+"""Variables of folders that are in the home by default, into which vLLM, Triton, FlashInfer and CUDA write what they compile."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,9 @@ class Context:
         """Node-local copies in the place of a checkout's folder."""
         # By default the trainer would join any Ray that happens to run here.
         ray = {"RAY_DEDUP_LOGS": "0", "RAY_ADDRESS": env.get("RAY_ADDRESS") or "local"}
-        # Nothing is left in a checkout.
-        self.base = {**env, "PYTHONPATH": self.pythonpath(), **ray, "PYTHONDONTWRITEBYTECODE": "1"}
+        # Nothing is left in a checkout, or in the user's home: compiled code is kept for the next run beside the runs.
+        caches = {name: str(folder.path.parent / "cache" / name.lower()) for name in CACHES}
+        self.base = {**caches, **env, "PYTHONPATH": self.pythonpath(), **ray, "PYTHONDONTWRITEBYTECODE": "1"}
         self.states: list[State] = []
         """The checkouts as the run found them."""
         self.logs: dict[str, str] = {}

@@ -12,6 +12,7 @@ import pytest
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.e2e import plan_view
+from mvp_helpers.e2e.context import CACHES
 from mvp_helpers.e2e.requests import description, levels, recommend
 
 if TYPE_CHECKING:
@@ -310,6 +311,13 @@ def test_workers_of_a_running_cluster_get_what_keeps_the_checkouts_as_they_are(r
     context = reading.context(reading.request(), RAY_ADDRESS="10.0.0.1:6379")
     variables = context.checked(context.planned[0]).config["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"]
     assert variables["PYTHONDONTWRITEBYTECODE"] == "1" and variables["PYTHONPATH"] == context.pythonpath()
+
+
+def test_what_libraries_compile_is_kept_beside_the_runs_and_not_in_the_home(reading: World) -> None:
+    context = reading.context(reading.request(), TRITON_CACHE_DIR="/fast/triton")
+    shown, beside = context.shown_environment(context.planned[0]), str(context.folder.path.parent / "cache")
+    assert all(shown[name].startswith(beside) for name in CACHES if name != "TRITON_CACHE_DIR")
+    assert shown["TRITON_CACHE_DIR"] == "/fast/triton", "the user's own"
 
 
 def test_a_folder_that_the_script_writes_is_the_runs_own_unless_the_user_names_one(
