@@ -52,14 +52,18 @@ _ASKS = re.compile(
 )
 """What a sentence says that asks the reader for a change."""
 _REPORTS = re.compile(
-    r"(?i)report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA|CUDA_LAUNCH"
+    r"(?i)report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA|CUDA_LAUNCH|Did you mean"
 )
 """Such a sentence asks for a report, not for a change."""
 _PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
 _MEMORY = re.compile(
-    r"([\d.]+) ([GM])iB (total capacity|is free|free|memory in use|reserved in total)|capaci?ty of ([\d.]+) ([GM])iB"
+    r"([\d.]+) ([GM])iB (total capacity|is free|free|memory in use|reserved in total|is reserved by PyTorch but unallocated)"
+    r"|capaci?ty of ([\d.]+) ([GM])iB"
 )
 """What PyTorch says of a GPU's memory when it has too little."""
+_WANTED = re.compile(r"Tried to allocate ([\d.]+) ([GM])iB")
+OTHERS = "nvidia-smi on that host: end processes that an earlier run left, or use another GPU; smaller batches only after that"
+PIECES = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True first; then a cap on the longest samples, and smaller micro batches"
 HELD = 0.2
 """The part of a GPU's memory that other processes hold when a message is to say so."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
@@ -253,6 +257,8 @@ def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) ->
     # Without a frame that shows it, the line of code that raised, or what carried the exception, may say what it worked on.
     carriers = " ".join(each.text for each in cause.chain.links if each.wrapper) if cause.chain else ""
     boundary = known.boundary(frames, f"{cause.source} {cause.evidence} {link.code if link else ''}", carriers)
+    if boundary not in UNDER_TEST - {"trainer", "training"} and "in DataLoader worker process" in carriers:
+        boundary = "data"
     return msgspec.structs.replace(
         place,
         boundary=boundary,
@@ -278,27 +284,32 @@ def _look(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapp
     return NO_FRAMES if cause.chain else f"less +{cause.number} {target.get('log') or cause.log}"
 
 
-def held_by_others(text: str) -> str:
-    """Return how much of the GPU's memory other processes hold, by PyTorch's message; "" if that is little or not said."""
+def memory_note(text: str) -> tuple[str, str]:
+    """Return why a GPU had too little memory, by the numbers of PyTorch's message, and what to do; ("", "") if they do not say."""
     sizes: dict[str, float] = {}
-    for amount, unit, what, total, total_unit in _MEMORY.findall(text):
-        size = float(amount or total) * (1 if (unit or total_unit) == "G" else 1 / 1024)
+    for amount, unit, what, capacity, capacity_unit in _MEMORY.findall(text):
+        size = float(amount or capacity) * (1 if (unit or capacity_unit) == "G" else 1 / 1024)
         # The last "in use" is this process's own; others may come before it.
-        sizes["total" if total or what.startswith("total") else "free" if "free" in what else "own"] = size
-    if len(sizes) < 3 or (held := sizes["total"] - sizes["free"] - sizes["own"]) < HELD * sizes["total"]:
-        return ""
-    return f"{held:.1f} of {sizes['total']:.1f} GiB"
+        sizes[next((key for key in ("free", "unallocated", "in use", "reserved in", "total") if key in what), "total")] = size
+    total, free, own = sizes.get("total", 0.0), sizes.get("free"), sizes.get("in use", sizes.get("reserved in"))
+    if total and free is not None and own is not None and (held := total - free - own) >= HELD * total:
+        return (
+            f"Other processes hold {held:.1f} of {total:.1f} GiB of that GPU's memory, so that this one had too little.",
+            OTHERS,
+        )
+    wanted = _WANTED.search(text)
+    unused = sizes.get("unallocated", 0.0)
+    if wanted and free is not None and unused + free >= float(wanted[1]) / (1 if wanted[2] == "G" else 1024) > free:
+        return f"PyTorch has {unused:.1f} GiB reserved that no tensor uses, but in pieces that are too small.", PIECES
+    return "", ""
 
 
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
     values = {**target, "line": str(place.line), **hit.groups}
     advice, next, limitation = _filled(rule.advice, values), _filled(rule.next, values), rule.limitation
-    if held := held_by_others(hit.evidence):
-        advice = f"Other processes hold {held} of that GPU's memory, so that this one had too little."
-        next = (
-            "nvidia-smi on that host: end processes that an earlier run left, or use another GPU; smaller batches only after that"
-        )
-        limitation = ""
+    why, todo = memory_note(hit.evidence)
+    if why:
+        advice, next, limitation = why, todo, ""
     return msgspec.structs.replace(
         place,
         verdict=rule.verdict_in(place.phase or "start"),
@@ -331,6 +342,8 @@ def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
             advice=f"{TWO_RUNS} {advice}" if diagnosis.advice == TWO_RUNS else advice,
         )
     guessed = before == "unknown" and diagnosis.boundary == "trainer"
+    if guessed and diagnosis.code_file and "-packages/" not in diagnosis.code_file:
+        diagnosis = msgspec.structs.replace(diagnosis, boundary="user code", whose="user")  # no known trainer's
     return _followed_up(diagnosis, known.follow_up(before if guessed else diagnosis.boundary, diagnosis.evidence))
 
 

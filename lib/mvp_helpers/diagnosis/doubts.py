@@ -144,7 +144,7 @@ def doubtful(raw: bytes, ended: bool) -> str:
     wanted = tuple(at for at, always in _BY_WORDS.of(raw) if always or not ended)
     if not wanted:
         return ""
-    text = log_lines.clean(raw[: log_lines.LONGEST_LINE], 0).text
+    text = log_lines.clean(raw, 0).text
     return text.strip() if _matches(text, wanted) else ""
 
 

@@ -166,7 +166,9 @@ def _letters(text: bytes) -> bytes:
 
 def plain(raw: bytes) -> str:
     """Return a raw line as a terminal finally shows it."""
-    text = raw[:LONGEST_LINE].decode(errors="replace").rstrip("\r\n ")
+    if len(raw) > LONGEST_LINE:  # of one that a bar drew over itself, what it shows last
+        raw = raw[-LONGEST_LINE:] if b"\r" in raw[-LONGEST_LINE:].rstrip() else raw[:LONGEST_LINE]
+    text = raw.decode(errors="replace").rstrip("\r\n ")
     if any(reset in text for reset in _RESETS):
         text = _ANSI.sub("", text)
     return text.rpartition("\r")[2] if "\r" in text else text

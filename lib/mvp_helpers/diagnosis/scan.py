@@ -299,7 +299,7 @@ class Scan:
             kinds |= _ERROR if spoilt else 0
         belongs = False
         if kinds & _ERROR or self._tracebacks.waiting:
-            belongs = self._line(log_lines.clean(raw[: log_lines.LONGEST_LINE], number))
+            belongs = self._line(log_lines.clean(raw, number))
         if kinds & _DOUBT and not belongs:
             self.success.suspect(raw)
 

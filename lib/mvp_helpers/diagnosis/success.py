@@ -275,9 +275,7 @@ class Success:
 
         ``harmless``: words of notices that count as warnings, whatever else they say.
         """
-        lines = [
-            line for raw in self._tail.splitlines() if (line := log_lines.clean(raw[: log_lines.LONGEST_LINE], 0)).text.strip()
-        ]
+        lines = [line for raw in self._tail.splitlines() if (line := log_lines.clean(raw, 0)).text.strip()]
         notices = [log_lines.has_any(line.text, harmless) for line in lines]
         warns = [
             notice or line.level in ("WARNING", "WARN") or bool(_WARNS.search(line.text))

@@ -34,13 +34,13 @@ def test_the_whole_one_of_two_reports_of_an_error_tells_where_it_was_raised(tmp_
 
 def test_an_equal_error_of_another_place_does_not_tell_where_the_first_was_raised(tmp_path: Path) -> None:
     answer = triaged(tmp_path, INNER + ERROR + "pod failed\n" + TORN + STEP + OTHER + ERROR)
-    assert answer.boundary == "trainer"
+    assert answer.boundary == "user code"
 
 
 def test_a_frame_that_a_message_quotes_belongs_to_it(tmp_path: Path) -> None:
     quoted = "RuntimeError: cannot trace\nfrom user code:\n" + STEP + "\nset MORE=1 for more\n"
     answer = triaged(tmp_path, "Traceback (most recent call last):\n" + INNER + quoted)
-    assert answer.boundary == "trainer" and answer.evidence == "RuntimeError: cannot trace"
+    assert answer.boundary == "user code" and answer.evidence == "RuntimeError: cannot trace"
 
 
 def test_a_cut_off_traceback_of_code_that_only_passes_calls_on_gives_way_to_another(tmp_path: Path) -> None:

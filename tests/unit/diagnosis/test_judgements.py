@@ -87,7 +87,7 @@ CASES = {
     "an argument that the model's class does not take": (
         "TypeError: MyModelForCausalLM.__init__() got an unexpected keyword argument 'use_cache'\n",
         "Fail",
-        "provider",
+        "user code",
     ),
     "a trainer's own class for its configuration": (
         "my.exceptions.MyConfigurationError: set device to cuda\n",
@@ -114,6 +114,11 @@ CASES = {
         "AttributeError: 'MyModelConfig' object has no attribute 'softcap'\n",
         "Fail",
         "dependency",
+    ),
+    "a name that nothing sets, where data is loaded": (
+        raised("NameError: name 'prompts' is not defined", "/u/scripts/data_processing.py"),
+        "Fail",
+        "user code",
     ),
     "a name that a branch did not set, in a line that reports to a tracker": (
         'Traceback (most recent call last):\n  File "/u/toy.py", line 9, in run\n    wandb.log({"lr": opt.lr})\n'
@@ -561,7 +566,7 @@ CASES = {
     "an application that hydra only carries": (
         raised("TypeError: bad", "/q/w.py", PACKAGES + "hydra/_internal/utils.py"),
         "Fail",
-        "trainer",
+        "user code",
     ),
     "an engine that had started": (
         'Traceback (most recent call last):\n  File "/opt/vllm/w.py", line 9, in start_worker_execution_loop\nValueError: no\n',
@@ -815,7 +820,7 @@ CASES = {
     "an assertion about a value that was computed": (
         raised("AssertionError", "/q/train.py").replace("x()", "assert rows % len(devices) == 0"),
         "Fail",
-        "trainer",
+        "user code",
     ),
     "a folder that belongs to another user, in a notebook": (
         "RayTaskError(PermissionError)             Traceback (most recent call last)\nCell In[3], line 2\n----> 2 get(task)\n\n"
@@ -946,7 +951,7 @@ OPERATIONS = {
     ),
     "a file that torch reads": (
         called("RuntimeError: odd", "/q/train.py:keep", PACKAGES + "torch/serialization.py:_load"),
-        "trainer",
+        "user code",
     ),
     "a resume through a trainer's integration": (
         called("ValueError: odd", PACKAGES + "transformers/integrations/deepspeed.py:deepspeed_load_checkpoint"),
@@ -991,7 +996,7 @@ def test_what_was_being_done_says_more_than_the_library_that_raised(name: str, t
 
 def test_code_that_no_boundary_knows_is_what_to_look_at(tmp_path: Path) -> None:
     answer = triaged(tmp_path, raised("IndexError: 1", "/q/heads.py"))
-    assert (answer.verdict, answer.boundary, answer.confidence) == ("Fail", "trainer", "low")
+    assert (answer.verdict, answer.boundary, answer.confidence) == ("Fail", "user code", "low")
     assert answer.follow_up.startswith("work at /q/heads.py:11, on the unchanged checkout")
 
 
@@ -1126,7 +1131,10 @@ KINDS = {
     "ValueError: Cannot redistribute a DTensor of mesh (tp=2) on mesh (ep=2)": "the device meshes and placements",
     "FileNotFoundError: [Errno 2] No such file or directory: '/psm_33bf'": "shared memory",
     "AttributeError: 'NoneType' object has no attribute 'hook'": "why that value is None",
-    "AttributeError: 'Gate' object has no attribute 'hook'": "the class of that object",
+    "AttributeError: 'Gate' object has no attribute 'hook'": "where that attribute is set",
+    "TypeError: MyForCausalLM.__init__() got an unexpected keyword argument 'extra'": "where that keyword comes from",
+    "NameError: name 'prompts' is not defined": "pyflakes",
+    "ValueError: File /data/a.jsonl not found": "ls -l of that path",
     "UnboundLocalError: local variable 'batch' referenced before assignment": "the branch of that function",
     "AssertionError: assert rows == columns": "the values that the assertion compares",
     "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn": "what cuts the graph",
@@ -1182,6 +1190,17 @@ def test_memory_that_other_processes_hold_is_named(memory: str, held: str, tmp_p
     )
     assert (f"Other processes hold {held}" in answer.advice) is bool(held), answer.advice
     assert ("end processes that an earlier run left" in answer.follow_up) is bool(held)
+
+
+def test_memory_in_pieces_is_named(tmp_path: Path) -> None:
+    text = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 7.71 GiB. GPU 0 has a total capacity of 23.68 GiB of which {} is "
+        "free. Including x, this process has 19.2 GiB memory in use. Of it 15 GiB is allocated by PyTorch, and 4 GiB is reserved by "
+        "PyTorch but unallocated."
+    )
+    answer = triaged(tmp_path, raised(text.format("4.48 GiB"), "/w/s.py"))
+    assert "4.0 GiB reserved that no tensor uses" in answer.advice and "expandable_segments" in answer.follow_up
+    assert "expandable_segments" not in triaged(tmp_path, raised(text.format("1.48 GiB"), "/w/s.py")).follow_up
 
 
 def test_one_json_object_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
