@@ -52,7 +52,8 @@ _ASKS = re.compile(
 )
 """What a sentence says that asks the reader for a change."""
 _REPORTS = re.compile(
-    r"(?i)report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA|CUDA_LAUNCH|Did you mean"
+    r"(?i)report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA|CUDA_LAUNCH"
+    r"|Did you mean"
 )
 """Such a sentence asks for a report, not for a change."""
 _PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
@@ -285,7 +286,7 @@ def _look(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapp
 
 
 def memory_note(text: str) -> tuple[str, str]:
-    """Return why a GPU had too little memory, by the numbers of PyTorch's message, and what to do; ("", "") if they do not say."""
+    """Return why a GPU had too little memory, by the numbers in PyTorch's message, and what to do; ("", "") if unknown."""
     sizes: dict[str, float] = {}
     for amount, unit, what, capacity, capacity_unit in _MEMORY.findall(text):
         size = float(amount or capacity) * (1 if (unit or capacity_unit) == "G" else 1 / 1024)

@@ -1194,9 +1194,9 @@ def test_memory_that_other_processes_hold_is_named(memory: str, held: str, tmp_p
 
 def test_memory_in_pieces_is_named(tmp_path: Path) -> None:
     text = (
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 7.71 GiB. GPU 0 has a total capacity of 23.68 GiB of which {} is "
-        "free. Including x, this process has 19.2 GiB memory in use. Of it 15 GiB is allocated by PyTorch, and 4 GiB is reserved by "
-        "PyTorch but unallocated."
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 7.71 GiB. GPU 0 has a total capacity of 23.68 GiB of "
+        "which {} is free. Including x, this process has 19.2 GiB memory in use. Of it 15 GiB is allocated, and 4 GiB is "
+        "reserved by PyTorch but unallocated."
     )
     answer = triaged(tmp_path, raised(text.format("4.48 GiB"), "/w/s.py"))
     assert "4.0 GiB reserved that no tensor uses" in answer.advice and "expandable_segments" in answer.follow_up
