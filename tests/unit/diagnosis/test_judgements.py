@@ -132,6 +132,26 @@ CASES = {
         "model path",
     ),
     "a script without its input": ("Error: input file not found: ./answers.json\n", "Blocked", "data"),
+    "an option that a library's class no longer takes": (
+        "TypeError: SFTTrainer.__init__() got an unexpected keyword argument 'tokenizer'\n",
+        "Blocked",
+        "dependency",
+    ),
+    "a function of the checkout that is called wrongly": (
+        raised("TypeError: fetch_image() got an unexpected keyword argument 'where'", "/u/data/convert.py"),
+        "Fail",
+        "user code",
+    ),
+    "a hub that may not be asked": (
+        "ConnectionError: Couldn't reach 'texts' on the Hub (OfflineModeIsEnabled)\n",
+        "Blocked",
+        "model hub",
+    ),
+    "a forward pass of a model's class": (
+        STEP.format(1) + raised("RuntimeError: max(): Expected reduction dim", PACKAGES + "transformers/models/q/attention.py"),
+        "Fail",
+        "training",
+    ),
     "sizes that do not divide, without their frames": ("AssertionError: 6 is not divisible by 4\n", "Fail", "parallel state"),
     "a setting that is absent, without its frames": (
         "AttributeError: 'NoneType' object has no attribute 'lr'\n",
@@ -193,8 +213,8 @@ CASES = {
         "Fail",
         "reward model",
     ),
-    "memory of the host at the start": (raised("MemoryError: too much", "/v/verl/w.py"), "Blocked", "memory"),
-    "memory of the host in training": (STEP.format(1) + raised("MemoryError: too much", "/v/verl/w.py"), "Fail", "training"),
+    "memory of the host at the start": (raised("MemoryError: too much", "/v/verl/w.py"), "Blocked", "host"),
+    "memory of the host in training": (STEP.format(1) + raised("MemoryError: too much", "/v/verl/w.py"), "Blocked", "host"),
     "a placement of processes that Ray does not answer": (
         'Traceback (most recent call last):\n  File "/opt/nemo-rl/nemo_rl/distributed/virtual_cluster.py", line 330, in '
         f'_create_placement_groups_internal\n    x()\n  File "{PACKAGES}ray/_private/worker.py", line 9, in get_objects\n    r',
@@ -464,7 +484,7 @@ CASES = {
     ),
     "what this version cannot": (raised("ValueError: fp4 is not supported on this device", "/q/w.py"), "Blocked", "config"),
     "two packages that do not fit": (
-        raised("TypeError: f() got an unexpected keyword argument 'x'", "/q/w.py"),
+        raised("TypeError: Client.send() got an unexpected keyword argument 'x'", "/q/w.py"),
         "Blocked",
         "dependency",
     ),
