@@ -63,8 +63,13 @@ _MEMORY = re.compile(
 )
 """What PyTorch says of a GPU's memory when it has too little."""
 _WANTED = re.compile(r"Tried to allocate ([\d.]+) ([GM])iB")
-OTHERS = "nvidia-smi on that host: end processes that an earlier run left, or use another GPU; smaller batches only after that"
+OTHERS = (
+    "nvidia-smi on that host for which processes hold it: end those that an earlier run left; this run's own engine "
+    "or reward server gets a smaller share (gpu_memory_utilization, mem_fraction_static); smaller batches only after that"
+)
 PIECES = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True first; then a cap on the longest samples, and smaller micro batches"
+UNUSED = 1.0
+"""GiB that PyTorch has reserved without a use when a message is to say so."""
 HELD = 0.2
 """The part of a GPU's memory that other processes hold when a message is to say so."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
@@ -300,7 +305,12 @@ def memory_note(text: str) -> tuple[str, str]:
         )
     wanted = _WANTED.search(text)
     unused = sizes.get("unallocated", 0.0)
-    if wanted and free is not None and unused + free >= float(wanted[1]) / (1 if wanted[2] == "G" else 1024) > free:
+    if (
+        wanted
+        and free is not None
+        and unused >= UNUSED
+        and unused + free >= float(wanted[1]) / (1 if wanted[2] == "G" else 1024) > free
+    ):
         return f"PyTorch has {unused:.1f} GiB reserved that no tensor uses, but in pieces that are too small.", PIECES
     return "", ""
 

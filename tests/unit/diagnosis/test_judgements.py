@@ -1138,6 +1138,7 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 
 KINDS = {
+    "KeyError: 'TEAM_NODE_RANK'": "env | grep",
     "TypeError: train() got an unexpected keyword argument 'seed_all'": "inspect.signature",
     "TypeError: Object of type float32 is not JSON serializable": "json.dump",
     "TypeError: argument of type 'bool' is not iterable": "of another type than the code expects",
@@ -1209,7 +1210,7 @@ def test_memory_that_other_processes_hold_is_named(memory: str, held: str, tmp_p
         tmp_path, raised(f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB. {memory}", "/w/s.py")
     )
     assert (f"Other processes hold {held}" in answer.advice) is bool(held), answer.advice
-    assert ("end processes that an earlier run left" in answer.follow_up) is bool(held)
+    assert ("end those that an earlier run left" in answer.follow_up) is bool(held)
 
 
 def test_memory_in_pieces_is_named(tmp_path: Path) -> None:
