@@ -18,15 +18,22 @@ def say(text: str) -> None:
     print(WHO + text, flush=True)
 
 
+def pickled(file: Path) -> None:
+    """Write a file as torch.save does: a zip archive."""
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("data/data.pkl", "state")
+
+
 def save(checkpoint: Path) -> None:
-    """Write a checkpoint as Megatron does. The fault "cut-checkpoint": its last file is cut short."""
+    """Write a checkpoint as Megatron does, with LoRA. The fault "cut-checkpoint": its last file is cut short."""
     for model in ("actor",) if fault == "no-critic-saved" else ("actor", "critic"):
         shards = checkpoint / model / "dist_ckpt"
         shards.mkdir(parents=True, exist_ok=True)
         (shards / "__0_0.distcp").write_text("weights")
         (shards / "metadata.json").write_text("{}")
-    with zipfile.ZipFile(checkpoint / "data.pt", "w") as archive:
-        archive.writestr("data/data.pkl", "state")
+        (shards.parent / "adapter_checkpoint").mkdir(exist_ok=True)
+        pickled(shards.parent / "adapter_checkpoint/adapter_tp_rank_00_pp_rank_000.pt")
+    pickled(checkpoint / "data.pt")
     if fault == "cut-checkpoint":
         data = (checkpoint / "data.pt").read_bytes()
         (checkpoint / "data.pt").write_bytes(data[: len(data) // 2])

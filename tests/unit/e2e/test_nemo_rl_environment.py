@@ -128,7 +128,7 @@ def test_the_helper_is_built_in_a_copy_with_the_interpreters_suffix(
     answers(**inside, **{"megatron.core": f"{megatron.parent}/__init__.py"})
     step = world.step("imports", context=now)
     assert step.verdict == "Blocked" and f"not from {copy}" in step.reason, "the copy is the one to be imported"
-    start = launch.variables(now.description, now.request, now.base)
+    start = launch.variables(launch.Elsewhere(via="docker", request=now.request, runs=now.folder.path.parent), now.base)
     assert start["MCORE_REPO"] == str(copy)
 
 

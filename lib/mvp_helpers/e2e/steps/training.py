@@ -174,8 +174,9 @@ def _judge(context: Context, one: Planned, step: Step, facts: Facts, checks: lis
     step.evidence = [text_of(f"{check.name}: {check.reason}") for check in checks]
     if facts.outcome.left_behind:
         step.evidence.append(text_of(f"residual: {facts.outcome.left_behind} processes outlived the script and were ended"))
-    if facts.triage.verdict == "Noise":
-        step.limitations.append(f"known shutdown noise: {facts.triage.evidence}")
+    if facts.triage.rule and facts.triage.verdict in ("Pass", "Noise"):
+        noise = facts.triage.evidence if facts.triage.verdict == "Noise" else facts.triage.advice
+        step.limitations.append(f"known shutdown noise: {noise}")
 
 
 def _tell(one: Planned, step: Step, signal: Signal) -> None:
