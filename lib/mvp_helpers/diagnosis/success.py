@@ -244,7 +244,7 @@ class Success:
             return "its launcher reports the end, but the trainer does not"
         if series is None or series.first is None:
             return "no training step with its metrics is in the log"
-        first, counted_from_0 = series.first, series.first == 0
+        first = series.first
         if first > max(1, series.usual * 1.5) and not any(first - series.usual <= step < first for step in record.resumed):
             return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
         if missing := series.missing():
@@ -255,7 +255,8 @@ class Success:
         if groups.get("last") and last is not None and series.last > last:
             return f"the end reports {last:g} steps, but step {series.last:g} is logged"
         between = max(series.average, 0.02) if groups.get("epoch") else max(series.usual, 1)
-        if wanted and round(wanted - counted_from_0 - series.last, 6) >= between:
+        done = series.last + (series.every_step and first == 0)  # steps that are counted from 0
+        if wanted and round(wanted - done, 6) >= between:
             return f"the last step with metrics is {series.last:g} of {wanted:g}"
         return ""
 

@@ -527,3 +527,16 @@ def test_of_several_runs_the_last_one_counts_and_the_others_are_mentioned(name: 
     answer = triaged(tmp_path, failed + header + HEALTHY[name])
     assert answer.verdict == "Pass", answer
     assert "last of 2 runs" in answer.advice and "KeyError: 'x'" in answer.advice
+
+
+@pytest.mark.parametrize(("last", "verdict"), [(2.0, "Unknown"), (2.5, "Unknown"), (3.0, "Pass")])
+def test_epochs_that_begin_with_0_are_not_counted_from_0(tmp_path: Path, last: float, verdict: str) -> None:
+    """A run that saves its first metrics at epoch 0.0 has lost its last epoch like any other."""
+    epochs = [at / 2 for at in range(int(last * 2) + 1)]
+    log = tmp_path / "some.log"
+    log.write_text(
+        "***** Running training *****\n"
+        + "".join(f"{{'loss': 0.5, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'epoch': {epoch}}}\n" for epoch in epochs)
+        + "{'train_runtime': 9.0, 'train_samples_per_second': 1.0, 'train_steps_per_second': 1.0, 'train_loss': 0.5, 'epoch': 3.0}\n"
+    )
+    assert views.triage_log(log).verdict == verdict
