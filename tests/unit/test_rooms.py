@@ -22,6 +22,7 @@ ROOMS = (
     "tracking",
     "plan",
     "learning",
+    "log_text",
     "diagnosis",
     "gates",
     "job",

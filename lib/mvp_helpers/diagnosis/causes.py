@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .log_lines import Line
+from ..log_text.log_lines import Line
+from ..log_text.tracebacks import CUT_OFF, Chain, Frame
 from .phases import Phase, Progress
 from .signatures import Hit, Rule, Signatures
-from .tracebacks import CUT_OFF, Chain, Frame
 
 KEPT = 200
 """Errors of a run that are kept."""

@@ -15,13 +15,13 @@ import msgspec
 
 from ..base import redact
 from ..learning import learning_signal
+from ..log_text.tracebacks import CUT_OFF, Frame, Link
 from ..trainers import metric_names
-from . import signatures
+from . import gpu_memory, signatures
 from .causes import Finding, first_cause
 from .phases import Phase, Progress, later
 from .scan import Scan
 from .signatures import FollowUp, Hit, Rule, Signatures, Whose
-from .tracebacks import CUT_OFF, Frame, Link
 
 Verdict = Literal["Pass", "Fail", "Blocked", "Noise", "Unknown", "Skipped"]
 Confidence = Literal["high", "medium", "low"]
@@ -35,7 +35,7 @@ WHOLE_LOG = "the log of that process up to the line that names the exception, wh
 NO_FRAMES = "the lines before it, and its traceback, in the log of the process that printed it; this log has only this line"
 BLOCKED = "No evidence against the code under test."
 SERVED = "A server in this log became ready for requests. No line says that it failed, or what its clients did."
-TOLD_TO_STOP = (
+STOPPED_SERVER = (
     "A server in this log became ready for requests and later got a signal to stop. No line says that it failed before."
 )
 CLIENT = "the log of the program that sent the requests; if the server was not to end, the exit status of its command"
@@ -57,21 +57,7 @@ _REPORTS = re.compile(
 )
 """Such a sentence asks for a report, not for a change."""
 _PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
-_MEMORY = re.compile(
-    r"([\d.]+) ([GM])iB (total capacity|is free|free|memory in use|reserved in total|is reserved by PyTorch but unallocated)"
-    r"|capaci?ty of ([\d.]+) ([GM])iB"
-)
-"""What PyTorch says of a GPU's memory when it has too little."""
-_WANTED = re.compile(r"Tried to allocate ([\d.]+) ([GM])iB")
-OTHERS = (
-    "nvidia-smi on that host for which processes hold it: end those that an earlier run left; this run's own engine "
-    "or reward server gets a smaller share (gpu_memory_utilization, mem_fraction_static); smaller batches only after that"
-)
-PIECES = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True first; then a cap on the longest samples, and smaller micro batches"
-UNUSED = 1.0
-"""GiB that PyTorch has reserved without a use when a message is to say so."""
-HELD = 0.2
-"""The part of a GPU's memory that other processes hold when a message is to say so."""
+"""A package that does more than pass calls on."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
 
@@ -164,24 +150,23 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     refused = next((scan.refused for scan in scans if scan.refused), None)
     if refused and cause and not (cause.hit or cause.chain):
         cause = None  # a line that only announces the request's error
-    notices = [word for rule in known.rules if rule.verdict == "Noise" for word in rule.any]
-    warning = next((text for scan in scans if not scan.known_only and (text := scan.success.warning(notices))), "")
-    if cause and cause.rule and cause.rule.verdict == "Noise" and cause.rule.boundary == "startup" and not warning:
-        cause = None  # the log says much more than that
+    noise = cause.rule if cause and cause.rule and cause.rule.verdict == "Noise" else None
+    if noise and noise.boundary == "startup" and not _warning(scans, known):
+        cause, noise = None, None  # the log says much more than that
     earlier = min((scan.earlier for scan in scans if scan.earlier), key=lambda finding: finding.order, default=None)
     logged = next((scan.success.known for scan in scans if scan.success.known), "")
     went_on = end.phase != "done" and (logged or (cause and later(end.phase, cause.phase)) or any(scan.served for scan in scans))
     proven = next((scan.success.proven for scan in scans if scan.success.proven), "")
-    if cause is None or (cause.rule and cause.rule.verdict == "Noise" and (earlier or went_on or proven)):
+    if cause is None or (noise and (earlier or went_on or proven)):
         broken = next((scan.broken for scan in scans if scan.broken), None) if end.phase == "done" else None
         if proven:
             # Tests that failed before others count as much as those.
             failed = earlier if earlier and not any(scan.success.record.ends for scan in scans) else broken
             if failed is None:
                 passed = Diagnosis(verdict="Pass", evidence=proven, phase="done", step=end.step, confidence="high")
-                if cause and cause.rule:  # residual text, which the answer names
-                    advice = f"{cause.rule.advice} ({cause.evidence[: EVIDENCE // 5]})"
-                    return msgspec.structs.replace(passed, rule=cause.rule.id, advice=advice, next=cause.rule.next)
+                if cause and noise:  # residual text, which the answer names
+                    advice = f"{noise.advice} ({cause.evidence[: EVIDENCE // 5]})"
+                    return msgspec.structs.replace(passed, rule=noise.id, advice=advice, next=noise.next)
                 return passed
             earlier = failed
         served = any(scan.served for scan in scans)
@@ -194,9 +179,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
             if served and not logged:
                 stopped = any(scan.findings.stopped for scan in scans)
                 return msgspec.structs.replace(
-                    _without_error(end, logged, target), advice=TOLD_TO_STOP if stopped else SERVED, next=CLIENT
+                    _without_error(end, logged, target), advice=STOPPED_SERVER if stopped else SERVED, next=CLIENT
                 )
-            if end.phase == "start" and not logged and warning:
+            if end.phase == "start" and not logged and (warning := _warning(scans, known)):
                 return _of_warnings(warning)
             return _without_error(end, logged, target)
         of_earlier = _of_finding(earlier, known, target)
@@ -212,6 +197,12 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
 
 def _reported_success(scans: Sequence[Scan]) -> bool:
     return any(scan.success.record.ended_well for scan in scans if not scan.known_only)
+
+
+def _warning(scans: Sequence[Scan], known: Signatures) -> str:
+    """Return the first warning of a log that says little more; "" when none does."""
+    warnings = (scan.success.warning(known.notices) for scan in scans if not scan.known_only)
+    return next(filter(None, warnings), "")
 
 
 def _of_warnings(warning: str) -> Diagnosis:
@@ -283,44 +274,18 @@ def _look(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapp
     called = [frame for frame in link.frames if not frame.name.startswith("__getattr")] if link else []
     inner = _PACKAGE.search(called[-1].file) if called else None
     if culprit and inner and inner[1] not in culprit.file:
-        place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]} (pip show {inner[1].replace('_', '-')}){UNCHANGED}"
+        place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]}{UNCHANGED}"
     found = [f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", place]
     if any(found):
         return "; ".join(filter(None, found))
     return NO_FRAMES if cause.chain else f"less +{cause.number} {target.get('log') or cause.log}"
 
 
-def memory_note(text: str) -> tuple[str, str]:
-    """Return why a GPU had too little memory, by the numbers in PyTorch's message, and what to do; ("", "") if unknown."""
-    sizes: dict[str, float] = {}
-    for amount, unit, what, capacity, capacity_unit in _MEMORY.findall(text):
-        size = float(amount or capacity) * (1 if (unit or capacity_unit) == "G" else 1 / 1024)
-        # The last "in use" is this process's own; others may come before it.
-        sizes[next((key for key in ("free", "unallocated", "in use", "reserved in", "total") if key in what), "total")] = size
-    total, free, own = sizes.get("total", 0.0), sizes.get("free"), sizes.get("in use", sizes.get("reserved in"))
-    if total and free is not None and own is not None and (held := total - free - own) >= HELD * total:
-        return (
-            f"Other processes hold {held:.1f} of {total:.1f} GiB of that GPU's memory, so that this one had too little.",
-            OTHERS,
-        )
-    wanted = _WANTED.search(text)
-    unused = sizes.get("unallocated", 0.0)
-    if (
-        wanted
-        and free is not None
-        and unused >= UNUSED
-        and unused + free >= float(wanted[1]) / (1 if wanted[2] == "G" else 1024) > free
-    ):
-        return f"PyTorch has {unused:.1f} GiB reserved that no tensor uses, but in pieces that are too small.", PIECES
-    return "", ""
-
-
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
     values = {**target, "line": str(place.line), **hit.groups}
-    advice, next, limitation = _filled(rule.advice, values), _filled(rule.next, values), rule.limitation
-    why, todo = memory_note(hit.evidence)
-    if why:
-        advice, next, limitation = why, todo, ""
+    advice, todo, limitation = _filled(rule.advice, values), _filled(rule.next, values), rule.limitation
+    if memory := gpu_memory.shortage(hit.evidence):
+        (advice, todo), limitation = memory, ""
     return msgspec.structs.replace(
         place,
         verdict=rule.verdict_in(place.phase or "start"),
@@ -329,7 +294,7 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) 
         whose=rule.whose,
         confidence="low" if rule.secondary else "medium" if rule.kind else "high",
         advice=advice,
-        next=next,
+        next=todo,
         limitation=limitation,
     )
 

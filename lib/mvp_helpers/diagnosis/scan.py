@@ -19,13 +19,14 @@ from typing import BinaryIO
 
 from ..base import files, word_search
 from ..base.errors import BadInput
-from . import doubts, log_lines, ordinary, step_record, success
+from ..log_text import doubts, log_lines, ordinary, step_record
+from ..log_text.log_lines import ByWords, Line, Samples
+from ..log_text.tracebacks import Chain, Tracebacks
+from . import success
 from .causes import STOPPED, Finding, Findings, first_cause, program
-from .log_lines import ByWords, Line, Samples
 from .phases import PHASES, Mark, Phase, Progress, later
 from .signatures import Signatures
 from .success import BROKEN_OFF, Success
-from .tracebacks import Chain, Tracebacks
 
 CHUNK = 1 << 20
 """Bytes read at once; a longer line is looked at in pieces."""

@@ -13,10 +13,10 @@ import msgspec
 from ..base.documents import convert, parse
 from ..base.errors import BadInput
 from ..base.project import PROJECT
-from . import log_lines
-from .log_lines import ByWords, Line
+from ..log_text import log_lines
+from ..log_text.log_lines import ByWords, Line
+from ..log_text.tracebacks import Chain, Frame, Link
 from .phases import PHASES, Mark, OutlivedBy, Phase, later, trainer_marks
-from .tracebacks import Chain, Frame, Link
 
 FILE = PROJECT / "templates" / "failure_signatures.yaml"
 
@@ -170,6 +170,11 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def all_marks(self) -> list[Mark]:
         """Return the file's marks and those of every known trainer, in the order of the phases."""
         return sorted([*self.marks, *trainer_marks()], key=lambda mark: PHASES.index(mark.phase))
+
+    @functools.cached_property
+    def notices(self) -> list[str]:
+        """The words of notices that healthy runs print at their start, too."""
+        return [word for rule in self.rules if rule.verdict == "Noise" and rule.boundary == "startup" for word in rule.any]
 
     def needles(self, *, since: Phase = "start", every: bool = False) -> list[bytes]:
         """Return the words to search for, none within another; a line without any of them is not looked at.

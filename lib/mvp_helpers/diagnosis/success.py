@@ -13,11 +13,11 @@ from typing import Literal
 
 import msgspec
 
+from ..log_text import doubts, log_lines
+from ..log_text.log_lines import ByWords
+from ..log_text.step_record import StepRecord
 from ..trainers.log_patterns import TRAINERS, VERL
-from . import doubts, log_lines
-from .log_lines import ByWords
 from .signatures import Signatures
-from .step_record import StepRecord
 
 TAIL = 1 << 16
 """Bytes at the end of a log that are kept."""
@@ -271,7 +271,7 @@ class Success:
             return f"the log claims learning, but the reward is {next(iter(record.rewards))} in all steps"
         return ""
 
-    def warning(self, harmless: Sequence[str] = ()) -> str:
+    def warning(self, harmless: Sequence[str]) -> str:
         """Return the first of the last lines that is a warning, if a third of them are; "" otherwise.
 
         ``harmless``: words of notices that count as warnings, whatever else they say.

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..base import files
-from ..diagnosis.log_lines import Raw, Samples
 from ..learning.metric_lines import metrics_of
+from ..log_text.log_lines import Raw, Samples
 from ..trainers.log_patterns import VERL
 from .evidence import LONGEST_LINE, Job, Skip, need
 

@@ -12,10 +12,11 @@ import pytest
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
-from mvp_helpers.diagnosis import diagnose, job_evidence, log_lines, scan, signatures, views
+from mvp_helpers.diagnosis import diagnose, job_evidence, scan, signatures, views
 from mvp_helpers.diagnosis.scan import Scan
 from mvp_helpers.diagnosis.signatures import Signatures
 from mvp_helpers.diagnosis.views import Explanation
+from mvp_helpers.log_text import log_lines
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
 

@@ -537,6 +537,7 @@ def test_epochs_that_begin_with_0_are_not_counted_from_0(tmp_path: Path, last: f
     log.write_text(
         "***** Running training *****\n"
         + "".join(f"{{'loss': 0.5, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'epoch': {epoch}}}\n" for epoch in epochs)
-        + "{'train_runtime': 9.0, 'train_samples_per_second': 1.0, 'train_steps_per_second': 1.0, 'train_loss': 0.5, 'epoch': 3.0}\n"
+        + "{'train_runtime': 9.0, 'train_samples_per_second': 1.0, 'train_steps_per_second': 1.0, "
+        + "'train_loss': 0.5, 'epoch': 3.0}\n"
     )
     assert views.triage_log(log).verdict == verdict

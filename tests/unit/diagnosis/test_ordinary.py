@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mvp_helpers.base import word_search
-from mvp_helpers.diagnosis import diagnose, ordinary, scan, signatures
+from mvp_helpers.diagnosis import diagnose, scan, signatures
 from mvp_helpers.diagnosis.scan import Scan
+from mvp_helpers.log_text import ordinary
 
 REAL = (Path(__file__).parent / "healthy" / "verl_ppo.log").read_text()
 STEP_9 = re.compile(r"(?m)^.*step:9 - .*\n")

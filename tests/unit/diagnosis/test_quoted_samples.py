@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mvp_helpers.diagnosis import scan, views
-from mvp_helpers.diagnosis.log_lines import Samples
+from mvp_helpers.log_text.log_lines import Samples
 
 HEALTHY = (Path(__file__).parent / "healthy" / "verl_ppo.log").read_text()
 RUNNER = "\x1b[36m(TaskRunnerV1 pid=23599, ip=127.0.0.11)\x1b[0m "

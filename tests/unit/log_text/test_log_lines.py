@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mvp_helpers.diagnosis import views
-from mvp_helpers.diagnosis.log_lines import ByWords, clean
+from mvp_helpers.log_text.log_lines import ByWords, clean
 
 PROCESSES = [
     "",

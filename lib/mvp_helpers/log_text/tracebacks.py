@@ -25,10 +25,10 @@ MOST_OPEN = 128
 _HEADER = re.compile(
     r"(?<!\[['\"])Traceback \(most recent call last\)|^(?:Exception raised in creation task|Unhandled error \(suppress).*ray::"
 )
-_IGNORES = re.compile(r"^(?P<python>Exception ignored )|\[[\w ]+\] Retry attempt failed:$|Exception while exporting Span")
-"""Python, wandb and OpenTelemetry say so before the traceback of an exception that does not end the program."""
-IGNORED_WITHIN = 8
-"""The traceback that Python ignores begins at most this many lines after the line that says so, any other one at once."""
+_IGNORES = re.compile(r"^Exception ignored |\[[\w ]+\] Retry attempt failed:$|Exception while exporting Span")
+"""Python, wandb and OpenTelemetry say so directly before the traceback of an exception that does not end the program."""
+BETWEEN = 8
+"""Lines of other processes that may come between the two, at most."""
 SAME, NEAR = 80, 40
 """A part of an ignored traceback begins with as many characters, and comes at most so many lines later."""
 _NAMED = re.compile(r"(?:RayTaskError\()?(?P<name>[A-Z]\w+)\)? {2,}Traceback")
@@ -168,7 +168,7 @@ class Tracebacks:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
         self._ignored: dict[str, int] = {}
-        """Sources that printed that the exception of the next traceback is ignored, and the last line where that begins."""
+        """Sources that printed that the exception which follows is ignored, and the last line where that begins."""
         self._harmless: dict[str, int] = {}
         """Such exceptions, and their lines: another process may print one of them between the lines of another."""
 
@@ -180,15 +180,16 @@ class Tracebacks:
     def take(self, line: Line) -> tuple[bool, list[Chain]]:
         """Return whether the line belongs to a traceback, and the chains that are complete now."""
         done = self._forget(line.number)
-        if ignores := _IGNORES.search(line.text):
-            self._ignored[line.source] = line.number + (IGNORED_WITHIN if ignores["python"] else 1)
+        ignored = line.number <= self._ignored.pop(line.source, 0)
+        if _IGNORES.search(line.text):
+            self._ignored[line.source] = line.number + 1 + (BETWEEN if line.source else 0)
         opened = self._open.get(line.source)
         if _HEADER.search(line.text) or (opened and opened.continues and _REMOTE.match(line.text)):
             if opened and not (opened.continues or opened.carries or line.text.startswith("Original Traceback")):
                 done += self._close(line.source)
                 opened = None
             if opened is None:
-                chain = Chain(line.number, line.source, ignored=self._is_ignored(line), header=line.text)
+                chain = Chain(line.number, line.source, ignored=ignored, header=line.text)
                 self._open[line.source] = opened = _Open(chain, logged=line.logged)
             opened.begin(line.number, named["name"] if (named := _NAMED.match(line.text)) else "")
             return True, done
@@ -202,7 +203,7 @@ class Tracebacks:
             done += self._close(line.source)
         if line.quiet or not (lone := exception_in(line.text)):
             return False, done
-        chain = Chain(line.number, line.source, links=[Link(line.number, *lone)], ignored=self._is_ignored(line))
+        chain = Chain(line.number, line.source, links=[Link(line.number, *lone)], ignored=ignored)
         self._open[line.source] = _Open(chain, last=line.number, logged=False)
         return True, done
 
@@ -218,9 +219,6 @@ class Tracebacks:
         elif not chain.header:
             chain.ignored = all(chain.number - self._harmless.get(text, -NEAR) < NEAR for text in texts)
         return [chain] if chain.links else []
-
-    def _is_ignored(self, line: Line) -> bool:
-        return line.number <= self._ignored.pop(line.source, 0)
 
     def _forget(self, number: int) -> list[Chain]:
         stale = [source for source, opened in self._open.items() if number - opened.last > LOST_AFTER_LINES]

@@ -1,0 +1,47 @@
+"""Why a GPU had too little memory, by the numbers that PyTorch's message gives."""
+
+from __future__ import annotations
+
+import re
+
+_SIZE = re.compile(
+    r"([\d.]+) ([GM])iB (total capacity|is free|free|memory in use|reserved in total|is reserved by PyTorch but unallocated)"
+    r"|capaci?ty of ([\d.]+) ([GM])iB"
+)
+_WANTED = re.compile(r"Tried to allocate ([\d.]+) ([GM])iB")
+_KINDS = ("free", "unallocated", "in use", "reserved in", "total")
+"""What a size is of, by words of its text; the first that it contains counts."""
+HELD = 0.2
+"""The least part of a GPU's memory that others hold for it to be the reason."""
+UNUSED_GIB = 1.0
+"""The least that PyTorch has reserved and does not use for it to be the reason."""
+OTHERS = (
+    "nvidia-smi on that host for which processes hold it: end those that an earlier run left; this run's own engine "
+    "or reward server gets a smaller share (gpu_memory_utilization, mem_fraction_static); smaller batches only after that"
+)
+PIECES = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True first; then a cap on the longest samples, and smaller micro batches"
+
+
+def shortage(text: str) -> tuple[str, str] | None:
+    """Return why there was too little memory and what to do, if the numbers of PyTorch's message say so."""
+    sizes: dict[str, float] = {}
+    for amount, unit, what, capacity, capacity_unit in _SIZE.findall(text):
+        # The last "in use" is this process's own; those of others may come before it.
+        sizes[next((kind for kind in _KINDS if kind in what), "total")] = _gib(amount or capacity, unit or capacity_unit)
+    total, free, own = sizes.get("total"), sizes.get("free"), sizes.get("in use", sizes.get("reserved in"))
+    if total is None or free is None or own is None:
+        return None
+    held, unused = total - free - own, sizes.get("unallocated", 0.0)
+    if held >= HELD * total:
+        return (
+            f"Other processes hold {held:.1f} of {total:.1f} GiB of that GPU's memory, so that this one had too little.",
+            OTHERS,
+        )
+    wanted = _WANTED.search(text)
+    if wanted and unused >= UNUSED_GIB and unused + free >= _gib(*wanted.groups()) > free:
+        return f"PyTorch has {unused:.1f} GiB reserved that no tensor uses, but in pieces that are too small.", PIECES
+    return None
+
+
+def _gib(amount: str, unit: str) -> float:
+    return float(amount) / (1 if unit == "G" else 1024)
