@@ -13,20 +13,17 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from ..base import files, word_search
 from ..base.errors import BadInput
 from ..log_text import doubts, log_lines, ordinary, step_record
-from ..log_text.log_lines import ByWords, Line, Samples
-from ..log_text.tracebacks import Chain, Tracebacks
+from ..log_text.log_lines import ByWords, Samples
 from . import success
-from .causes import STOPPED, Finding, Findings, first_cause, program
-from .phases import PHASES, Mark, Phase, Progress, later
-from .signatures import Signatures
-from .success import BROKEN_OFF, Success
+from .phases import PHASES, Phase
+from .runs import Runs
 
 CHUNK = 1 << 20
 """Bytes read at once; a longer line is looked at in pieces."""
@@ -38,53 +35,22 @@ LARGE = 8 << 20
 _ERROR, _MARK, _RECORD, _UNKNOWN, _SAMPLE, _DOUBT = 1, 2, 4, 8, 16, 32
 """What a line may be by its words: an error, a mark of progress, evidence of success, any of them; the beginning of a sample;
 what speaks against success."""
-_JOB_ENDED = re.compile(r"slurmstepd: error: \*\*\* JOB (\d+) ON \S+ CANCELLED AT ")
-"""The last line of a Slurm job that was cancelled; lines of its processes may follow."""
 
 
 @dataclass
-class Scan:
-    """One log, read once. ``known_only``: an error counts only if a rule knows it (Ray's own logs are full of others)."""
+class Scan(Runs):
+    """One log, read once."""
 
-    signatures: Signatures
-    name: str
-    rank: int = 0
-    known_only: bool = False
-    progress: Progress = field(default_factory=Progress)
-    findings: Findings = field(default_factory=Findings)
-    success: Success = field(default_factory=Success)
-    stage: Phase | None = None
-    """The phase, by the functions in its tracebacks."""
-    earlier: Finding | None = None
-    """The cause of the end of a run before the last one in this log."""
-    broken: Finding | None = None
-    """The first line in which Hydra reports that it ended the job."""
-    served: bool = False
-    """A server of this run was ready for requests."""
-    refused: Finding | None = None
-    """The first error of one of its requests."""
-    begun: str = ""
-    """The mark of this run's beginning, empty before the first one."""
-    stepped: bool = False
-    """A line showed a step of this run as done."""
-    runs: int = 1
-    """How many runs the log contains so far."""
-    job: str = ""
-    """The Slurm job that was cancelled last."""
-    before: Findings = field(default_factory=Findings)
-    """The errors up to its last line."""
     _opening: bytes = b""
     """The first line of the log, without digits: when it comes again after an error, the program was started again."""
     _opens: bytes = b""
     """Words of that line, as long as it matters."""
 
     def __post_init__(self) -> None:
-        self._marks = ByWords(((mark, mark.pattern), mark.any) for mark in self.signatures.all_marks())
-        self._ready = tuple(word.encode() for word in self.signatures.ready)
+        super().__post_init__()
         self._words = {phase: self._words_of(phase) for phase in PHASES}
         self._learn_words()
-        self._tracebacks, self._samples = Tracebacks(), Samples()
-        self._started: dict[int, Progress] = {}
+        self._samples = Samples()
         self._number = 1
         self._offset = 0
         """The next line, when a file is read."""
@@ -314,18 +280,6 @@ class Scan:
         """Return whether the next lines of metrics may need no more than a look at their steps."""
         return self.progress.phase == "train" and not self._waiting
 
-    def _echo(self, mark: Mark) -> bool:
-        """Return whether another process or logger of this run reports its beginning, before any step."""
-        same = self.begun == mark.any[0] and self.progress.phase == "train"
-        return same and not (self.stepped or self.success.record.steps or self.findings.known_or_unknown)
-
-    def _step_done(self, step: int) -> None:
-        """Note a step that a line showed as done; -1 if it showed none."""
-        if step < 0:
-            return
-        self.stepped = True
-        self.progress = Progress("train", max(step, self.progress.step or 0))
-
     def _opens_again(self, raw: bytes, number: int) -> None:
         """Begin another run where the log's first line comes again after an error; other processes may print it before one."""
         if not self._opening or number <= FIRST_LINES or raw.translate(None, _DIGITS).strip() != self._opening:
@@ -337,117 +291,6 @@ class Scan:
             for table in self._words.values():
                 table.pop(self._opens)
             self._learn_words()
-
-    def _mark(self, raw: bytes) -> None:
-        """Record how far the run is, if the line shows it."""
-        if log_lines.has_any(raw, self._ready):
-            self.served = True
-            self.findings.overcome(program(log_lines.clean(raw, 0).source))
-        texts: tuple[str, ...] = ()
-        for mark, pattern in self._marks.of(raw):
-            if (mark.after_end and self.progress.phase != "done") or (mark.phase != "start" and not self._further(mark)):
-                continue
-            texts = texts or (log_lines.clean(raw, 0).text, log_lines.plain(raw))
-            if not (match := pattern.search(texts[0]) or pattern.search(texts[1])):
-                continue
-            if mark.phase == "start":
-                # Tests may start Ray many times; only after an error does the same beginning again mean another run.
-                again = self.begun == mark.any[0] and self.findings.known_or_unknown
-                if (self.progress.phase in ("train", "done") and not self._echo(mark)) or again:
-                    self._another_run()
-                self.begun = self.begun or mark.any[0]
-            else:
-                self._reach(mark, match)
-
-    def _further(self, mark: Mark) -> bool:
-        """Return whether the mark can advance the progress."""
-        here = self.progress.phase
-        return later(mark.phase, here) or (mark.phase == here and (mark.phase == "done" or "step" in mark.regex))
-
-    def _reach(self, mark: Mark, match: re.Match[str]) -> None:
-        groups, known = match.groupdict(), self.progress.step
-        step = int(groups["step"]) if groups.get("step") else None
-        step = int(groups["next_step"]) - 1 if groups.get("next_step") else step
-        if step is None and mark.phase == "train" and "begun" not in groups:
-            step = 1  # at least
-        self.stepped |= bool(groups.get("step"))
-        self.progress = Progress(mark.phase, known if step is None else max(step, known or 0))
-        if mark.phase == "done":
-            self.success.end(mark.trainer, match)
-
-    def _line(self, line: Line) -> bool:
-        """Read a line that may report an error; return whether it belongs to a traceback."""
-        before = self.progress
-        belongs, chains = self._tracebacks.take(line)
-        for chain in chains:
-            self._chain(chain)
-        if belongs:
-            self._started.setdefault(line.number, before)
-            return True
-        at = (self.rank, line.number), self.name, line.number
-        stage = self._reached(self.stage)
-        if line.error and (said := self.signatures.stage_said(line.text)):
-            stage = self._reached(said) or stage
-        if line.text.startswith("Falling back"):
-            self.findings.replaced(line)
-        if STOPPED in line.text:
-            self.findings.stopped = program(line.source), line.number
-        if self.broken is None and line.text.startswith(BROKEN_OFF):
-            self.broken = Finding(*at, line.text.strip(), self.progress, line=line)
-        if hit := self.signatures.of_line(line, stage or self.progress.phase):
-            finding = Finding(*at, hit.evidence, self.progress, hit, line=line, stage=stage)
-            self.findings.add_known(finding, hit.rule, self.progress)
-        elif not self.known_only and line.error and self.progress.phase != "done":
-            finding = Finding(*at, line.text.strip(), self.progress, line=line, stage=stage)
-            self.findings.add_error_line(finding, self.progress)
-        if (ended := _JOB_ENDED.match(line.text)) and ended[1] != self.job:
-            self._job_ended(ended[1])
-        return False
-
-    def _job_ended(self, job: str) -> None:
-        """Note that Slurm cancelled ``job``: what came before the last line of an earlier job does not explain its end."""
-        for chain in self._tracebacks.rest():
-            self._chain(chain)
-        if self.job:
-            self.earlier = self.earlier or first_cause([self.before], Progress())
-            self.runs += 1
-        self.job, self.before, self.findings = job, self.findings, Findings()
-
-    def _chain(self, chain: Chain) -> None:
-        if chain.ignored:
-            return
-        progress = self._started.pop(chain.number, self.progress)
-        self._started = {number: at for number, at in self._started.items() if number > chain.number}
-        self.stage = max((self.stage, self.signatures.stage(chain)), key=lambda stage: PHASES.index(stage) if stage else -1)
-        stage = self._reached(self.stage)
-        hit = self.signatures.of_chain(chain, stage or progress.phase)
-        cause = chain.causes()[0]
-        number, evidence = (hit.number, hit.evidence) if hit else (cause.number, cause.headline)
-        finding = Finding((self.rank, chain.number), self.name, number, evidence, progress, hit, chain, stage=stage)
-        if self.served and self.progress.phase == "start" and finding.of_request:
-            self.refused = self.refused or finding
-        elif hit:
-            self.findings.add_known(finding, hit.rule, self.progress)
-        elif cause.cut_off:
-            self.findings.add_cut_off(finding, self.progress)
-        elif not self.known_only:
-            self.findings.add_unknown(finding, self.progress)
-
-    def _reached(self, stage: Phase | None) -> Phase | None:
-        """Return ``stage`` if it is later than the phase of the log's lines."""
-        return stage if stage and later(stage, self.progress.phase) else None
-
-    def _another_run(self) -> None:
-        """Begin another run: the cause of the previous run's end does not explain the end of this one."""
-        for chain in self._tracebacks.rest():
-            self._chain(chain)
-        self.earlier = self.earlier or first_cause([self.findings], self.progress) or self.broken
-        self.broken = None
-        self.runs += 1
-        self.success.another_run()
-        self.progress, self.stage, self.begun, self.findings = Progress(), None, "", Findings()
-        self.before, self.refused = Findings(), None
-        self.served = self.stepped = False
 
 
 def _without_margin(log: bytes) -> bytes:
