@@ -32,7 +32,7 @@ def save(checkpoint: Path) -> None:
         (shards / "__0_0.distcp").write_text("weights")
         (shards / "metadata.json").write_text("{}")
         (shards.parent / "adapter_checkpoint").mkdir(exist_ok=True)
-        pickled(shards.parent / "adapter_checkpoint/adapter_tp_rank_00_pp_rank_000.pt")
+        pickled(shards.parent / "adapter_checkpoint/mp_rank_00_adapter.pt")
     pickled(checkpoint / "data.pt")
     if fault == "cut-checkpoint":
         data = (checkpoint / "data.pt").read_bytes()

@@ -251,6 +251,16 @@ class E2eRun:
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 
+    @property
+    def cache(self) -> Path:
+        """What the trainer's libraries compile, for all runs beside this one."""
+        return self.path.parent / "cache"
+
+    @property
+    def uv(self) -> Path:
+        """uv's environments for checkouts that have none, for all runs beside this one."""
+        return self.path.parent / "uv"
+
     def summary(self, suffix: str) -> Path:
         """``txt``, ``md``, ``json`` or ``html``, the page; written again at the end of every resume."""
         return self.path / f"summary.{suffix}"

@@ -84,7 +84,8 @@ class Runs:
                 continue
             if mark.phase == "start":
                 # Tests may start Ray many times; only after an error does the same beginning again mean another run.
-                again = self.begun == mark.any[0] and self.findings.known_or_unknown
+                failed = self.findings.known_or_unknown or self._tracebacks.waiting
+                again = self.begun == mark.any[0] and failed
                 if (self.progress.phase in ("train", "done") and not self._echo(mark)) or again:
                     self._another_run()
                 self.begun = self.begun or mark.any[0]

@@ -73,7 +73,7 @@ class Context:
         # By default the trainer would join any Ray that happens to run here.
         ray = {"RAY_DEDUP_LOGS": "0", "RAY_ADDRESS": env.get("RAY_ADDRESS") or "local"}
         # Nothing is left in a checkout, or in the user's home: compiled code is kept for the next run beside the runs.
-        caches = {name: str(folder.path.parent / "cache" / name.lower()) for name in CACHES}
+        caches = {name: str(folder.cache / name.lower()) for name in CACHES}
         self.base = {**caches, **env, "PYTHONPATH": self.pythonpath(), **ray, "PYTHONDONTWRITEBYTECODE": "1"}
         self.states: list[State] = []
         """The checkouts as the run found them."""
@@ -143,7 +143,7 @@ class Context:
         """Return what keeps uv from making its environment inside a checkout that has none."""
         if "UV_PROJECT_ENVIRONMENT" in self.base or (checkout / ".venv").exists() or not (checkout / "uv.lock").exists():
             return {}
-        return {"UV_PROJECT_ENVIRONMENT": str(self.folder.path.parent / "uv" / checkout.name)}
+        return {"UV_PROJECT_ENVIRONMENT": str(self.folder.uv / checkout.name)}
 
     def read_by(self, one: Planned) -> set[str]:
         """Return the variables that the run's script reads; empty when this revision does not have the script."""

@@ -8,6 +8,7 @@ import pytest
 
 from mvp_helpers.diagnosis import views
 from mvp_helpers.diagnosis.views import Triage
+from mvp_helpers.log_text.log_lines import LONGEST_LINE
 
 READY = "INFO:     Application startup complete.\n"
 REFUSED = "ERROR 01-31 10:20:30 [attention.py:7] backend X is not supported on this GPU\n"
@@ -413,3 +414,65 @@ def test_steps_that_are_counted_from_0_are_complete_with_the_last_but_one_number
     assert triaged(tmp_path, total + "".join(lines[:2]) + end).verdict == "Unknown"
     assert triaged(tmp_path, total + "".join(lines[1:]) + end).verdict == "Unknown", "from 1 on, one step is missing"
     assert triaged(tmp_path, total + lines[0] + lines[2] + end).verdict == "Unknown"
+
+
+def test_a_bar_that_grew_beyond_the_longest_line_is_read_at_its_end(tmp_path: Path) -> None:
+    bar = "".join(f"\r {at // 16}%|##  | {at}/1600 [08:51<08:30,  1.58it/s]" for at in range(1600))
+    limit = "slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-02-16T02:25:58 DUE TO TIME LIMIT ***\n"
+    assert len(bar) > LONGEST_LINE
+    assert triaged(tmp_path, bar + limit).rule == "slurm-time-limit"
+
+
+def test_an_exception_after_code_that_is_in_no_file_is_found(tmp_path: Path) -> None:
+    text = (
+        "  error: subprocess-exited-with-error\n      Traceback (most recent call last):\n"
+        "        File \"<string>\", line 18, in <module>\n      ModuleNotFoundError: No module named 'packaging'\n"
+        "      [end of output]\n"
+    )
+    assert triaged(tmp_path, text).rule == "missing-module", "the build's own report is an effect"
+
+
+def test_an_exception_in_a_process_that_loads_data_is_of_the_data(tmp_path: Path) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/lib/python3.12/site-packages/torch/utils/data/dataloader.py", line 7, in __next__\n    x()\n'
+        "IndexError: Caught IndexError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n"
+        '  File "/opt/lib/python3.12/site-packages/transformers/image_transforms.py", line 9, in group\n    y[0]\n'
+        "IndexError: list index out of range\n"
+    )
+    answer = triaged(tmp_path, text)
+    assert (answer.boundary, answer.evidence) == ("data", "IndexError: list index out of range")
+
+
+def test_a_line_that_only_says_error_does_not_hide_an_exception_with_its_place(tmp_path: Path) -> None:
+    assert triaged(tmp_path, RAISED + "KeyError: 'x'\nfinished\nError: the pod ended\n").evidence == "KeyError: 'x'"
+    assert triaged(tmp_path, "Error: the pod ended\n").evidence == "Error: the pod ended"
+
+
+def test_a_server_that_was_stopped_is_told_from_one_that_may_still_run(tmp_path: Path) -> None:
+    served = "INFO:     Application startup complete.\n"
+    assert "signal to stop" not in triaged(tmp_path, served).advice
+    assert "signal to stop" in triaged(tmp_path, served + "(APIServer pid=7) INFO: trigger received signal=SIGTERM\n").advice
+
+
+def test_each_run_of_a_sweep_is_one_of_its_own(tmp_path: Path) -> None:
+    begins = "2026-03-19 09:31:40,304 - wandb.wandb_agent - INFO - Agent starting run with config:\n"
+    answer = triaged(tmp_path, begins + RAISED + "KeyError: 'x'\n" + begins + RAISED + "ValueError: y\n")
+    assert answer.evidence == "ValueError: y" and "last of 2 runs" in answer.advice
+
+
+@pytest.mark.parametrize("step", ["step:10/2000 train_loss:6.9", "Epoch:[2/2](6789/6791) loss:1.803", "Iteration 19: loss=8.60"])
+def test_a_step_of_a_loop_of_ones_own_shows_that_training_had_begun(tmp_path: Path, step: str) -> None:
+    assert triaged(tmp_path, f"{step}\n").phase == "train"
+
+
+def test_notices_are_not_what_a_log_with_much_else_says(tmp_path: Path) -> None:
+    notice = (
+        "Detected kernel version 3.10.0, which is below the recommended minimum of 5.5.0; this can cause the process to hang.\n"
+    )
+    assert triaged(tmp_path, notice).verdict == "Noise"
+    assert triaged(tmp_path, notice + "reading rows\n" * 9).verdict == "Unknown"
+
+
+def test_ctrl_c_is_shown_without_the_line_that_it_met(tmp_path: Path) -> None:
+    assert triaged(tmp_path, RAISED + "KeyboardInterrupt\n").evidence == "KeyboardInterrupt"

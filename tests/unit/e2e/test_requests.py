@@ -315,7 +315,7 @@ def test_workers_of_a_running_cluster_get_what_keeps_the_checkouts_as_they_are(r
 
 def test_what_libraries_compile_is_kept_beside_the_runs_and_not_in_the_home(reading: World) -> None:
     context = reading.context(reading.request(), TRITON_CACHE_DIR="/fast/triton")
-    shown, beside = context.shown_environment(context.planned[0]), str(context.folder.path.parent / "cache")
+    shown, beside = context.shown_environment(context.planned[0]), str(context.folder.cache)
     assert all(shown[name].startswith(beside) for name in CACHES if name != "TRITON_CACHE_DIR")
     assert shown["TRITON_CACHE_DIR"] == "/fast/triton", "the user's own"
 

@@ -32,9 +32,10 @@ def run(context: Context, place: Path) -> Step:
         shown = " ".join(f"{key}={value}" for key, value in values.items() if value is not ABSENT)
         evidence += [f"resolved: {one.name}: {shown}"] if shown else []
     if not possible:
-        first = next(checked for one in context.planned if (checked := context.checked(one)).problems)
-        step = step_of("Blocked", first.reason, [*problems, *evidence], limitations=ignored)
-        step.by_request = first.by_request
+        first = next(one for one in context.planned if context.checked(one).problems)
+        checked = context.checked(first)
+        step = step_of("Blocked", f"{first.name}: {checked.reason}", [*problems, *evidence], limitations=ignored)
+        step.by_request = checked.by_request
         return step
     if problems:
         reason = f"{possible} of {len(context.planned)} runs can be done; {problems[0]}"
