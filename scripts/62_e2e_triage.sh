@@ -4,7 +4,7 @@
 # usage: ./scripts/62_e2e_triage.sh LOG... [--json]
 #
 # A LOG is a log of verl, NeMo-RL, vLLM, Ray, Slurm, uv or pytest, whole or an excerpt, or a metrics file (.json, .jsonl), which is judged
-# as a learning signal. Blocked: something else stopped the run; there is no evidence against the code under test. A log is a Pass only
+# as a learning signal. Blocked: something else stopped the run; nothing speaks against the code under test. A log is a Pass only
 # if it reports that the run reached its end and nothing in it contradicts that. 55_explain.sh gives the same answer.
 #
 #   --json   print one JSON object per log: verdict, boundary, phase (start, build, train, done), rule, line, evidence, confidence (high,

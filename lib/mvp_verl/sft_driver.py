@@ -43,7 +43,7 @@ def fit(trainer: Any, config: Any, workers_device: str) -> None:
 
 
 def main() -> None:
-    """Compose the config as verl does, join the job's cluster, train. Exits with a message when there is no cluster to join."""
+    """Compose the config as verl does, join the job's cluster, train. Exits with a message when it finds no cluster to join."""
     address, workers_device = os.environ.get("RAY_ADDRESS"), os.environ.get("MVP_WORKERS_DEVICE")
     if not address or not workers_device:
         sys.exit("mvp_verl.sft_driver: RAY_ADDRESS or MVP_WORKERS_DEVICE is not set: run it as a job of the toolkit")

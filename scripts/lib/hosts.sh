@@ -13,7 +13,7 @@
 # Everything below uses only these verbs.
 
 [[ -r $SCRIPTS/lib/hosts/$HOST_DRIVER.sh ]] ||
-  die 2 "cluster '$CLUSTER_NAME': there is no host driver '$HOST_DRIVER' (scripts/lib/hosts/$HOST_DRIVER.sh)" 'a cluster file with host_driver: local'
+  die 2 "cluster '$CLUSTER_NAME': unknown host driver '$HOST_DRIVER' (no scripts/lib/hosts/$HOST_DRIVER.sh)" 'a cluster file with host_driver: local'
 # shellcheck disable=SC2034 # for 02_down.sh: hosts_down ends every process on the hosts, also when a host itself did not answer
 DOWN_ENDS_RAY=''
 HOST_STEPS='' STEPS=$PROJECT/.mvp/$CLUSTER_NAME/steps # <host>/{out,log,code,pid} for each step that stays

@@ -62,7 +62,7 @@ bare_project() { # a checkout without .venv, and a python3 without any package
   ln -s "$PROJECT/lib" "$PROJECT/.venv" "$PROJECT/templates" .
   run --separate-stderr ./scripts/02_down.sh
   assert_status 2
-  assert_stderr_has "there is no host driver 'slurm'"
+  assert_stderr_has "unknown host driver 'slurm'"
   rm -r "$FOLDER"
 }
 

@@ -332,11 +332,11 @@ PY
   assert_stderr_has "cannot be asked to save: verl.trainer.sft_trainer_ray.SFTTrainer.fit of verl 0."
   run --separate-stderr 52_stop.sh other
   assert_status 4
-  [[ $stderr =~ 'there is no checkpoint, '[0-9]+' steps will be lost' ]] || fail 'it does not say what it costs'
+  [[ $stderr =~ 'no checkpoint was saved, '[0-9]+' steps will be lost' ]] || fail 'it does not say what it costs'
   assert_stderr_has './scripts/52_stop.sh --now other'
   [[ $(state_of other) == RUNNING ]] || fail 'it was stopped'
   run --separate-stderr 52_stop.sh --now other
   assert_status 0
   assert_output 'other STOPPED'
-  [[ $(of_result other reason) == *'there is no checkpoint, '*' steps are lost' ]] || fail "$(of_result other reason)"
+  [[ $(of_result other reason) == *'no checkpoint was saved, '*' steps are lost' ]] || fail "$(of_result other reason)"
 }

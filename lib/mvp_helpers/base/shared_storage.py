@@ -56,7 +56,7 @@ def point_to(link: Path, target: str) -> None:
 
 
 def read_secret(path: Path) -> str | None:
-    """Return the text in a secret's file without its line end; None when there is no such file.
+    """Return the text in a secret's file without its line end; None when the file does not exist.
 
     Raises BadInput when others may read the file, or it is not text. No message contains the value.
     """

@@ -219,7 +219,7 @@ def find(name_or_file: str) -> Path:
     """Return the path of a cluster file from its name (``local`` → ``templates/ray/local.yaml``) or path.
 
     Raises:
-        BadInput: there is no such file.
+        BadInput: the file does not exist.
     """
     if "/" in name_or_file or name_or_file.endswith((".yaml", ".yml", ".json")):
         path = Path(name_or_file)

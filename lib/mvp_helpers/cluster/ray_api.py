@@ -58,7 +58,7 @@ class RayApi:
         """Return the body of one call.
 
         Raises:
-            NotKnown: Ray answered that there is no such thing.
+            NotKnown: Ray does not know what was asked for.
             Blocked: nothing answers at that address, or not as Ray does, or it refuses the token.
         """
         request = urllib.request.Request(self.address + path, method=method)

@@ -20,7 +20,7 @@ OFTEN = 5
 
 _NUMBER = re.compile(r"\d+")
 STOPPED = "trigger received signal="
-"""A rollout engine that is told to stop prints this."""
+"""A rollout engine prints this when it receives a signal to stop."""
 _REQUEST = re.compile(r"/(uvicorn/protocols|starlette|fastapi)/|/entrypoints/(\w+/)*\w*serving\w*")
 """Files of a server that call what answers one request."""
 _ENGINE = re.compile(r"\((EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker(Process)?)(_\w+)?[ )]")
@@ -113,7 +113,7 @@ class Findings:
     every: list[Finding] = field(default_factory=list)
     """The first errors, also those that the run outlived."""
     stopped: tuple[str, int] | None = None
-    """A program that was told to stop, and the line that says so: the way it ends cannot be the cause."""
+    """A program that received a signal to stop, and the line that says so: the way it ends cannot be the cause."""
 
     @property
     def known_or_unknown(self) -> bool:

@@ -39,7 +39,7 @@ def find(runs: Path, name: str) -> tuple[E2eRun, Request]:
                 return folder, msgspec.json.decode(folder.request.read_bytes(), type=Request)
             except msgspec.MsgspecError as error:
                 raise BadInput(f"{folder.request} is damaged: {error}") from None
-    raise BadInput(f"there is no run '{name}' in {runs}", hint="--resume FOLDER, or --runs-dir")
+    raise BadInput(f"{runs} has no run '{name}'", hint="--resume FOLDER, or --runs-dir")
 
 
 def lock(folder: E2eRun) -> int:

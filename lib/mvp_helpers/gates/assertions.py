@@ -259,7 +259,7 @@ def _finite(value: float) -> float:
 def _values(data: Data, name: str) -> Series:
     """Return a series of at least one value, all finite."""
     if not (series := data.get(name)):
-        raise Undecided(f"there is no metric {name}")
+        raise Undecided(f"no metric {name} was logged")
     if bad := [step for step in sorted(series) if not math.isfinite(series[step])]:
         raise Undecided(f"{name} is {series[bad[0]]} at step {bad[0]}")
     return series

@@ -125,6 +125,6 @@ def find(shared: SharedRoot, name: str) -> Baseline:
             raise BadInput(f"cannot read {folder / name}.json: {error}") from None
     known = sorted({path.stem for folder in _folders(shared) for path in folder.glob("*.json")})
     raise BadInput(
-        f"there is no baseline '{name}'{did_you_mean(name, known)}",
+        f"no baseline is named '{name}'{did_you_mean(name, known)}",
         hint="./scripts/56_report.sh --baseline NAME ID ID ID records one",
     )

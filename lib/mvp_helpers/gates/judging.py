@@ -71,7 +71,7 @@ def _unfit(
     about, start = f"gates of '{folder.submission_id}'", "./scripts/56_report.sh --baseline"
     if recorded is None:
         name = baseline.default_name(the_plan.device, found.workload)
-        why = f"there is no baseline '{name}' ({start} {name} ID ID ID records one)"
+        why = f"no baseline is named '{name}' ({start} {name} ID ID ID records one)"
         return dict.fromkeys(every, why), f"{about}: only the absolute ones were judged: {why}"
     for what, theirs, own in (
         ("another task", recorded.task, of_job.task(folder, the_plan)),

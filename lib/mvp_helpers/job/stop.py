@@ -86,7 +86,7 @@ def _stop_without_folder(folder: JobFolder, api: RayApi, say: Say) -> Result:
     name, asked_at = folder.submission_id, time.monotonic()
     record = api.job(name) or {}
     if not record:
-        job_folder.read(folder)  # raises: there is no such job
+        job_folder.read(folder)  # raises when the job is not known
     if record.get("status") not in ENDED:
         api.stop_job(name)
         say(f"{name}: its folder {folder.path} is gone: no checkpoint can be requested; Ray was asked to stop it")

@@ -96,7 +96,7 @@ def describe_unsaved(unsaved: tuple[int, int] | None, verb: str) -> str:
     if unsaved is None:
         return ""
     step, lost = unsaved
-    checkpoint = f"the last checkpoint is step {step}" if step else "there is no checkpoint"
+    checkpoint = f"the last checkpoint is step {step}" if step else "no checkpoint was saved"
     if not lost:
         return f"{checkpoint}, no step {'is' if verb == 'are' else verb} lost"
     return f"{checkpoint}, {lost} step{'' if lost == 1 else 's'} {'is' if verb == 'are' and lost == 1 else verb} lost"

@@ -64,7 +64,7 @@ def split(name: str) -> tuple[str, int | None]:
 def find(folder: JobFolder, step: int | None, target: str, *, merge_lora: bool = False) -> Export:
     """Find the checkpoint of that step, or the newest whole one, and the place for its weights.
 
-    Raises BadInput when the checkpoint is not whole, the job's code is gone, the target is taken, or there is no LoRA to merge.
+    Raises BadInput when the checkpoint is not whole, the job's code is gone, the target exists, or the checkpoint has no LoRA to merge.
     """
     the_plan = plan.read(folder)
     layout = workloads.load(the_plan.workload).checkpoint
@@ -89,7 +89,7 @@ def _checkpoint(folder: JobFolder, layout: CheckpointLayout, step: int | None) -
     name = f"{folder.submission_id}:{step}"
     if step not in saved:
         removed = removals.of(folder).get(step)
-        raise BadInput(f"{name} was {removed}" if removed else f"there is no checkpoint {name}", hint=hint)
+        raise BadInput(f"{name} was {removed}" if removed else f"the job has no checkpoint {name}", hint=hint)
     if saved[step].problem:
         raise BadInput(f"{name} is not whole: {saved[step].problem}", hint=hint)
     return saved[step]

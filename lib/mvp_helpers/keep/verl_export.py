@@ -81,7 +81,7 @@ def merge(model: Path, target: Path) -> str:
 def merge_adapter(target: Path) -> None:
     """Replace the base model's weights in ``target`` by those with its LoRA adapter, which goes.
 
-    Raises ValueError when there is no adapter, or merging it changes nothing, as with the alpha of 0 that the merger writes when
+    Raises ValueError when it finds no adapter, or merging it changes nothing, as with the alpha of 0 that the merger writes when
     it does not know the real one.
     """
     import torch

@@ -43,7 +43,7 @@ class Signal:
         """Return the verdict's reason in one sentence."""
         if self.verdict == "Pass":
             return f"{PASSED} over {self.steps} steps"
-        return self.wrong[0] if self.wrong else "there are no metrics to judge"
+        return self.wrong[0] if self.wrong else "no metrics were logged"
 
 
 def read(path: Path) -> Steps:
@@ -197,7 +197,7 @@ def _movement(
         if baseline:
             _compare(signal, name, values, [baseline[step].get(name) for step in sorted(baseline)])
     if not compared:
-        signal.wrong.append("neither reward nor validation was logged for two steps: there is no trend to compare")
+        signal.wrong.append("neither reward nor validation was logged for two steps, so no trend can be compared")
     elif not baseline and not moved:
         signal.wrong += still
     elif not baseline and all(moved):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 FEWEST = 10
-"""With fewer values the normal approximation is poor, so there is no verdict."""
+"""With fewer values the normal approximation is poor, so no verdict is given."""
 ALPHA = 0.01
 """The accepted chance of seeing a rise where there is none."""
 

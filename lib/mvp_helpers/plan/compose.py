@@ -111,7 +111,7 @@ def _config(
     workload, code = inputs.workload, inputs.code
     if not workload.hydra or not code:
         return {}
-    if not code.content:  # there is no snapshot yet: only what the overrides themselves say
+    if not code.content:  # without a snapshot, judge only what the overrides themselves say
         return hydra.sketch(_merged(cluster, inputs, own, wiring, inputs.placeholders))
     # The folder of the job is replaced by a constant: every job has another one, and no answer would ever be found again.
     anywhere = inputs.placeholders | dict.fromkeys(

@@ -158,7 +158,7 @@ def _read(folder: Path, listing: _Listing) -> Contents:
     over = threading.Event()
 
     def digest(name: str) -> tuple[str, str, int, str]:
-        """Return name, digest, size, and why there is no digest; neither for a file that has vanished."""
+        """Return name, digest, size, and why the digest is missing; neither for a file that has vanished."""
         try:
             return name, files.sha256(folder / name, over), (folder / name).lstat().st_size, ""
         except OSError as error:

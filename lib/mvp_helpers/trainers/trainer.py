@@ -252,7 +252,7 @@ def names() -> list[str]:
 def _of_file(file: Path) -> Trainer:
     spec = importlib.util.spec_from_file_location(f"mvp_trainer_{file.stem}", file)
     if not file.is_file() or spec is None or spec.loader is None:
-        raise BadInput(f"there is no trainer {file}: the file does not exist")
+        raise BadInput(f"no such trainer: {file} does not exist")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

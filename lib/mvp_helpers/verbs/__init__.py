@@ -41,7 +41,7 @@ def coloured() -> bool:
 def job(submission_id: str, *, maybe_gone: bool = False) -> tuple[Cluster, JobFolder]:
     """Return the cluster of ``MVP_CLUSTER_JSON`` and the folder of one of its jobs.
 
-    Raises BadInput when there is no such folder, unless it is ``maybe_gone``, or its ``result.json`` cannot be read.
+    Raises BadInput when the folder does not exist, unless it is ``maybe_gone``, or its ``result.json`` cannot be read.
     """
     from pathlib import Path
 

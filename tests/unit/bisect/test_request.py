@@ -92,7 +92,7 @@ def test_a_snapshot_of_a_checkout_names_its_commit_and_repository(cluster: Clust
         ({"chosen": ["lerning"]}, r"workload 'ppo' has no gate 'lerning' \(did you mean 'learning'\?\)"),
         ({"gates_text": ABSOLUTE.replace("ppo", "sft")}, "the gates are of workload 'sft', the JobSpec of 'ppo'"),
         ({"gates_text": ABSOLUTE.replace("max(", "exec(")}, "--gates: gate 'fast'"),
-        ({"baseline": "gone"}, "there is no baseline 'gone'"),
+        ({"baseline": "gone"}, "no baseline is named 'gone'"),
     ],
 )
 def test_what_is_wrong_with_a_request_is_one_line(

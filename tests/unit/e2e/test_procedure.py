@@ -187,7 +187,7 @@ def test_a_run_is_held_by_one_process_and_a_damaged_request_is_named(world: Worl
     folder.request.write_text("{")
     with pytest.raises(BadInput, match="is damaged"):
         run_folders.find(world.root / "runs", folder.path.name)
-    with pytest.raises(BadInput, match="there is no run 'x'"):
+    with pytest.raises(BadInput, match="has no run 'x'"):
         run_folders.find(world.root / "runs", "x")
     with pytest.raises(Blocked, match="cannot write the run's folder"):
         run_folders.new(Path("/proc/none"), world.toy_request("0"))

@@ -85,7 +85,7 @@ def test_a_baseline_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     shared, made = SharedRoot(tmp_path), recorded("ppo")
     baseline.write(shared, made)
     assert baseline.find(shared, "cpu") == made
-    with pytest.raises(BadInput, match=r"no baseline 'cpus' \(did you mean 'cpu'\?\)"):
+    with pytest.raises(BadInput, match=r"no baseline is named 'cpus' \(did you mean 'cpu'\?\)"):
         baseline.find(shared, "cpus")
 
 

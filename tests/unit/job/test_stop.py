@@ -433,7 +433,7 @@ def test_a_trainer_that_cannot_be_asked_and_has_steps_to_lose_goes_on(folder: Jo
     with pytest.raises(stop.GoesOn) as error:
         stop.stop([other, folder], ray.api(), lambda _: None)
     why = f" ({problem})" if problem else ""
-    assert error.value.what == f"job 'a' cannot be asked to save{why}; there is no checkpoint, 9 steps will be lost"
+    assert error.value.what == f"job 'a' cannot be asked to save{why}; no checkpoint was saved, 9 steps will be lost"
     assert "--now a" in error.value.hint and error.value.exit_code == 4
     assert not [call for call in ray.asked if call.endswith("/stop")], "one of the jobs was stopped"
 

@@ -171,7 +171,7 @@ def test_a_trainer_that_was_asked_and_failed_before_it_saved_says_so(folder: Job
     stop.request()
     stop.next_signal()
     why = "stopped by 52_stop or by the end of its node; the trainer ended with exit code 1 before it had saved"
-    assert stopping.reason(folder, plan, stop, 1) == f"{why}; there is no checkpoint, no step is lost"
+    assert stopping.reason(folder, plan, stop, 1) == f"{why}; no checkpoint was saved, no step is lost"
 
 
 def test_what_is_unsaved_is_counted_from_the_last_whole_checkpoint_or_what_was_resumed(
@@ -193,5 +193,5 @@ def test_what_is_unsaved_is_counted_from_the_last_whole_checkpoint_or_what_was_r
 def test_the_sentence_agrees_with_the_number() -> None:
     assert stopping.describe_unsaved((10, 1), "are") == "the last checkpoint is step 10, 1 step is lost"
     assert stopping.describe_unsaved((20, 0), "are") == "the last checkpoint is step 20, no step is lost"
-    assert stopping.describe_unsaved((0, 9), "will be") == "there is no checkpoint, 9 steps will be lost"
+    assert stopping.describe_unsaved((0, 9), "will be") == "no checkpoint was saved, 9 steps will be lost"
     assert stopping.describe_unsaved(None, "are") == ""

@@ -48,7 +48,7 @@ def job(shared: SharedRoot, tmp_path: Path) -> JobFolder:
     ("name", "target", "message"),
     [
         ("a:6", "out", "a:6 is not whole: data.pt is missing"),
-        ("a:3", "out", "there is no checkpoint a:3"),
+        ("a:3", "out", "the job has no checkpoint a:3"),
         ("a:8", "out", "a:8 was removed on request at 2"),
         ("a:x", "out", "'a:x' is not ID or ID:STEP"),
         ("a:", "out", "'a:' is not ID or ID:STEP"),

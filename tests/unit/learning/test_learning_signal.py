@@ -76,7 +76,7 @@ def test_a_number_that_a_text_spells_is_one(spelled: str, tmp_path: Path) -> Non
         (series(critic__score__mean=RISING[::-1]), "fell"),
         (series(critic__score__mean=[0.5, 0.4, 0.6, 0.5, 0.45]), "expected direction"),
         (series(critic__kl=[math.inf] + [0.1] * 19, critic__score__mean=RISING), "critic/kl is inf at step 1"),
-        (series(actor__entropy=RISING), "no trend to compare"),
+        (series(actor__entropy=RISING), "no trend can be compared"),
         ({}, "no metrics"),
     ],
 )

@@ -120,7 +120,7 @@ def test_without_a_default_baseline_only_absolute_gates_are_judged(shared: Share
     _, out, err = verb("verify", "ppo-gpu", "--gates", "--json")
     checks = {check["name"]: check["verdict"] for check in json.loads(out)["jobs"][0]["checks"]}
     assert checks["gate: learning"] == "Skipped" and checks["gate: critic"] == "Pass"
-    assert "there is no baseline 'cuda-ppo' (./scripts/56_report.sh --baseline cuda-ppo ID ID ID records one)" in err
+    assert "no baseline is named 'cuda-ppo' (./scripts/56_report.sh --baseline cuda-ppo ID ID ID records one)" in err
 
 
 def test_runs_of_different_hardware_are_recorded_together_only_when_asked(

@@ -80,7 +80,7 @@ def test_the_gates_of_a_failed_job_take_no_verdict_of_another_along(shared: Shar
     ("argv", "message"),
     [
         (["verify", "ppo-0", "--baseline", "cpu"], "--baseline needs --gates"),
-        (["verify", "ppo-0", "--gates", "--baseline", "gone"], "there is no baseline 'gone'"),
+        (["verify", "ppo-0", "--gates", "--baseline", "gone"], "no baseline is named 'gone'"),
         (["report", "--baseline", "cpu", "ppo-0"], "at least 3 runs, got 1"),
         (["report", "--baseline", "../cpu", "ppo-0", "ppo-1", "ppo-2"], "is not a name for a baseline"),
     ],

@@ -180,7 +180,7 @@ class Facts:
     expected: list[Expect] = field(default_factory=list)
     """What is expected of each training's config."""
     checkpoint: str = ""
-    """Why there is no whole checkpoint of the last step, when the run must leave one."""
+    """Why the last step has no whole checkpoint, when the run must leave one."""
     moved: str = ""
     """Which checkout changed while the run was going on."""
 

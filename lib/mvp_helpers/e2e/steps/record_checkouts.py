@@ -48,7 +48,7 @@ def run(context: Context, place: Path) -> Step:
 
 
 def _copies(context: Context) -> list[str]:
-    """Return for each copy of a checkout inside another one whether it could stand for the change under test."""
+    """Return for each copy of a checkout inside another one whether it could be imported instead of the change under test."""
     found = [(name, copy) for name in context.paths for copy in checkouts.copies(context.description, name, context.paths)]
     differences = [(name, copy, checkouts.copy_problem(copy, context.paths[name])) for name, copy in found]
     return [f"{name}: its copy {copy}: {problem or 'same commit and changes'}" for name, copy, problem in differences]

@@ -135,7 +135,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     spec = importlib.util.spec_from_file_location("nemo_rl_config_of_the_checkout", request["module"])
     if spec is None or spec.loader is None or not Path(request["module"]).is_file():
-        raise SystemExit(f"there is no {request['module']}")
+        raise SystemExit(f"module not found: {request['module']}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     # Older revisions register them in each of their scripts.
