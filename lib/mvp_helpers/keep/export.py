@@ -64,7 +64,8 @@ def split(name: str) -> tuple[str, int | None]:
 def find(folder: JobFolder, step: int | None, target: str, *, merge_lora: bool = False) -> Export:
     """Find the checkpoint of that step, or the newest whole one, and the place for its weights.
 
-    Raises BadInput when the checkpoint is not whole, the job's code is gone, the target exists, or the checkpoint has no LoRA to merge.
+    Raises BadInput when the checkpoint is not whole, the job's code is gone, the target exists, or the checkpoint has
+    no LoRA to merge.
     """
     the_plan = plan.read(folder)
     layout = workloads.load(the_plan.workload).checkpoint
