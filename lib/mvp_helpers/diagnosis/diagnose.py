@@ -270,7 +270,8 @@ def _look(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapp
     texts = [cause.evidence, *(line.text for line in (link.rest if link else ()))]
     sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
     asked = next((part.strip() for part in sentences if _ASKS.search(part) and not _REPORTS.search(part)), "")
-    place = f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}{UNCHANGED}" if culprit else ""
+    code = f' ("{culprit.code[: EVIDENCE // 4]}")' if culprit and culprit.code else ""
+    place = f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}{code}{UNCHANGED}" if culprit else ""
     called = [frame for frame in link.frames if not frame.name.startswith("__getattr")] if link else []
     inner = _PACKAGE.search(called[-1].file) if called else None
     if culprit and inner and inner[1] not in culprit.file:

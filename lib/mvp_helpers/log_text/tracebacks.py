@@ -97,6 +97,8 @@ class Frame:
     file: str
     line: int
     name: str = ""
+    code: str = field(default="", compare=False)
+    """The line of code there, if the traceback shows it alone."""
 
 
 @dataclass
@@ -301,7 +303,10 @@ class _Open:
                 raised = None  # code, or the end of an excerpt
             if _CODE.match(text) or (self.code_due and not raised):
                 shows = text.strip(" ^~-│.…") and not 'File "'.startswith(text.strip())
-                self.code = text if shows and (self.listing or not self.code) else self.code
+                if shows and (self.listing or not self.code):
+                    self.code = text
+                    if not self.listing:
+                        self.frames[-1:] = [dataclasses.replace(frame, code=text.strip()) for frame in self.frames[-1:]]
                 self.code_due = self.code_due and not text.strip()  # a copy may have an empty line after every line
             elif raised:
                 self.chain.links.append(Link(line.number, raised["name"], text, tuple(self.frames), code=self.code.strip()))

@@ -83,7 +83,7 @@ def test_a_rules_own_advice_takes_precedence_over_that_of_its_boundary() -> None
     frame = 'Traceback (most recent call last):\n  File "/m/megatron/core/dist_checkpointing/x.py", line 1, in save\n    y()\n'
     unknown = explained("step:1 - actor/loss:0.5\n" + frame + "odd.StrangeError: nobody knows me\n")
     assert (unknown.boundary, unknown.rule) == ("checkpoint", "")
-    assert unknown.next == f"save at /m/megatron/core/dist_checkpointing/x.py:1; then {follow_up.run}"
+    assert unknown.next == f'save at /m/megatron/core/dist_checkpointing/x.py:1 ("y()"); then {follow_up.run}'
 
 
 def test_no_placeholder_is_left_in_what_a_boundary_proposes() -> None:

@@ -1018,7 +1018,7 @@ def test_what_was_being_done_says_more_than_the_library_that_raised(name: str, t
 def test_code_that_no_boundary_knows_is_what_to_look_at(tmp_path: Path) -> None:
     answer = triaged(tmp_path, raised("IndexError: 1", "/q/heads.py"))
     assert (answer.verdict, answer.boundary, answer.confidence) == ("Fail", "user code", "low")
-    assert answer.follow_up.startswith("work at /q/heads.py:11, on the unchanged checkout")
+    assert answer.follow_up.startswith('work at /q/heads.py:11 ("x()"), on the unchanged checkout')
 
 
 def test_what_a_message_asks_for_comes_first(tmp_path: Path) -> None:
@@ -1153,7 +1153,12 @@ KINDS = {
     "RuntimeError: mask.size(2) == n INTERNAL ASSERT FAILED at softmax.cu:51": "without that fused kernel",
     "ValueError: Cannot redistribute a DTensor of mesh (tp=2) on mesh (ep=2)": "the device meshes and placements",
     "FileNotFoundError: [Errno 2] No such file or directory: '/psm_33bf'": "shared memory",
-    "AttributeError: 'NoneType' object has no attribute 'hook'": "why that value is None",
+    "AttributeError: 'NoneType' object has no attribute 'hook'": "which value is None",
+    "TypeError: can only concatenate str (not \"NoneType\") to str": "which value is None",
+    "FileNotFoundError: [Errno 2] No such file or directory": "command -v",
+    "ValueError: Template `q3` does not support packing.": "the option that the message is about",
+    "AssertionError: Only support micro batch size = 1 for generation": "a value that it allows",
+    "RuntimeError: packing is incompatible with this attention": "the option that the message is about",
     "AttributeError: 'Gate' object has no attribute 'hook'": "where that attribute is set",
     "TypeError: MyForCausalLM.__init__() got an unexpected keyword argument 'extra'": "where that keyword comes from",
     "NameError: name 'prompts' is not defined": "pyflakes",
