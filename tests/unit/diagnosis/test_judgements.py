@@ -1154,7 +1154,7 @@ KINDS = {
     "ValueError: Cannot redistribute a DTensor of mesh (tp=2) on mesh (ep=2)": "the device meshes and placements",
     "FileNotFoundError: [Errno 2] No such file or directory: '/psm_33bf'": "shared memory",
     "AttributeError: 'NoneType' object has no attribute 'hook'": "which value is None",
-    "TypeError: can only concatenate str (not \"NoneType\") to str": "which value is None",
+    'TypeError: can only concatenate str (not "NoneType") to str': "which value is None",
     "FileNotFoundError: [Errno 2] No such file or directory": "command -v",
     "ValueError: Template `q3` does not support packing.": "the option that the message is about",
     "AssertionError: Only support micro batch size = 1 for generation": "a value that it allows",

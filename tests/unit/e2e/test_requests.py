@@ -421,7 +421,7 @@ def test_every_description_is_read_and_a_mistake_in_one_is_named(name: str, tmp_
 
     assert "did you mean 'wrapper'" in mistake("wraper: {script: x}")
     assert "unknown trainer 'verll' (did you mean 'verl'?)" in mistake("trainer: verll")
-    assert "the file does not exist" in mistake("trainer: no_such.py")
+    assert "does not exist" in mistake("trainer: no_such.py")
     assert "is not a regular expression" in mistake("source: '('")
     assert "is not a regular expression" in mistake("learning: {finite: '('}")
     run = "levels: {0: {variants: {smoke: {runs: [{name: a, steps: [%s], resumes: '%s'}]}}}}"
