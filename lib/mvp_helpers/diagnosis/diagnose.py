@@ -44,6 +44,11 @@ REQUEST = "what the client sent, beside the limits of the server (max_model_len,
 WARNINGS = "The log has warnings, which healthy runs print too, and neither an error nor the end of a run."
 AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
 UNCHANGED = ", on the unchanged checkout, too"
+LAST_ERROR = "No signature matches it. The program printed this error and ended before a model was built."
+LOUD = ("ERROR", "CRITICAL", "FATAL")
+SAYS_ERROR = re.compile(r"(?i)\W*(fatal )?error\b")
+LAST_LINES = 3
+"""An error among so many last lines of a log ended the program."""
 _PARTS = re.compile(r"(?<=[.!?;]) +|(?<=Error): |, (?=but |please )")
 """Between two sentences of a message."""
 _ASKS = re.compile(
@@ -170,7 +175,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
                 return passed
             earlier = failed
         served = any(scan.served for scan in scans)
-        if earlier is None or logged or served:  # the last run shows what it did
+        # A program that is started again and again ends for the reason that its earlier runs show.
+        again = any(scan.runs == 2 and not scan.known_only for scan in scans) and end.phase != "done"
+        if earlier is None or logged or served or again:  # the last run shows what it did
             if refused and not logged:
                 answer = _of_finding(refused, known, target)
                 return msgspec.structs.replace(
@@ -192,6 +199,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     engine = cause.program == "engine" or (not cause.frames and any(scan.served for scan in scans))
     if engine and answer.phase == "start" and answer.boundary in ("training", "memory"):
         return msgspec.structs.replace(answer, boundary="rollout engine", verdict="Blocked")  # nothing is trained here
+    says_error = not cause.frames and (SAYS_ERROR.match(cause.evidence) or (cause.line and cause.line.level in LOUD))
+    if says_error and answer.phase == "start" and any(scan.success.ends_with(cause.evidence, LAST_LINES) for scan in scans):
+        return msgspec.structs.replace(answer, advice=answer.advice if answer.rule else LAST_ERROR)
     return answer
 
 
@@ -306,6 +316,8 @@ def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     judgement = next(
         (each for each in known.judgements if each.fits(diagnosis.evidence, diagnosis.boundary, diagnosis.phase)), None
     )
+    if judgement is None and diagnosis.advice == LAST_ERROR:
+        diagnosis = msgspec.structs.replace(diagnosis, verdict="Blocked")
     if judgement:
         reasons = "its kind" if judgement.evidence else "whose code raised it"
         reasons += ", and how far the run was" if judgement.phase else ""

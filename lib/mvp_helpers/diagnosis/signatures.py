@@ -251,6 +251,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ``carriers``: what carried the exception from another process; the methods called there are operations, too.
         """
         frames = list(frames)
+        while len(frames) > 1 and _LOOKED_UP.search(_call(frames[-1])):
+            frames.pop()  # the code that asks for what an object does not have shows more
         calls = [_call(frame) for frame in frames]
         if frames and _IMPORTED.search(calls[-1]):
             return "dependency"
@@ -289,6 +291,7 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 _IMPORTED = re.compile(r"^-packages/(?!(verl|nemo_rl|megatron)/).*:<module>$|^<frozen importlib\b")
 """A module of another package that raised while it was imported, or one that Python did not find or load."""
+_LOOKED_UP = re.compile(r"-packages/.*:__getattr(ibute)?__$")
 _REMOTE_METHOD = re.compile(r"\bray::[\w.:-]*?(\w+)\(")
 _INSTALLED = re.compile(r"^.*(?=-packages/)|^.*/(?=lib/python3\.\d+/(?!site-packages/))")
 

@@ -68,6 +68,8 @@ _CLAIM = (
     r"|\b(?:model|policy|agent) (?:has )?(?:is learning|learn(?:ed|t))\b"
     r"|\b(?:rewards?|scores?|accuracy)\b[^.]{0,30}?(?:\b(?:rose|rising|improv\w+|increas\w+|went up|grew|climb\w*|up \d)|↑)"
 )
+_LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}-?\d"
+_LOSS_WORDS = ("loss:", "Loss:", "loss=", "'loss':")
 _CLAIM_WORDS = (
     *("earning-signal", "earning signal", "earning verified", "earning confirmed", " learn", " rose", " rising", " improv"),
     *(" increas", " went up", " grew ", " climb", " up ", "↑"),
@@ -75,7 +77,7 @@ _CLAIM_WORDS = (
 WORDS = (
     *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words)},
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
-    *("Metric Checks", "PASS ", "└─", *_CLAIM_WORDS),
+    *("Metric Checks", "PASS ", "└─", *_CLAIM_WORDS, *_LOSS_WORDS),
 )
 """Lines that prove or contradict a success contain one of these, except lines of metrics."""
 
@@ -92,6 +94,7 @@ _SAID = ByWords(
         *(("before", lines.goes_on, lines.mention_words) for lines in TRAINERS.values()),
         *(("end", kind.pattern, kind.words) for lines in TRAINERS.values() for kind in lines.ended_well),
         ("claim", _CLAIM, _CLAIM_WORDS),
+        ("loss", _LOSS, _LOSS_WORDS),
     )
     if pattern
 )
@@ -124,6 +127,11 @@ class Success:
         """Read the next complete lines of the log."""
         self._tail = lines[-TAIL:] if len(lines) >= TAIL else (self._tail + lines)[-TAIL:]
 
+    def ends_with(self, text: str, lines: int) -> bool:
+        """Return whether one of the log's last ``lines`` lines with text contains ``text``."""
+        last = [line for line in self._tail.splitlines() if line.strip()][-lines:]
+        return any(text in log_lines.clean(line, 0).text for line in last)
+
     def another_run(self) -> None:
         """Forget the previous run."""
         self.record, self._tests, self._checks, self._table = StepRecord(), "", 0, False
@@ -136,6 +144,8 @@ class Success:
                 record.ended_well |= bool(pattern.search(text))
             elif what == "claim":
                 record.claims_learning |= bool(pattern.search(text))
+            elif what == "loss":
+                record.losses = record.losses or bool(pattern.search(text))
             elif what == "furthest":
                 record.furthest = max(record.furthest, *_numbers(pattern, text), 0)
             elif not _NOT_RESUMED.search(text):
@@ -244,6 +254,8 @@ class Success:
             return "its launcher reports the end, but the trainer does not"
         if series is None or series.first is None:
             return "no training step with its metrics is in the log"
+        if trainer == "deepspeed" and not record.losses:
+            return f"{series.words()} logged, but no loss: DeepSpeed's own lines have none"
         first = series.first
         if first > max(1, series.usual * 1.5) and not any(first - series.usual <= step < first for step in record.resumed):
             return f"{series.words()}: nothing shows why the metrics do not begin with step 1"

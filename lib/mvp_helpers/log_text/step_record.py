@@ -140,6 +140,8 @@ class StepRecord:
     skipped: int = 0
     """Updates that the optimizer skipped."""
     steps: int = 0
+    losses: bool = False
+    """The log shows a loss."""
     rewards: set[str] = field(default_factory=set)
     """At most two different rewards."""
     claims_learning: bool = False

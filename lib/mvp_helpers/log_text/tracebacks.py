@@ -161,7 +161,10 @@ class Chain:
 
     def causes(self) -> list[Link]:
         """Return the exceptions without those that only carry another."""
-        return [link for link in self.links if not link.wrapper] or self.links
+        own = [link for link in self.links if not link.wrapper] or self.links
+        # Of a time-out the first exception often has no message; the one that was raised from it says what was waited for.
+        says = next((at for at, link in enumerate(own) if ":" in link.text), 0) if own and "Timeout" in own[0].text else 0
+        return [*own[says:], *own[:says]]
 
 
 class Tracebacks:

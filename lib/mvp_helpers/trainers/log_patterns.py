@@ -159,7 +159,7 @@ MEGATRON = LogPatterns(
         LineKind(("saving checkpoint at iteration",)),
     ),
     logged=(StepLine("consumed samples:", _MEGATRON_STEP, trained="loss|grad norm"),),
-    finished=(LineKind(("[after training is done]",), r"^\[after training is done\] datetime"),),
+    finished=(LineKind(("[after training is done]",), r"(?:^|\] : )\[after training is done\] datetime"),),
     resumed=r"successfully loaded checkpoint from .* at iteration (\d+)",
     resumed_words=("successfully loaded checkpoint",),
 )

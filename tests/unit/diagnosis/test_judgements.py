@@ -169,9 +169,15 @@ CASES = {
         "reward model",
     ),
     "a sentence about an attempt": ("[client] request failed: ConnectionError('x'), trying again\n", "Unknown", ""),
+    "an option that this version's configuration does not have": (
+        raised("TypeError: EngineConfig.__init__() got an unexpected keyword argument 'max_rows'", "/q/verl/workers/w.py"),
+        "Blocked",
+        "config",
+    ),
+    "an error that a script ends with": ("reading the list\nFATAL: balance 3 is below the floor 7\n", "Blocked", "unknown"),
     "ranks that waited for another": (
         "what(): Watchdog caught collective operation timeout: WorkNCCL(SeqNum=90, OpType=BROADCAST) ran for 1800 ms\n",
-        "Fail",
+        "Blocked",
         "network",
     ),
     "an exception that shares a line with the code that raised it": (
