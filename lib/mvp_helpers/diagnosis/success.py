@@ -15,7 +15,7 @@ import msgspec
 
 from ..log_text import doubts, log_lines
 from ..log_text.log_lines import ByWords
-from ..log_text.step_record import StepRecord
+from ..log_text.step_record import Series, StepRecord
 from ..trainers.log_patterns import TRAINERS, VERL
 from .signatures import Signatures
 
@@ -68,6 +68,9 @@ _CLAIM = (
     r"|\b(?:model|policy|agent) (?:has )?(?:is learning|learn(?:ed|t))\b"
     r"|\b(?:rewards?|scores?|accuracy)\b[^.]{0,30}?(?:\b(?:rose|rising|improv\w+|increas\w+|went up|grew|climb\w*|up \d)|↑)"
 )
+_SUMMARY = re.compile(r"'(train_runtime|train_steps_per_second)': '?([\d.]+)")
+ROUNDED = 0.011
+"""Epochs are rounded to two digits."""
 _LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}-?\d"
 _LOSS_WORDS = ("loss:", "Loss:", "loss=", "'loss':")
 _CLAIM_WORDS = (
@@ -257,6 +260,8 @@ class Success:
         if trainer == "deepspeed" and not record.losses:
             return f"{series.words()} logged, but no loss: DeepSpeed's own lines have none"
         first = series.first
+        if trainer == "transformers" and not record.resumed and (unseen := _not_shown(series, end[0])):
+            return unseen
         if first > max(1, series.usual * 1.5) and not any(first - series.usual <= step < first for step in record.resumed):
             return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
         if missing := series.missing():
@@ -331,6 +336,23 @@ class Success:
 def _holds(row: re.Match[str]) -> bool:
     """Return whether the value of a check is within its limit."""
     return bool(_SIGNS[row["sign"]](float(row["value"]), float(row["limit"])))
+
+
+def _not_shown(series: Series, summary: str) -> str:
+    """Return why lines of metrics with rounded epochs do not show every step of a run; "" if they do.
+
+    ``summary``: the trainer's last line, whose running time and speed give the number of steps.
+    """
+    numbers = {name: float(value) for name, value in _SUMMARY.findall(summary)}
+    steps = round(numbers.get("train_runtime", 0) * numbers.get("train_steps_per_second", 0))
+    if not series.gaps:
+        return f"epoch {series.first:g} is the only one logged of {steps} steps" if steps > 1 and not series.last else ""
+    first = series.first or 0
+    # A run that logs every n-th step begins with step n, perhaps after step 1.
+    inexact = max(ROUNDED, series.usual / 5)  # an epoch's last step may be a part of one
+    if first > inexact and all(abs(begin - series.usual) > inexact for begin in (first, series.second)):
+        return f"{series.words()}: the metrics do not begin with the first step that a run with this interval logs"
+    return ""
 
 
 _MENTIONING = frozenset(name for name, lines in TRAINERS.items() if lines.mentions)

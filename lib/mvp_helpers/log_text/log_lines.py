@@ -89,7 +89,8 @@ _QUIET = re.compile(
     re.IGNORECASE,
 )
 _ERROR_LINE = re.compile(
-    r"(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: |(failed|unable|could not|cannot) (?!.*\bfall(s|ing)? ?back\b)"
+    r"(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: |what\(\): +\w"
+    r"|(failed|unable|could not|cannot) (?!.*\bfall(s|ing)? ?back\b)"
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",
     re.IGNORECASE,
 )

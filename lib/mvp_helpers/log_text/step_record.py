@@ -48,6 +48,7 @@ class Series:
 
     every_step: bool = False
     first: float | None = None
+    second: float = 0
     last: float = 0
     total: int | None = None
     gaps: Counter[float] = field(default_factory=Counter)
@@ -64,6 +65,7 @@ class Series:
             self.first = self.last = step
         elif step > self.last:
             gap = round(step - self.last, 6)
+            self.second = self.second or step
             self.gaps[gap] += 1
             if gap > self.widest[0]:
                 self.widest = (gap, self.last)

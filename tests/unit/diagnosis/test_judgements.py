@@ -174,6 +174,21 @@ CASES = {
         "Blocked",
         "config",
     ),
+    "a model's sizes that another model does not have": (
+        raised("AttributeError: 'MoeModelArgs' object has no attribute 'n_kv_heads'", "/q/torchtitan/model.py"),
+        "Fail",
+        "provider",
+    ),
+    "a world smaller than a parallel size": (
+        raised("RuntimeError: world_size (2) is less than context_parallel_size 4", "/q/w.py"),
+        "Blocked",
+        "cluster size",
+    ),
+    "a plain tensor where a distributed one was expected": (
+        STEP.format(1) + raised("AttributeError: 'Tensor' object has no attribute 'device_mesh'", "/q/verl/workers/actor/a.py"),
+        "Fail",
+        "parallel state",
+    ),
     "an error that a script ends with": ("reading the list\nFATAL: balance 3 is below the floor 7\n", "Blocked", "unknown"),
     "ranks that waited for another": (
         "what(): Watchdog caught collective operation timeout: WorkNCCL(SeqNum=90, OpType=BROADCAST) ran for 1800 ms\n",

@@ -520,6 +520,35 @@ def test_epochs_that_are_rounded_hide_no_step_and_pretend_none(tmp_path: Path) -
     assert triaged(tmp_path, "".join(logged[:-1]) + end).verdict == "Unknown"
 
 
+def test_a_deepspeed_run_that_shows_no_loss_proves_no_success(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, re.sub(r"epoch 0 step.*\n", "", HEALTHY["deepspeed"]))
+    assert (answer.verdict, "no loss" in answer.evidence) == ("Unknown", True)
+
+
+def test_rounded_epochs_that_begin_between_two_logged_steps_hide_the_first_ones(tmp_path: Path) -> None:
+    line = "{{'loss': 2.4, 'grad_norm': 1.6, 'learning_rate': 4e-05, 'epoch': {:.2f}}}\n"
+    end = "{'train_runtime': 800.0, 'train_steps_per_second': 0.5, 'train_loss': 2.0, 'epoch': 2.0}\n"
+    every_20th = [step / 200 for step in range(20, 401, 20)]
+
+    def verdict(epochs: list[float]) -> str:
+        return triaged(tmp_path, "".join(map(line.format, epochs)) + end).verdict
+
+    assert verdict(every_20th) == verdict([1 / 200, *every_20th]) == "Pass"
+    assert verdict([0.06, *(epoch + 0.06 for epoch in every_20th[:-1]), 2.0]) == "Unknown"
+
+
+def test_one_rounded_epoch_proves_no_run_of_many_steps(tmp_path: Path) -> None:
+    line = "{'loss': 0.1, 'grad_norm': 1.6, 'learning_rate': 4e-05, 'epoch': 0.0}\n"
+    end = "{'train_runtime': 1700.0, 'train_steps_per_second': 0.058, 'train_loss': 0.1, 'epoch': 0.01}\n"
+    assert triaged(tmp_path, line * 5 + end).verdict == "Unknown"
+
+
+def test_a_last_run_that_has_only_begun_is_not_judged_by_the_one_before_it(tmp_path: Path) -> None:
+    begins = "2026-01-31 10:00:0{},000 - my_job - INFO - Reading the environment of this job\n"
+    answer = triaged(tmp_path, begins.format(1) + "reading rows\n" * 5 + FOREIGN + begins.format(2) + "reading rows\n")
+    assert answer.verdict == "Unknown" and "last of 2 runs" in answer.advice and "KeyError: 'x'" in answer.advice
+
+
 @pytest.mark.parametrize("name", TRAININGS)
 def test_of_several_runs_the_last_one_counts_and_the_others_are_mentioned(name: str, tmp_path: Path) -> None:
     failed = HEALTHY[name][: steps(name).search(HEALTHY[name]).end()] + FOREIGN  # type: ignore[union-attr]
