@@ -31,6 +31,8 @@ BETWEEN = 8
 """Lines of other processes that may come between the two, at most."""
 SAME, NEAR = 80, 40
 """A part of an ignored traceback begins with as many characters, and comes at most so many lines later."""
+_VALIDATION = re.compile(r"\d validation errors? for \w+$")
+"""The first line of pydantic's message."""
 _NAMED = re.compile(r"(?:RayTaskError\()?(?P<name>[A-Z]\w+)\)? {2,}Traceback")
 """IPython prints the exception's class beside the header."""
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
@@ -140,6 +142,9 @@ class Link:
     @property
     def headline(self) -> str:
         """Return the text to show: the first line with content."""
+        if _VALIDATION.search(self.text):  # which field is wrong, and how, are in the next two lines
+            says = (line.text.strip() for line in self.rest[:2] if "For further information" not in line.text)
+            return "; ".join([self.text, *says])
         if self.text.rstrip(": ") != self.name:
             return self.text
         if ":" not in self.text:  # it has no message, so the next line is another's

@@ -1042,6 +1042,13 @@ def test_code_that_no_boundary_knows_is_what_to_look_at(tmp_path: Path) -> None:
     assert answer.follow_up.startswith('work at /q/heads.py:11 ("x()"), on the unchanged checkout')
 
 
+def test_the_field_that_pydantic_refuses_is_in_the_evidence(tmp_path: Path) -> None:
+    said = "1 validation error for EngineConfig\nmax_num_seqs\n  Input should be less than 5 [type=less_than, input_value=8]\n"
+    more = "    For further information visit the page of that version\n"
+    answer = triaged(tmp_path, raised(f"pydantic_core._pydantic_core.ValidationError: {said}{more}", "/q/w.py"))
+    assert answer.verdict == "Blocked" and "; max_num_seqs; Input should be less than 5" in answer.evidence
+
+
 def test_what_a_message_asks_for_comes_first(tmp_path: Path) -> None:
     said = "ValueError: no rows fit. Please raise max_length."
     answer = triaged(tmp_path, raised(said, PACKAGES + "datasets/load.py"))
