@@ -117,8 +117,9 @@ class Findings:
 
     @property
     def known_or_unknown(self) -> bool:
-        """Return whether there is any exception or any error that a rule knows."""
-        return bool(self.known or self.first_unknown)
+        """Return whether there is any exception or any error that a rule knows; harmless messages are none."""
+        known = (finding.rule for finding in self.known.values())
+        return self.first_unknown is not None or any(rule and rule.verdict != "Noise" for rule in known)
 
     def at(self, end: Progress) -> Findings:
         """Return the errors as those of a run that was as far as ``end``."""

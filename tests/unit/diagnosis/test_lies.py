@@ -543,6 +543,13 @@ def test_one_rounded_epoch_proves_no_run_of_many_steps(tmp_path: Path) -> None:
     assert triaged(tmp_path, line * 5 + end).verdict == "Unknown"
 
 
+def test_the_same_first_line_after_a_harmless_message_begins_no_other_run(tmp_path: Path) -> None:
+    begins = "2026-01-31 10:00:0{},000 - my_job - INFO - Reading the environment of this job\n"
+    harmless = "Unable to find hostfile, will proceed with training with local resources only.\n"
+    answer = triaged(tmp_path, begins.format(1) + harmless + "reading rows\n" * 5 + begins.format(2) + FOREIGN)
+    assert "runs in the log" not in answer.advice and answer.evidence == "KeyError: 'x'"
+
+
 def test_a_last_run_that_has_only_begun_is_not_judged_by_the_one_before_it(tmp_path: Path) -> None:
     begins = "2026-01-31 10:00:0{},000 - my_job - INFO - Reading the environment of this job\n"
     answer = triaged(tmp_path, begins.format(1) + "reading rows\n" * 5 + FOREIGN + begins.format(2) + "reading rows\n")
