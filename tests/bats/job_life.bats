@@ -280,7 +280,9 @@ PY
   wait_until_gone "${strays[@]}"
   code=0
   wait "$follower" || code=$?
-  [[ $code == 5 || $code == 3 ]] || fail "exit code $code: $(<"$FOLDER/orphan.err")" # 3: it lost the job, too
+  # 3: it lost the job, too; 1: Ray still reported that the tear-down had ended the job.
+  [[ $code == 5 || $code == 3 || ($code == 1 && $(<"$FOLDER/orphan.err") == *'exit code -15'*) ]] ||
+    fail "exit code $code: $(<"$FOLDER/orphan.err")"
   run --separate-stderr 51_logs.sh spoken
   assert_status 0
   assert_output $'0\n*the end'
