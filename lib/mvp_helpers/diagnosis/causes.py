@@ -198,7 +198,7 @@ class Findings:
         """Add a line that calls itself an error."""
         if self._after_stop(finding):
             return
-        if finding.line and finding.line.level in ("ERROR", "CRITICAL", "FATAL"):
+        if finding.line and finding.line.loud:
             self._keep(finding)
         self._note(finding)
         if _outlived(self.error_line, now):

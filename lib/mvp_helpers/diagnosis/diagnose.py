@@ -45,7 +45,6 @@ WARNINGS = "The log has warnings, which healthy runs print too, and neither an e
 AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
 UNCHANGED = ", on the unchanged checkout, too"
 LAST_ERROR = "No signature matches it. The program printed this error and ended before a model was built."
-LOUD = ("ERROR", "CRITICAL", "FATAL")
 SAYS_ERROR = re.compile(r"(?i)\W*(fatal )?error\b")
 LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
@@ -175,8 +174,7 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
                 return passed
             earlier = failed
         served = any(scan.served for scan in scans)
-        # A program that is started again and again ends for the reason that its earlier runs show.
-        again = any(scan.runs == 2 and not scan.known_only for scan in scans) and end.phase != "done"
+        again = any(scan.runs > 1 and not scan.known_only for scan in scans) and end.phase != "done"
         if earlier is None or logged or served or again:  # the last run shows what it did
             if refused and not logged:
                 answer = _of_finding(refused, known, target)
@@ -199,9 +197,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     engine = cause.program == "engine" or (not cause.frames and any(scan.served for scan in scans))
     if engine and answer.phase == "start" and answer.boundary in ("training", "memory"):
         return msgspec.structs.replace(answer, boundary="rollout engine", verdict="Blocked")  # nothing is trained here
-    says_error = not cause.frames and (SAYS_ERROR.match(cause.evidence) or (cause.line and cause.line.level in LOUD))
+    says_error = not (answer.rule or cause.frames) and (SAYS_ERROR.match(cause.evidence) or (cause.line and cause.line.loud))
     if says_error and answer.phase == "start" and any(scan.success.ends_with(cause.evidence, LAST_LINES) for scan in scans):
-        return msgspec.structs.replace(answer, advice=answer.advice if answer.rule else LAST_ERROR)
+        return msgspec.structs.replace(answer, advice=LAST_ERROR)
     return answer
 
 

@@ -58,6 +58,11 @@ class Runs:
         self._tracebacks = Tracebacks()
         self._started: dict[int, Progress] = {}
 
+    @property
+    def _failed(self) -> bool:
+        """Return whether this run has an error, or a traceback that is not yet complete."""
+        return self.findings.known_or_unknown or self._tracebacks.waiting
+
     def _echo(self, mark: Mark) -> bool:
         """Return whether another process or logger of this run reports its beginning, before any step."""
         same = self.begun == mark.any[0] and self.progress.phase == "train"
@@ -84,8 +89,7 @@ class Runs:
                 continue
             if mark.phase == "start":
                 # Tests may start Ray many times; only after an error does the same beginning again mean another run.
-                failed = self.findings.known_or_unknown or self._tracebacks.waiting
-                again = self.begun == mark.any[0] and failed
+                again = self.begun == mark.any[0] and self._failed
                 if (self.progress.phase in ("train", "done") and not self._echo(mark)) or again:
                     self._another_run()
                 self.begun = self.begun or mark.any[0]

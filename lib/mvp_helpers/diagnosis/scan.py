@@ -284,7 +284,7 @@ class Scan(Runs):
         """Begin another run where the log's first line comes again after an error; other processes may print it before one."""
         if not self._opening or number <= FIRST_LINES or raw.translate(None, _DIGITS).strip() != self._opening:
             return
-        if self.findings.known_or_unknown or self._tracebacks.waiting:
+        if self._failed:
             self._another_run()
         else:
             self._opening = b""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -19,6 +19,8 @@ from ..log_text.step_record import Series, StepRecord
 from ..trainers.log_patterns import TRAINERS, VERL
 from .signatures import Signatures
 
+ROUNDED = 0.011
+"""How far an epoch with two digits may be from the exact one."""
 TAIL = 1 << 16
 """Bytes at the end of a log that are kept."""
 BROKEN_OFF = "Error executing job with overrides"
@@ -68,15 +70,12 @@ _CLAIM = (
     r"|\b(?:model|policy|agent) (?:has )?(?:is learning|learn(?:ed|t))\b"
     r"|\b(?:rewards?|scores?|accuracy)\b[^.]{0,30}?(?:\b(?:rose|rising|improv\w+|increas\w+|went up|grew|climb\w*|up \d)|↑)"
 )
-_SUMMARY = re.compile(r"'(train_runtime|train_steps_per_second)': '?([\d.]+)")
-ROUNDED = 0.011
-"""Epochs are rounded to two digits."""
-_LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}-?\d"
-_LOSS_WORDS = ("loss:", "Loss:", "loss=", "'loss':")
 _CLAIM_WORDS = (
     *("earning-signal", "earning signal", "earning verified", "earning confirmed", " learn", " rose", " rising", " improv"),
     *(" increas", " went up", " grew ", " climb", " up ", "↑"),
 )
+_LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}(?:(?P<number>-?\d)|(?i:none|null|nan|inf)\b)"
+_LOSS_WORDS = ("loss:", "Loss:", "loss=", "'loss':")
 WORDS = (
     *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words)},
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
@@ -148,7 +147,10 @@ class Success:
             elif what == "claim":
                 record.claims_learning |= bool(pattern.search(text))
             elif what == "loss":
-                record.losses = record.losses or bool(pattern.search(text))
+                for match in pattern.finditer(text):
+                    record.losses |= bool(match["number"])
+                    if not match["number"] and record.steps:
+                        record.no_number = record.no_number or text.strip()[:300]
             elif what == "furthest":
                 record.furthest = max(record.furthest, *_numbers(pattern, text), 0)
             elif not _NOT_RESUMED.search(text):
@@ -257,16 +259,16 @@ class Success:
             return "its launcher reports the end, but the trainer does not"
         if series is None or series.first is None:
             return "no training step with its metrics is in the log"
-        if trainer == "deepspeed" and not record.losses:
-            return f"{series.words()} logged, but no loss: DeepSpeed's own lines have none"
+        if trainer == "deepspeed" and (record.no_number or not record.losses):
+            return record.no_number or f"{series.words()} logged, but no loss: DeepSpeed's own lines have none"
         first = series.first
-        if trainer == "transformers" and not record.resumed and (unseen := _not_shown(series, end[0])):
+        groups = end.groupdict()
+        if groups.get("epoch") and not record.resumed and (unseen := _hidden(series, groups)):
             return unseen
         if first > max(1, series.usual * 1.5) and not any(first - series.usual <= step < first for step in record.resumed):
             return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
         if missing := series.missing():
             return missing
-        groups = end.groupdict()
         last = float(groups["last"]) if groups.get("last") else float(groups["epoch"]) if groups.get("epoch") else series.total
         wanted = max(last or 0, record.furthest if trainer in _MENTIONING else 0)
         if groups.get("last") and last is not None and series.last > last:
@@ -338,16 +340,12 @@ def _holds(row: re.Match[str]) -> bool:
     return bool(_SIGNS[row["sign"]](float(row["value"]), float(row["limit"])))
 
 
-def _not_shown(series: Series, summary: str) -> str:
-    """Return why lines of metrics with rounded epochs do not show every step of a run; "" if they do.
-
-    ``summary``: the trainer's last line, whose running time and speed give the number of steps.
-    """
-    numbers = {name: float(value) for name, value in _SUMMARY.findall(summary)}
-    steps = round(numbers.get("train_runtime", 0) * numbers.get("train_steps_per_second", 0))
-    if not series.gaps:
-        return f"epoch {series.first:g} is the only one logged of {steps} steps" if steps > 1 and not series.last else ""
+def _hidden(series: Series, end: Mapping[str, str | None]) -> str:
+    """Return why rounded epochs hide steps; "" if they do not. ``end``: the running time and speed of the run, if known."""
     first = series.first or 0
+    if not series.gaps:
+        steps = round(float(end["seconds"] or 0) * float(end["speed"] or 0))
+        return f"epoch {first:g} is the only one logged of {steps} steps" if steps > 1 and not series.last else ""
     # A run that logs every n-th step begins with step n, perhaps after step 1.
     inexact = max(ROUNDED, series.usual / 5)  # an epoch's last step may be a part of one
     if first > inexact and all(abs(begin - series.usual) > inexact for begin in (first, series.second)):

@@ -89,7 +89,7 @@ _QUIET = re.compile(
     re.IGNORECASE,
 )
 _ERROR_LINE = re.compile(
-    r"(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: |what\(\): +\w"
+    r"(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
     r"|(failed|unable|could not|cannot) (?!.*\bfall(s|ing)? ?back\b)"
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",
     re.IGNORECASE,
@@ -116,6 +116,11 @@ class Line:
     def error(self) -> bool:
         """Return whether the line calls itself an error."""
         return bool(self.text.strip()) and not self.quiet and bool(self.level or _ERROR_LINE.match(self.text))
+
+    @property
+    def loud(self) -> bool:
+        """Return whether a logger calls it an error."""
+        return self.level in ("ERROR", "CRITICAL", "FATAL")
 
     @cached_property
     def quiet(self) -> bool:

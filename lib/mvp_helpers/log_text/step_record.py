@@ -143,7 +143,9 @@ class StepRecord:
     """Updates that the optimizer skipped."""
     steps: int = 0
     losses: bool = False
-    """The log shows a loss."""
+    """A line, of the script perhaps, shows a loss."""
+    no_number: str = ""
+    """The first line after a step in which a loss is None, null, nan or inf."""
     rewards: set[str] = field(default_factory=set)
     """At most two different rewards."""
     claims_learning: bool = False

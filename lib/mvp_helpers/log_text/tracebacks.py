@@ -313,8 +313,8 @@ class _Open:
                 shows = text.strip(" ^~-│.…") and not 'File "'.startswith(text.strip())
                 if shows and (self.listing or not self.code):
                     self.code = text
-                    if not self.listing:
-                        self.frames[-1:] = [dataclasses.replace(frame, code=text.strip()) for frame in self.frames[-1:]]
+                    if self.frames and not self.listing:
+                        self.frames[-1] = dataclasses.replace(self.frames[-1], code=text.strip())
                 self.code_due = self.code_due and not text.strip()  # a copy may have an empty line after every line
             elif raised:
                 self.chain.links.append(Link(line.number, raised["name"], text, tuple(self.frames), code=self.code.strip()))

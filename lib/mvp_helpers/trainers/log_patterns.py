@@ -201,7 +201,11 @@ TRANSFORMERS = LogPatterns(
     ),
     logged=(StepLine("'loss':", r"\{(?P<metrics>'loss': [^{}]*?'epoch': '?(?P<epoch>\d+(?:\.\d+)?)[^{}]*)\}"),),
     finished=(
-        LineKind(("'train_runtime':",), r"\{'train_runtime': [^{}]*'train_loss': [^{}]*'epoch': '?(?P<epoch>\d+(?:\.\d+)?)"),
+        LineKind(
+            ("'train_runtime':",),
+            r"\{'train_runtime': '?(?P<seconds>[\d.]+)(?:[^{}]*?'train_steps_per_second': '?(?P<speed>[\d.]+))?[^{}]*"
+            r"'train_loss': [^{}]*'epoch': '?(?P<epoch>\d+(?:\.\d+)?)",
+        ),
     ),
     resumed=r"Continuing training from global step (\d+)",
     resumed_words=("Continuing training from global step",),

@@ -416,6 +416,70 @@ def test_steps_that_are_counted_from_0_are_complete_with_the_last_but_one_number
     assert triaged(tmp_path, total + lines[0] + lines[2] + end).verdict == "Unknown"
 
 
+SCHEDULER = "/opt/lib/python3.12/site-packages/vllm/v1/core/sched/scheduler.py"
+
+
+def test_of_a_time_out_without_message_the_exception_after_it_says_what_was_waited_for(tmp_path: Path) -> None:
+    frame = f'Traceback (most recent call last):\n  File "{SCHEDULER}", line 7, in wait\n    raise TimeoutError\n'
+    after = "\nThe above exception was the direct cause of the following exception:\n\n"
+    answer = triaged(tmp_path, f"{frame}TimeoutError\n{after}{frame}TimeoutError: RPC call to sample_tokens timed out.\n")
+    assert answer.evidence == "TimeoutError: RPC call to sample_tokens timed out."
+
+
+def test_code_that_asks_an_object_for_what_it_does_not_have_is_where_the_error_is(tmp_path: Path) -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/q/verl/utils/dataset/rl_dataset.py", line 9, in __getitem__\n    t.grid\n'
+        '  File "/opt/lib/python3.12/site-packages/transformers/tokenization_utils_base.py", line 5, in __getattr__\n    raise\n'
+        "AttributeError: SomeTokenizerFast has no attribute grid.\n"
+    )
+    assert triaged(tmp_path, text).boundary == "data"
+
+
+def test_activation_checkpointing_is_no_checkpoint(tmp_path: Path) -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/q/own/initialize.py", line 9, in setup_activation_checkpointing\n'
+        "    decode(path)\nbinascii.Error: Incorrect padding\n"
+    )
+    assert triaged(tmp_path, text).boundary != "checkpoint"
+    assert triaged(tmp_path, text.replace("setup_activation_checkpointing", "load_checkpoint")).boundary == "checkpoint"
+
+
+def test_a_server_that_is_started_again_is_another_run(tmp_path: Path) -> None:
+    begins = "(APIServer pid=7) INFO 09-30 18:28:54 [api_server.py:1896] vLLM API server version 0.10.2\n"
+    answer = triaged(tmp_path, begins + RAISED + "ValueError: x\n" + begins + READY)
+    assert answer.verdict == "Unknown" and "last of 2 runs" in answer.advice
+
+
+def test_what_aborts_a_process_is_the_cause_and_not_that_it_was_aborted(tmp_path: Path) -> None:
+    memory = "terminate called after throwing an instance of 'c10::OutOfMemoryError'\n  what():  NPU out of memory. Tried 4 GiB\n"
+    watchdog = "[rank0]:[E1 ProcessGroupNCCL.cpp:6] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)\n"
+    aborted = "Fatal Python error: Aborted\n"
+    assert triaged(tmp_path, memory + aborted).rule == "gpu-memory-said"
+    assert triaged(tmp_path, watchdog + aborted).rule == "nccl-watchdog"
+    assert triaged(tmp_path, aborted).rule == "crash"
+
+
+def test_a_logger_before_the_end_of_megatron_does_not_hide_it(tmp_path: Path) -> None:
+    step = "iteration 1/ 1 | consumed samples: 4 | lm loss: 2.1E+00 | grad norm: 1.2 |\n"
+    end = "[after training is done] datetime: 2026-01-31 10:00:00\n"
+    assert triaged(tmp_path, step + "[utils.py:401] : " + end).verdict == triaged(tmp_path, step + end).verdict == "Pass"
+    assert triaged(tmp_path, step + "waiting for " + end).verdict == "Unknown"
+
+
+FOLLOW_UPS = {
+    "huggingface_hub.errors.HfHubHTTPError: 504 for url: https://hf.co/api/complete_multipart?uploadId=7": "hf upload",
+    "ConnectionError: Couldn't reach 'wikitext' on the Hub (OfflineModeIsEnabled)": "HF_HUB_OFFLINE",
+    "MemoryError": "memory.max",
+    "omegaconf.errors.ConfigTypeError: x": "--cfg job",
+}
+
+
+@pytest.mark.parametrize("error", FOLLOW_UPS)
+def test_what_to_run_next_fits_the_error_within_its_boundary(error: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, RAISED + error + "\n")
+    assert FOLLOW_UPS[error] in answer.follow_up, answer
+
+
 def test_a_bar_that_grew_beyond_the_longest_line_is_read_at_its_end(tmp_path: Path) -> None:
     bar = "".join(f"\r {at // 16}%|##  | {at}/1600 [08:51<08:30,  1.58it/s]" for at in range(1600))
     limit = "slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-02-16T02:25:58 DUE TO TIME LIMIT ***\n"

@@ -525,6 +525,13 @@ def test_a_deepspeed_run_that_shows_no_loss_proves_no_success(tmp_path: Path) ->
     assert (answer.verdict, "no loss" in answer.evidence) == ("Unknown", True)
 
 
+@pytest.mark.parametrize("loss", ["None", "null", "nan", "inf", "-inf", "tensor(nan)"])
+def test_a_loss_of_a_script_that_is_no_number_is_no_success(loss: str, tmp_path: Path) -> None:
+    spoilt = HEALTHY["deepspeed"].replace("loss: 2.2000", f"loss: {loss}")
+    assert spoilt != HEALTHY["deepspeed"] and triaged(tmp_path, spoilt).verdict in ("Fail", "Unknown")
+    assert triaged(tmp_path, "aux_loss: None\n" + HEALTHY["deepspeed"]).verdict == "Pass", "an option"
+
+
 def test_rounded_epochs_that_begin_between_two_logged_steps_hide_the_first_ones(tmp_path: Path) -> None:
     line = "{{'loss': 2.4, 'grad_norm': 1.6, 'learning_rate': 4e-05, 'epoch': {:.2f}}}\n"
     end = "{'train_runtime': 800.0, 'train_steps_per_second': 0.5, 'train_loss': 2.0, 'epoch': 2.0}\n"
