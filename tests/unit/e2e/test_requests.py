@@ -70,6 +70,14 @@ def test_a_feature_run_records_the_override_that_switches_it_on(reading: World) 
     assert [one.name for one in planned] == ["level-4-mtp-smoke"] and planned[0].overrides == request.overrides
 
 
+def test_variables_with_which_the_script_writes_into_the_home_are_refused() -> None:
+    both = {"USE_DUMMY_MODEL": "True", "USE_DIST_CKPT": "True"}
+    with pytest.raises(BadInput, match=r"USE_DUMMY_MODEL=True USE_DIST_CKPT=True: .*dist_ckpt_dummy"):
+        levels.plan(VERL, [0], [], both, [])
+    for name in both:
+        assert levels.plan(VERL, [0], [], {**both, name: "False"}, [])
+
+
 def test_steps_change_only_the_variable_that_is_the_step_count() -> None:
     twenty = {"MAX_PROMPT_LENGTH": "20"}
     [one] = levels.plan(VERL, [5], [], twenty, [], steps=50)

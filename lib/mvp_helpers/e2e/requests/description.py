@@ -26,6 +26,7 @@ from .parts import (
     Model,
     Package,
     Preparation,
+    Refusal,
     RewardModel,
     StepCount,
     Tests,
@@ -76,6 +77,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Variables of folders that the script writes when a switch is True: in the run's folder, unless the user names one."""
     adjustable: list[str] = []
     """The same, of variables that change how a run trains: each is named among the limitations."""
+    refusals: list[Refusal] = []
     tests: list[Tests] = []
     expect: Expect = Expect()
     source: str = ""

@@ -100,7 +100,8 @@ def plan(
     ``script``: the one that variants run that a feature switches on; ``recipe``: the config of runs that take one.
 
     Raises:
-        BadInput: an unknown variant, one whose level was not requested, one that lacks the overrides it needs, or too few steps.
+        BadInput: an unknown variant, one whose level was not requested, one that lacks the overrides it needs, too few steps, or
+            variables that the description refuses.
     """
     if steps is not None and steps < FEWEST_STEPS:
         raise BadInput(f"--steps {steps}: a learning signal needs at least {FEWEST_STEPS} steps", hint="--steps 20")
@@ -145,6 +146,11 @@ def _planned(
     count = description.step_count
     counted = {count.variable: str(last)} if count.variable else {}
     env = {**description.env, **run.env, **counted, **given}
+    for refusal in description.refusals:
+        if refusal.env.items() <= env.items():
+            raise BadInput(
+                f"{' '.join(f'{name}={value}' for name, value in refusal.env.items())}: {refusal.text}", hint=refusal.hint
+            )
     for name, switch in description.folders.items():
         if env.get(switch) == "True":
             # The script takes a folder that exists as it is, whatever model is in it.

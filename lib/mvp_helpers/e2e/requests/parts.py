@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -278,6 +278,14 @@ class Level(Data, frozen=True, kw_only=True):
     tests: list[Tests] = []
     """Further tests when this level is asked for."""
     expect: Expect = Expect()
+
+
+class Refusal(Data, frozen=True, kw_only=True):
+    """Variables that together make the script do what no run may do, with their values, and what that is."""
+
+    env: Annotated[dict[str, str], msgspec.Meta(min_length=2)]
+    text: str
+    hint: str
 
 
 class Limitation(Data, frozen=True, kw_only=True):
