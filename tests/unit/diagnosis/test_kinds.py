@@ -33,7 +33,7 @@ def test_what_a_server_called_an_error_before_it_was_ready_is_no_cause(tmp_path:
     ready = triaged(tmp_path, f"{first}{REFUSED}{second}{READY}")
     assert (ready.verdict, ready.evidence) == ("Unknown", "no error was found, and no end of a run")
     stopped = triaged(tmp_path, f"{first}{REFUSED}{second}{READY}{GONE}")
-    assert (stopped.verdict, stopped.boundary) == ("Blocked", "launcher")
+    assert (stopped.verdict, stopped.boundary) == ("Blocked", "outside")
 
 
 WARNED = (
@@ -124,7 +124,7 @@ def test_a_signal_to_a_launcher_gives_way_to_an_exception_before_it(tmp_path: Pa
     frame = '0: [default0]:[rank0]:   File "/m/megatron/core/scheduler.py", line 7, in __init__\n'
     first = f"0: [default0]:[rank0]: Traceback (most recent call last):\n{frame}0: [default0]:[rank0]: AssertionError\n"
     assert triaged(tmp_path, first + signal).evidence == "AssertionError"
-    assert triaged(tmp_path, signal + first).boundary == "launcher"
+    assert triaged(tmp_path, signal + first).boundary == "outside"
 
 
 def test_nothing_is_known_of_a_run_that_only_imports_a_module(tmp_path: Path) -> None:
