@@ -209,7 +209,8 @@ def _reported_success(scans: Sequence[Scan]) -> bool:
 
 def _warning(scans: Sequence[Scan], known: Signatures) -> str:
     """Return the first warning of a log that says little more; "" when none does."""
-    warnings = (scan.success.warning(known.notices) for scan in scans if not scan.known_only)
+    own = [scan.success for scan in scans if not scan.known_only]
+    warnings = (each.warning(known.notices) for each in own if not each.record.losses)
     return next(filter(None, warnings), "")
 
 
@@ -261,7 +262,12 @@ def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) ->
         return _of_rule(place, rule, hit, target)
     # Without a frame that shows it, the line of code that raised, or what carried the exception, may say what it worked on.
     carriers = " ".join(each.text for each in cause.chain.links if each.wrapper) if cause.chain else ""
-    boundary = known.boundary(frames, f"{cause.source} {cause.evidence} {link.code if link else ''}", carriers)
+    importing = cause.chain is not None and any(each.importing for each in cause.chain.links)
+    boundary = (
+        "dependency"
+        if importing
+        else known.boundary(frames, f"{cause.source} {cause.evidence} {link.code if link else ''}", carriers)
+    )
     if boundary not in UNDER_TEST - {"trainer", "training"} and "in DataLoader worker process" in carriers:
         boundary = "data"
     return msgspec.structs.replace(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ..log_text import log_lines
 from ..log_text.log_lines import ByWords, Line
 from ..log_text.tracebacks import Chain, Tracebacks
+from ..trainers.log_patterns import SCRIPTS
 from .causes import STOPPED, Finding, Findings, first_cause, program
 from .phases import PHASES, Mark, Phase, Progress, later
 from .signatures import Signatures
@@ -102,6 +103,8 @@ class Runs:
         return later(mark.phase, here) or (mark.phase == here and (mark.phase == "done" or "step" in mark.regex))
 
     def _reach(self, mark: Mark, match: re.Match[str]) -> None:
+        if mark.phase == "done" and mark.trainer in SCRIPTS and mark.trainer not in self.success.record.trained:
+            return  # a script may call a part of its work a training
         groups, known = match.groupdict(), self.progress.step
         step = int(groups["step"]) if groups.get("step") else None
         step = int(groups["next_step"]) - 1 if groups.get("next_step") else step

@@ -6,6 +6,7 @@ belong to a traceback, so that a log of any size costs little more than reading 
 
 from __future__ import annotations
 
+import codecs
 import functools
 import heapq
 import itertools
@@ -29,6 +30,8 @@ CHUNK = 1 << 20
 """Bytes read at once; a longer line is looked at in pieces."""
 FIRST_LINES, FIRST_BYTES = 5, 4096
 """Where a log's first line is looked for that shows, when it comes again, that the program was started again."""
+WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""What a text in UTF-16 begins with, as PowerShell writes it."""
 _DIGITS = b"0123456789"
 LARGE = 8 << 20
 """Bytes of a file from which on a search program finds its lines of interest."""
@@ -106,7 +109,8 @@ class Scan(Runs):
         if len(first) < CHUNK and (inner := _without_margin(first)) != first:  # the whole log, as a web page quotes it
             return self.read([inner])
         self._opens_with(first)
-        if path.stat().st_size >= LARGE and not files.has_hole(path) and (blocks := word_search.lines(path, self.words())):
+        searchable = path.stat().st_size >= LARGE and not files.has_hole(path) and not _wide(path)
+        if searchable and (blocks := word_search.lines(path, self.words())):
             try:
                 with path.open("rb") as log:
                     return self._searched(log, blocks)
@@ -138,6 +142,7 @@ class Scan(Runs):
         for chain in self._tracebacks.rest():
             self._chain(chain)
         self.findings = self.before.joined(self.findings)
+        self.success.close()
         return self
 
     def _searched(self, log: BinaryIO, blocks: Iterable[bytes]) -> Scan:
@@ -317,6 +322,9 @@ def pieces(path: Path) -> Iterator[bytes]:
         with path.open("rb") as stream:
             data = _data(stream)
             piece = next(data, b"")
+            if piece.startswith(WIDE):
+                yield from _as_utf_8(itertools.chain([piece], data))
+                return
             if not piece.strip():
                 raise BadInput(f"{path} is empty: there is nothing to explain")
             if b"\0" in piece[:8192] or piece.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):
@@ -325,6 +333,18 @@ def pieces(path: Path) -> Iterator[bytes]:
             yield from data
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
+
+
+def _wide(path: Path) -> bool:
+    with path.open("rb") as log:
+        return log.read(2) in WIDE
+
+
+def _as_utf_8(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a text in UTF-16, with its byte order mark, in UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    for piece in pieces:
+        yield decoder.decode(piece).encode(errors="replace")
 
 
 def _data(stream: BinaryIO) -> Iterator[bytes]:

@@ -16,13 +16,15 @@ import msgspec
 from ..log_text import doubts, log_lines
 from ..log_text.log_lines import ByWords
 from ..log_text.step_record import Series, StepRecord
-from ..trainers.log_patterns import TRAINERS, VERL
+from ..trainers.log_patterns import SCRIPTS, TRAINERS, VERL
 from .signatures import Signatures
 
 ROUNDED = 0.011
 """How far an epoch with two digits may be from the exact one."""
 TAIL = 1 << 16
 """Bytes at the end of a log that are kept."""
+OTHER_END = "only a launcher or another program reports the end, not what trained"
+NO_STEP = "no training step with its metrics is in the log"
 BROKEN_OFF = "Error executing job with overrides"
 """Hydra prints this before a job's last exception."""
 # How programs report a bad end, whatever else the log contains.
@@ -43,6 +45,21 @@ _BAD_END = re.compile(
     rb"|\bjob (?:was )?(?:killed|preempted)\b|^TERM_\w+: |^wandb: .*\(failed \d+\)|\bterminated \(Error\)|\bdied with <Signals"
     rb"|\bexited (?:abnormally|(?:on|with) signal \d|with [1-9])|\bsupervisor actor died|^" + BROKEN_OFF.encode()
 )
+_WITHIN = re.compile(r"(?i)\b(?:step|batch|iter(?:ation)?|begins?|beginning|starts?|starting)\b|\d+%\|")
+"""A line that says this is about a part of an epoch, or its beginning."""
+_PART = re.compile(r"\b(?P<done>\d+) ?/ ?(?P<all>\d+)\b")
+_MORE = re.compile(
+    r"(?i)\b(?:fail\w*|errors?|exceptions?|kill\w*|abort\w*|cancel\w*|interrupt\w*|warn\w*|could not|cannot|unable"
+    r"|train(?:s|ing)?\b(?! (?:is )?(?:complete|done|finished))|(?:evaluat|start|load|begin)\w*)"
+)
+"""What follows the last step where that is not the end, or not a good one."""
+_AGAIN = re.compile(
+    r"(?i)\b(?:start|begin)\w*\b.{0,20}\b(?:train|fine-?tun)\w*"
+    r"|^\W*(?:training|fine-?tuning) (?!(?:is |was |has )?(?:complete|done|finish|end)|time|took|loss)"
+)
+"""A script that reported the end of a training begins another one."""
+SAID, AFTER = 80, 10
+"""So much of the last step's line is looked for, among so many last lines."""
 LONGEST_END = 2000
 """Longer lines report no end."""
 FLAT = (
@@ -124,6 +141,8 @@ class Success:
         self._checks = 0
         self._table = False
         self._bad_check = ""
+        self._silent = False
+        """Only its last step shows that a script reached its end."""
 
     def read(self, lines: bytes) -> None:
         """Read the next complete lines of the log."""
@@ -133,6 +152,34 @@ class Success:
         """Return whether one of the log's last ``lines`` lines with text contains ``text``."""
         last = [line for line in self._tail.splitlines() if line.strip()][-lines:]
         return any(text in log_lines.clean(line, 0).text for line in last)
+
+    def close(self) -> None:
+        """Note the end of a script that reports it only by its last epoch or step, and as many lines of that as of the others."""
+        record = self.record
+        for name, series in record.trained.items():
+            if name in SCRIPTS and name not in record.ends and self._ends_with_step(series, record.script_lines[name]):
+                record.ends[name], self._silent = record.script_lines[name], True
+
+    def _ends_with_step(self, series: Series, last: re.Match[str]) -> bool:
+        """Return whether ``last`` is the last line of the last step of as many as were to be, in a log that ends with it."""
+        return (
+            series.total == series.last + (series.first == 0)
+            and series.lines_before == {series.lines}
+            and not _WITHIN.search(last["metrics"])
+            and all(part["done"] == part["all"] for part in _PART.finditer(last["metrics"]))
+            and self._ends_quietly(last[0].strip()[-SAID:])
+        )
+
+    def _ends_quietly(self, text: str) -> bool:
+        """Return whether ``text`` is near the end of the log, with nothing after it that may be a failure or more work."""
+        after = self._after(text)
+        return after is not None and len(after) < AFTER and not any(map(_MORE.search, after))
+
+    def _after(self, text: str) -> list[str] | None:
+        """Return the lines after the last one that contains ``text``; None if the end of the log does not contain it."""
+        lines = [log_lines.clean(line, 0).text for line in self._tail.splitlines() if line.strip()]
+        at = next((at for at in reversed(range(len(lines))) if text in lines[at]), None)
+        return None if at is None else lines[at + 1 :]
 
     def another_run(self) -> None:
         """Forget the previous run."""
@@ -185,14 +232,15 @@ class Success:
     def known(self) -> str:
         """Return what the log shows of the steps; "" if it has no metrics."""
         record = self.record
-        shown = [series for series in record.series.values() if series.first is not None]
+        shown = record.trained.values()
         return f"{', '.join(series.words() for series in shown)} logged, all finite" if shown and not record.not_finite else ""
 
     @property
     def proven(self) -> str:
         """Return what the log proves, without what may contradict it; "" if it reports no end."""
         if self.record.ends:
-            return f"{self.known}; the log reports that the run reached its end" if self.known else "the log reports the end"
+            said = "the stated total is reached" if self._silent else "the log reports that the run reached its end"
+            return f"{self.known}; {said}" if self.known else "the log reports the end"
         if self._tests:
             return self._tests
         return f"{self._checks} metric checks passed" if self._checks and not self._table else ""
@@ -241,26 +289,35 @@ class Success:
 
     def _gap(self) -> str:
         """Return which steps of the trainer that reports its end are missing; "" if none are."""
-        gaps = [self._gap_of(trainer, match) for trainer, match in self.record.ends.items()]
+        record = self.record
+        if of_script := next((name for name in SCRIPTS if name in record.trained), ""):
+            end = record.ends.get(of_script)
+            again = next(filter(_AGAIN.search, (end and self._after(end[0].strip()[-SAID:])) or ()), "")
+            return again or (self._gap_of(of_script, end) if end else OTHER_END)
+        gaps = [self._gap_of(trainer, match) for trainer, match in record.ends.items() if trainer not in SCRIPTS]
+        if not gaps:
+            return OTHER_END if record.trained else NO_STEP
         return "" if "" in gaps else gaps[0]
 
     def _unfinished(self) -> str:
         """Return which step a training without an end did not reach; "" if that is not known."""
-        for trainer, series in self.record.series.items():
+        for trainer, series in self.record.trained.items():
             wanted = series.total or (self.record.furthest if trainer in _MENTIONING else 0)
-            if series.first is not None and series.last < wanted:
+            if trainer not in SCRIPTS and series.last < wanted:
                 return f"the last step with metrics is {series.last:g} of {wanted:g}"
         return ""
 
     def _gap_of(self, trainer: str, end: re.Match[str]) -> str:
         record = self.record
         series = record.series.get(trainer)
-        if trainer == "deepspeed" and series is None and record.series:  # its launcher starts other trainers, too
-            return "its launcher reports the end, but the trainer does not"
+        if trainer == "deepspeed" and series is None and record.trained:  # its launcher starts other trainers, too
+            return OTHER_END
         if series is None or series.first is None:
-            return "no training step with its metrics is in the log"
+            return NO_STEP
         if trainer == "deepspeed" and (record.no_number or not record.losses):
             return record.no_number or f"{series.words()} logged, but no loss: DeepSpeed's own lines have none"
+        if trainer in SCRIPTS and not (series.total or series.gaps):
+            return f"{series.words()}: nothing shows how many there were to be"
         first = series.first
         groups = end.groupdict()
         if groups.get("epoch") and not record.resumed and (unseen := _hidden(series, groups)):
@@ -274,7 +331,10 @@ class Success:
         if groups.get("last") and last is not None and series.last > last:
             return f"the end reports {last:g} steps, but step {series.last:g} is logged"
         between = max(series.average, 0.02) if groups.get("epoch") else max(series.usual, 1)
-        done = series.last + (series.every_step and first == 0)  # steps that are counted from 0
+        from_0 = first == 0 and (series.every_step or TRAINERS[trainer].counts_from_0)
+        if trainer in SCRIPTS and wanted and series.last > wanted:
+            return f"step {series.last:g} of {wanted:g} is logged"
+        done = series.last + from_0
         if wanted and round(wanted - done, 6) >= between:
             return f"the last step with metrics is {series.last:g} of {wanted:g}"
         return ""
@@ -314,7 +374,7 @@ class Success:
     @property
     def _last(self) -> float:
         """Return the last step with metrics."""
-        return max((series.last for series in self.record.series.values()), default=0)
+        return max((series.last for series in self.record.trained.values()), default=0)
 
     def _skipped(self) -> str:
         """Return how many updates were skipped if those are most; "" otherwise."""

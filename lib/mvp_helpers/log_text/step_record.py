@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..trainers.log_patterns import TRAINERS, StepLine
+from ..trainers.log_patterns import SCRIPTS, TRAINERS, StepLine
 from ..trainers.metric_names import VERL as NAMES
 from .log_lines import ByWords
 
@@ -54,6 +54,10 @@ class Series:
     gaps: Counter[float] = field(default_factory=Counter)
     widest: tuple[float, float] = (0, 0)
     """The widest gap, and the step before it."""
+    lines: int = 0
+    """Lines of the last step."""
+    lines_before: set[int] = field(default_factory=set)
+    """Numbers of lines of the steps before it."""
 
     def restarts(self, step: float) -> bool:
         """Return whether a line of ``step`` belongs to another run than the lines before."""
@@ -62,8 +66,12 @@ class Series:
     def add(self, step: float) -> None:
         """Add a step that was logged; several processes may log the same one."""
         if self.first is None:
-            self.first = self.last = step
+            self.first, self.last, self.lines = step, step, 1
+        elif step == self.last:
+            self.lines += 1
         elif step > self.last:
+            self.lines_before.add(self.lines)
+            self.lines = 1
             gap = round(step - self.last, 6)
             self.second = self.second or step
             self.gaps[gap] += 1
@@ -149,12 +157,27 @@ class StepRecord:
     rewards: set[str] = field(default_factory=set)
     """At most two different rewards."""
     claims_learning: bool = False
+    script_lines: dict[str, re.Match[str]] = field(default_factory=dict)
+    """By ``SCRIPTS``: the last line of a step."""
     _zero_at: dict[str, float | None] = field(default_factory=dict)
     """By gradient: the last step in which it was zero."""
+
+    @property
+    def trained(self) -> dict[str, Series]:
+        """Return the steps by trainer, of those that count: what a script prints itself only if no other trainer logged any."""
+        shown = {name: series for name, series in self.series.items() if series.first is not None}
+        others = {name: series for name, series in shown.items() if name not in SCRIPTS}
+        return others or next(({name: shown[name]} for name in SCRIPTS if name in shown), {})
+
+    def _counts_now(self, trainer: str) -> bool:
+        """Return whether lines of ``trainer`` can count, after those before."""
+        return trainer not in SCRIPTS or not (self.trained.keys() - set(SCRIPTS[SCRIPTS.index(trainer) :]))
 
     def restarts(self, text: str) -> bool:
         """Return whether the line belongs to another run than this one."""
         for trainer, kind in _kinds_in(text):
+            if not self._counts_now(trainer):
+                continue
             series = self.series.get(trainer)
             for match in re.finditer(kind.pattern, text):
                 step = _step(match)
@@ -170,6 +193,8 @@ class StepRecord:
         """Add a line, and return the step that it shows as done; None if it is not a line of metrics."""
         done = None
         for trainer, kind in _kinds_in(text):
+            if not self._counts_now(trainer):
+                continue
             for match in re.finditer(kind.pattern, text):
                 groups = match.groupdict()
                 if groups.get("epoch_begun"):
@@ -185,9 +210,13 @@ class StepRecord:
                 step = _step(match)
                 if step is None:
                     step = self.begun.get(trainer)
+                if trainer in SCRIPTS and not _trained(kind, match):
+                    continue
                 self._numbers(values, step)
                 if step is None or groups.get("note") or not _trained(kind, match):
                     continue
+                if trainer in SCRIPTS:
+                    self.script_lines[trainer] = match
                 series = self._series(trainer)
                 self.steps += series.first is None or step != series.last  # several lines may report one step
                 series.add(step)
@@ -197,6 +226,10 @@ class StepRecord:
         return done
 
     def _series(self, trainer: str) -> Series:
+        if trainer not in SCRIPTS and self.series.keys() & set(SCRIPTS):
+            self.steps = 0
+            for name in SCRIPTS:
+                self.series.pop(name, None)
         return self.series.setdefault(trainer, Series(every_step=TRAINERS[trainer].every_step))
 
     def _numbers(self, values: str, step: float | None) -> None:

@@ -41,6 +41,8 @@ _FRAME = re.compile(
     r'(?:["”], line (?P<line>\d+)(?:(?:,|(?P<dump>)) in (?P<name>.+))?)?'
     r"|(?:File )?\[?(?P<file_>(?:[A-Za-z]:(?=\\))?[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?"
     r"(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
+    r"|(?P<cell>Cell In ?\[\d+\]), line (?P<line_in_cell>\d+)(?:, in (?P<name_in_cell>[\w.<>]+))?"
+    r"|File (?P<module>[~/][^\s:\"]*\.py):(?P<line_in_module>\d+)$"
 )
 """A frame as Python, IPython, pytest and rich print it; perhaps cut off. ``dump``: by faulthandler, the innermost first."""
 _TORN = re.compile(r'[^\s"]+\.py", line \d+, in ')
@@ -49,6 +51,8 @@ _CODE = re.compile(r"\s|[\^~ ]*$|(?:\.{3,}|…)$|-+> *\[?\d|\d+ |[│╭╰❱]|
 """The beginning of a line that shows the code of a frame, or marks a place in it."""
 _RICH = re.compile(r"❱ +\d+ [│|]")
 """The line that rich marks in the code of a frame."""
+_MARKED = re.compile(r"(?:-+> *\[?\d+\]?|❱ +\d+ [│|])(?P<code>.*?)\s*[│|]?$")
+"""The line that IPython or rich marks in the code of a frame."""
 _IPYTHON = re.compile(r"File [~/][^\s\":]*\.py:\d+, in [\w.<>]+\(")
 """A frame of IPython with the signature of its function."""
 _PYTEST = re.compile(r"\S+\.py:\d+: in \w+$")
@@ -100,7 +104,12 @@ class Frame:
     line: int
     name: str = ""
     code: str = field(default="", compare=False)
-    """The line of code there, if the traceback shows it alone."""
+    """The line of code there, if the traceback shows it alone or marks it."""
+
+    @property
+    def packaged(self) -> bool:
+        """Return whether the code was installed as a package."""
+        return "-packages/" in self.file
 
 
 @dataclass
@@ -128,6 +137,13 @@ class Link:
     def guessed(self) -> bool:
         """Return whether the log ends before the exception's own line, so that only its class is known."""
         return self.text.startswith(f"{self.name}: {GUESSED}")
+
+    @property
+    def importing(self) -> bool:
+        """Return whether it was raised while code outside of packages imported one."""
+        at = next((at for at, frame in enumerate(self.frames) if _IMPORTS.match(frame.code) and not frame.packaged), None)
+        inner = self.frames[at + 1 :] if at is not None else ()
+        return bool(inner) and all(frame.packaged or frame.file.startswith("<frozen") for frame in inner)
 
     @property
     def says_little(self) -> bool:
@@ -313,8 +329,10 @@ class _Open:
                 shows = text.strip(" ^~-│.…") and not 'File "'.startswith(text.strip())
                 if shows and (self.listing or not self.code):
                     self.code = text
-                    if self.frames and not self.listing:
-                        self.frames[-1] = dataclasses.replace(self.frames[-1], code=text.strip())
+                    marked = _MARKED.match(text)
+                    if self.frames and (marked or not self.listing):
+                        code = marked["code"] if marked else text
+                        self.frames[-1] = dataclasses.replace(self.frames[-1], code=code.strip())
                 self.code_due = self.code_due and not text.strip()  # a copy may have an empty line after every line
             elif raised:
                 self.chain.links.append(Link(line.number, raised["name"], text, tuple(self.frames), code=self.code.strip()))
@@ -379,5 +397,7 @@ class _Open:
 
 
 def _frame(match: re.Match[str], folder: str = "") -> Frame:
-    file, line, name = (match[key] or match[f"{key}_"] or "" for key in ("file", "line", "name"))
+    file = match["file"] or match["file_"] or match["cell"] or match["module"]
+    line = match["line"] or match["line_"] or match["line_in_cell"] or match["line_in_module"]
+    name = match["name"] or match["name_"] or match["name_in_cell"] or ""
     return Frame((folder + file).replace("\\", "/"), int(line or 0), name)

@@ -79,6 +79,8 @@ class LogPatterns:
     """A progress bar when it is first drawn; the group is the step that it begins after."""
     goes_on: str = ""
     """The run goes on with the step in the group that matches."""
+    counts_from_0: bool = False
+    """The first step may be 0."""
     from_scratch: str = ""
     """No checkpoint, or not all of one, was loaded."""
     optimizer_read: str = ""
@@ -158,7 +160,11 @@ MEGATRON = LogPatterns(
         LineKind(("consumed samples:",), r"iteration +(?P<step>\d{1,12})/ *\d+ \| consumed samples"),
         LineKind(("saving checkpoint at iteration",)),
     ),
-    logged=(StepLine("consumed samples:", _MEGATRON_STEP, trained="loss|grad norm"),),
+    logged=(
+        StepLine("consumed samples:", _MEGATRON_STEP, trained="loss|grad norm"),
+        # of Megatron-DeepSpeed with pipeline parallelism
+        StepLine("iter time (s)", r"^steps: (?P<step>[1-9]\d{0,11}) (?P<metrics>loss: .* iter time \(s\): .*)"),
+    ),
     finished=(LineKind(("[after training is done]",), r"(?:^|\] : )\[after training is done\] datetime"),),
     resumed=r"successfully loaded checkpoint from .* at iteration (\d+)",
     resumed_words=("successfully loaded checkpoint",),
@@ -194,17 +200,30 @@ NEMO_RL = LogPatterns(
 )
 
 TRANSFORMERS = LogPatterns(
-    begins=(LineKind(("***** Running training *****",)),),
+    begins=(
+        LineKind(("***** Running training *****",)),
+        LineKind(("Num Epochs = ",), r"Num examples = [\d,]+ \| Num Epochs = [\d,]+"),  # Unsloth's header in its place
+    ),
     stepped=(
+        LineKind(("Num Epochs = ",), r"Num examples = [\d,]+ \| Num Epochs = [\d,]+(?P<begun>)"),
         LineKind(("***** Running training *****",), r"\*{5} Running training \*{5}(?P<begun>)"),
         LineKind(("'loss':",), r"\{'loss': "),
     ),
-    logged=(StepLine("'loss':", r"\{(?P<metrics>'loss': [^{}]*?'epoch': '?(?P<epoch>\d+(?:\.\d+)?)[^{}]*)\}"),),
+    logged=(
+        StepLine("'loss':", r"\{(?P<metrics>'loss': [^{}]*?'epoch': '?(?P<epoch>\d+(?:\.\d+)?)[^{}]*)\}"),
+        # the tables after a training, an evaluation and a prediction
+        *(StepLine(f"  {what}_", rf"^ +(?P<note>{what}_\S+ +=.*)") for what in ("train", "eval", "predict")),
+    ),
     finished=(
         LineKind(
             ("'train_runtime':",),
             r"\{'train_runtime': '?(?P<seconds>[\d.]+)(?:[^{}]*?'train_steps_per_second': '?(?P<speed>[\d.]+))?[^{}]*"
             r"'train_loss': [^{}]*'epoch': '?(?P<epoch>\d+(?:\.\d+)?)",
+        ),
+        LineKind(
+            ("TrainOutput(",),  # as a notebook shows it
+            r"^TrainOutput\(global_step=\d+, training_loss=[^{}]*\{'train_runtime': (?P<seconds>[\d.]+)"
+            r"(?:[^{}]*?'train_steps_per_second': (?P<speed>[\d.]+))?[^{}]*'train_loss': [^{}]*'epoch': (?P<epoch>\d+(?:\.\d+)?)",
         ),
     ),
     resumed=r"Continuing training from global step (\d+)",
@@ -258,6 +277,52 @@ OPENRLHF = LogPatterns(
     ),
 )
 
+LIGHTNING = LogPatterns(
+    built=(LineKind(("Trainable params",), r"^[\d.]+ *[KMB]? +Trainable params"),),
+    stepped=(LineKind(("Epoch ",), r"^(?:\x1b\S*)?Epoch (?P<next_step>\d{1,9}): +\d+%\|[^|]*\| *[1-9]\d*/\d+ \["),),
+    logged=(
+        StepLine(
+            "Epoch ",
+            r"Epoch (?P<step>\d{1,9}): 100%\|[^|]*\| *(?P<all>[1-9]\d*)/(?P=all) \[(?P<metrics>[^\r\n]*?)\](?=[\r\n]| *$)",
+            trained="loss",
+        ),
+        StepLine("Epoch ", r"Epoch \d{1,9}: +\d{1,2}%\|[^|]*\| *\d+/\d+ \[(?P<note>[^\r\n]*)"),
+    ),
+    counts_from_0=True,
+    finished=(LineKind(("Trainer.fit",), r"`Trainer\.fit` stopped: `max_epochs=(?P<last>\d+)` reached"),),
+)
+
+# Scripts with a loop of their own: lines with a loss, and the words in which they report their end.
+_NO_ERROR = r"(?i)^(?!.*(?:error|exception|failed|traceback))"
+_COUNT = r"[\s:=#\[(|]{0,4}(?P<step>\d{1,9})(?![\d.]|,\d)(?:(?: ?/ ?| of )(?P<total>\d{1,9})(?![\d.]))?(?P<metrics>[^\r\n]*)"
+_LOSS = (
+    r"(?i)"
+    + "".join(rf"(?<!{what}[ _/])" for what in ("val", "eval", "test", "dev", "valid", "validation", "best"))
+    + (r"loss\w*['\"]?(?:\s*[:=|]|\s)\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)")
+)
+_TRAINING = r"(?:training|fine-?tuning)"
+_OWN_END = (
+    r"(?i)^(?!.*(?:error|exception|fail|abort|stopp|interrupt|cancel|not |no |partial))\W*"
+    rf"(?:(?!epoch|step|iter|pre)[\w/-]+ ){{0,3}}?(?:{_TRAINING}(?: (?:run|loop|process))? (?:is |has |was )?(?:been )?"
+    rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING})\b"
+    r"(?! (?:for|of|epoch|step|iter|round|batch|fold)\b)(?: successfully)?(?: (?:in|after|at) [\d:.]+ ?\w*)?(?:\W*$|[.!:,;] )"
+)
+SCRIPT = LogPatterns(
+    logged=(StepLine("poch", _NO_ERROR + r".*?\bepochs?\b" + _COUNT, trained=_LOSS),),
+    counts_from_0=True,
+    finished=(LineKind(("raining", "tuning"), _OWN_END),),
+)
+"""Of a script that numbers its epochs."""
+_STEPS = _NO_ERROR + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)\b" + _COUNT
+SCRIPT_STEPS = LogPatterns(
+    logged=tuple(StepLine(word, _STEPS, trained=_LOSS) for word in ("iter ", "Iter ", "step ", "Step ", "teration ")),
+    counts_from_0=True,
+    finished=SCRIPT.finished,
+)
+"""Of a script that numbers its steps alone."""
+SCRIPTS = ("script", "script_steps")
+"""Their names below: what they show counts only in a log without lines of another trainer; of the two the first counts."""
+
 RAY_JOBS = LogPatterns(ended_well=(LineKind(("' succeeded",), r"(?:^|cli\.py:\d+ -- )Job '\S+' succeeded$"),))
 
 TRAINERS = {
@@ -269,5 +334,8 @@ TRAINERS = {
     "torchtitan": TORCHTITAN,
     "deepspeed": DEEPSPEED,
     "openrlhf": OPENRLHF,
+    "lightning": LIGHTNING,
+    "script": SCRIPT,
+    "script_steps": SCRIPT_STEPS,
     "ray_jobs": RAY_JOBS,
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mvp_helpers.diagnosis import views
+from mvp_helpers.diagnosis import scan, views
 from mvp_helpers.diagnosis.views import Triage
 from mvp_helpers.log_text.log_lines import LONGEST_LINE
 
@@ -540,3 +540,70 @@ def test_notices_are_not_what_a_log_with_much_else_says(tmp_path: Path) -> None:
 
 def test_ctrl_c_is_shown_without_the_line_that_it_met(tmp_path: Path) -> None:
     assert triaged(tmp_path, RAISED + "KeyboardInterrupt\n").evidence == "KeyboardInterrupt"
+
+
+NOTEBOOK = """---------------------------------------------------------------------------
+SyntaxError                               Traceback (most recent call last)
+File ~/envs/a/lib/python3.11/site-packages/somelib/patches.py:37
+     36 try:
+---> 37     exec(text, globals())
+
+SyntaxError: invalid syntax (<string>, line 4)
+
+During handling of the above exception, another exception occurred:
+
+RuntimeError                              Traceback (most recent call last)
+Cell In[1], line 6
+      5 import os
+----> 6 from somelib import Model
+
+File ~/envs/a/lib/python3.11/site-packages/somelib/__init__.py:74
+---> 74 from .models import *
+
+RuntimeError: cannot patch
+"""
+
+
+def test_what_fails_while_a_package_is_imported_is_its_dependency(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, NOTEBOOK)
+    assert (answer.verdict, answer.boundary, answer.line) == ("Blocked", "dependency", 7)
+    own = NOTEBOOK.replace("envs/a/lib/python3.11/site-packages", "work")
+    assert triaged(tmp_path, own).boundary != "dependency", "code of the user"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_log_that_powershell_wrote_is_read(tmp_path: Path, encoding: str) -> None:
+    log = tmp_path / "some.log"
+    log.write_bytes(("\ufeff" + RAISED + "ModuleNotFoundError: No module named 'vllm'\n").encode(encoding))
+    answer = views.triage_log(log)
+    assert (answer.verdict, answer.boundary) == ("Blocked", "dependency")
+
+
+def test_a_large_log_in_utf_16_is_read_without_a_search_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "LARGE", 1)
+    test_a_log_that_powershell_wrote_is_read(tmp_path, "utf-16-le")
+
+
+def test_an_interrupt_that_lightning_handles_came_from_outside(tmp_path: Path) -> None:
+    line = "/e/lightning/pytorch/trainer/call.py:54: Detected KeyboardInterrupt, attempting graceful shutdown...\n"
+    answer = triaged(tmp_path, "Epoch 0:  30%|###  | 3/10 [00:01<00:01, train_loss=0.5]\n" + line)
+    assert (answer.verdict, answer.boundary) == ("Blocked", "outside")
+
+
+def test_a_metric_of_a_prediction_that_is_nan_is_no_healthy_end(tmp_path: Path) -> None:
+    table = "***** predict metrics *****\n  predict_r@5      =      0.557\n  predict_r@25     =        {}\n"
+    assert triaged(tmp_path, table.format("nan")).verdict == "Fail"
+    assert triaged(tmp_path, table.format("0.6")).verdict == "Unknown"
+
+
+def test_warnings_beside_the_losses_of_a_script_are_not_all_that_a_log_says(tmp_path: Path) -> None:
+    warned = "/e/x.py:7: FutureWarning: this is deprecated\n  warn()\n" * 5
+    assert triaged(tmp_path, warned).verdict == "Noise"
+    assert triaged(tmp_path, warned + "Trial 1 --> Final Loss: 0.53\n").verdict == "Unknown"
+    assert triaged(tmp_path, "    Num examples = 9 | Num Epochs = 4 | Total steps = 24\n" + warned).verdict == "Unknown"
+
+
+def test_memory_that_ends_in_a_loss_function_ends_in_a_step(tmp_path: Path) -> None:
+    frame = '  File "/e/lib/python3.12/site-packages/transformers/loss/loss_utils.py", line 7, in ForCausalLMLoss\n    x()\n'
+    answer = triaged(tmp_path, f"Traceback (most recent call last):\n{frame}torch.OutOfMemoryError: CUDA out of memory.\n")
+    assert (answer.verdict, answer.boundary) == ("Fail", "training")

@@ -18,14 +18,18 @@ STEP_LINES = {
     "verl": r"(?m)^.*step:{step} - (?!val).*\n",
     "nemo_rl": r"(?m)^(?:\[\w+\] )?=+ Step {step}/.*\n[\s\S]*?  • (?:Policy )?[Ll]oss: .*\n",
     "megatron_bridge": r"(?m)^.*iteration +{step}/.*\n",
-    "hf_trainer": r"(?m)^.*\| {step}/8 \[.*\{{.*\n",
+    "hf_": r"(?m)^.*\| {step}/8 \[.*\{{.*\n",
     "torchtitan": r"(?m)^.*step: +{step}  loss.*\n",
     "deepspeed": r"(?m)^.*step={step}, skipped.*\n",
+    "lightning": r"(?m)^Epoch {step}: .*\n",
+    "script_steps": r"(?m)^step {step}/.*\n",
+    "script": r"(?m)^.*Epoch \W?{step}/.*\n",
+    "megatron_deep": r"(?m)^steps: {step} .*\n",
     "openrlhf_ppo": r"(?m)^.*Global step {step}: .*\n",
     "openrlhf_sft": r"(?m)^Train step of epoch 0: .*\| {step}/4 .*\n",
 }
 """A line with the metrics of a step, by the beginning of the log's name."""
-SECOND = {"megatron_bridge": 20, "torchtitan": 20, "deepspeed": 20}
+SECOND = {"script_steps": 20, "megatron_bridge": 20, "torchtitan": 20, "deepspeed": 20}
 TRACEBACK = 'Traceback (most recent call last):\n  File "{file}", line 11, in {function}\n    x()\n{error}\n'
 LORA = TRACEBACK.format(
     file="/b/src/megatron/bridge/peft/lora.py", function="apply", error="ValueError: target modules not found"

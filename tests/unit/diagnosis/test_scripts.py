@@ -1,0 +1,78 @@
+"""Scripts with a loop of their own: only every epoch or step with its loss, up to the end, is a pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mvp_helpers.diagnosis import views
+
+
+def epoch(number: int, more: str = "", total: int = 4) -> str:
+    return f"Epoch {number}/{total}, Loss: {2 - number / 10:.4f}{more}\n"
+
+
+def every(more: str) -> str:
+    return "".join(epoch(number, more) for number in (1, 2, 3, 4))
+
+
+ALL = every("")
+RAISED = 'Traceback (most recent call last):\n  File "/q/t.py", line 3, in <module>\n    save()\nRuntimeError: odd\n'
+PASSING = {
+    "its own words": ALL + "Training complete!\n",
+    "a logger before them": ALL + "2026-01-31 10:00:00,123 - __main__ - INFO - GRPO training completed successfully!\n",
+    "the last of the stated total": ALL + "Accuracy: 0.81\n",
+    "without a total": "epoch 1: loss 2.0\nepoch 2: loss 1.9\nFinished training\n",
+    "from 0": "".join(f"Epoch {number}/4 - loss: 2.0\n" for number in (0, 1, 2, 3)),
+    "whole epochs of batches": "".join(f"Epoch {n}/4 [{k}/5] Loss: 1.9\n" for n in (1, 2, 3, 4) for k in (1, 2, 3, 4, 5)),
+    "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
+}
+NOT_PASSING = {
+    "an end alone": "Training complete!\n",
+    "one epoch of an unknown number": "epoch 1: loss 2.0\nFinished training\n",
+    "a missing epoch": epoch(1) + epoch(2) + epoch(4) + "Training complete!\n",
+    "an early end": epoch(1) + epoch(2) + "Training complete!\n",
+    "more epochs than there were to be": ALL + epoch(5) + "Training complete!\n",
+    "an incomplete last epoch": "".join(f"Epoch {n}/4 Step {k}/5, Loss: 1.9\n" for n in (1, 2, 3) for k in (1, 5))
+    + epoch(4, " Step 1/5"),
+    "the first batch of each epoch": every(" [1/5]"),
+    "the first step of each epoch": every(", Step: 0"),
+    "the beginning of each epoch": every(" so far, epoch begins"),
+    "losses of validations": ALL.replace("Loss", "val_loss") + "Training complete!\n",
+    "the best loss so far": ALL.replace("Loss", "best loss") + "Training complete!\n",
+    "NaN": ALL.replace("1.8000", "nan") + "Training complete!\n",
+    "an exception after its words": ALL + "Training complete!\n" + RAISED,
+    "a crash after its words": ALL + "Training complete!\nSegmentation fault (core dumped)\n",
+    "killed": ALL + "Killed\n",
+    "an end with failures": ALL + "Training completed with 2 failed workers\n",
+    "another part of the work": ALL + "Evaluating on the test set\n",
+    "much after the last epoch": ALL + "sample\n" * 30,
+    "a second training that breaks off": ALL + "Training complete!\n" + epoch(1) + epoch(2),
+    "a second training that only begins": ALL + "Training complete!\nTraining model B\n",
+    "a batch that was left out": epoch(1) + epoch(2) + "WARNING: ran out of memory, skipping batch\n" + epoch(3) + epoch(4),
+    "words of a script about another trainer": "{'loss': 2.0, 'grad_norm': 1.0, 'epoch': 1.0}\nTraining complete!\n",
+    "an error line with an epoch": epoch(1) + epoch(2) + epoch(3) + "RuntimeError: Epoch 4/4, loss: 1.6 diverged\n",
+}
+
+
+def triaged(tmp_path: Path, text: str) -> views.Triage:
+    log = tmp_path / "x.log"
+    log.write_text(text)
+    return views.triage_log(log)
+
+
+@pytest.mark.parametrize("case", PASSING)
+def test_a_script_that_shows_all_its_steps_and_their_end_passes(case: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, PASSING[case])
+    assert (answer.verdict, "all finite" in answer.evidence) == ("Pass", True), answer
+
+
+@pytest.mark.parametrize("case", NOT_PASSING)
+def test_a_script_that_leaves_something_open_does_not_pass(case: str, tmp_path: Path) -> None:
+    assert triaged(tmp_path, NOT_PASSING[case]).verdict not in ("Pass", "Noise")
+
+
+def test_words_of_a_script_before_any_step_do_not_end_a_run(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, "Tokenizer training complete.\n" + epoch(1) + epoch(2) + RAISED)
+    assert (answer.verdict, answer.phase) == ("Fail", "train")
