@@ -46,6 +46,8 @@ AGAIN = "a baseline run of the unchanged checkout with the same data, seed and s
 UNCHANGED = ", on the unchanged checkout, too"
 LAST_ERROR = "No signature matches it. The program printed this error and ended before a model was built."
 SAYS_ERROR = re.compile(r"(?i)\W*(fatal )?error\b")
+SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)ing|done|finished|loaded|saved)\b")
+"""How a report of work begins; that a logger calls it critical may be a habit of the program."""
 LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
 _PARTS = re.compile(r"(?<=[.!?;]) +|(?<=Error): |, (?=but |please )")
@@ -197,7 +199,8 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     engine = cause.program == "engine" or (not cause.frames and any(scan.served for scan in scans))
     if engine and answer.phase == "start" and answer.boundary in ("training", "memory"):
         return msgspec.structs.replace(answer, boundary="rollout engine", verdict="Blocked")  # nothing is trained here
-    says_error = not (answer.rule or cause.frames) and (SAYS_ERROR.match(cause.evidence) or (cause.line and cause.line.loud))
+    loud = cause.line is not None and cause.line.loud and not SAYS_WORK.match(cause.evidence)
+    says_error = not (answer.rule or cause.frames) and (loud or SAYS_ERROR.match(cause.evidence))
     if says_error and answer.phase == "start" and any(scan.success.ends_with(cause.evidence, LAST_LINES) for scan in scans):
         return msgspec.structs.replace(answer, advice=LAST_ERROR)
     return answer

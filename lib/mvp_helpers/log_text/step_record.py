@@ -221,7 +221,8 @@ class StepRecord:
                 self.steps += series.first is None or step != series.last  # several lines may report one step
                 series.add(step)
                 if groups.get("total") and not groups.get("begun"):
-                    series.total = int(groups["total"]) * (int(groups["round"]) + 1 if groups.get("round") else 1)
+                    rounds = int(groups["round"]) + 1 if groups.get("round") else int(groups.get("epochs") or 1)
+                    series.total = int(groups["total"]) * rounds
                 done = int(step) if groups.get("step") else done
         return done
 
@@ -279,7 +280,8 @@ def _step(match: re.Match[str]) -> float | None:
         return float(groups["epoch"])
     if groups.get("step") is None:
         return None
-    return int(groups["step"]) + (int(groups["round"]) * int(groups["total"]) if groups.get("round") else 0)
+    rounds = int(groups["round"]) if groups.get("round") else int(groups.get("in_epoch") or 1) - 1
+    return int(groups["step"]) + (rounds * int(groups["total"]) if rounds else 0)
 
 
 def _trained(kind: StepLine, match: re.Match[str]) -> bool:

@@ -25,9 +25,9 @@ class StepLine:
     """Text with the metrics of a training step; it contains ``word`` and matches ``pattern``, perhaps several times in a line.
 
     The group ``metrics`` is the text with the values; ``note`` is one that proves no step. ``step`` or ``epoch`` (a fraction) is
-    which step it is, ``total`` how many there are; where steps start again with every epoch, ``round`` is the epoch from 0, and
-    ``total`` counts the steps of one. Without either, the step is the one that the last line with ``begun`` began; after a line
-    with ``epoch_begun`` (from 1) these begin with 1 again.
+    which step it is, ``total`` how many there are; where steps start again with every epoch, ``round`` is the epoch from 0 (or
+    ``in_epoch`` the one from 1, of ``epochs``), and ``total`` counts the steps of one. Without either, the step is the one that
+    the last line with ``begun`` began; after a line with ``epoch_begun`` (from 1) these begin with 1 again.
     """
 
     word: str
@@ -320,8 +320,21 @@ SCRIPT_STEPS = LogPatterns(
     finished=SCRIPT.finished,
 )
 """Of a script that numbers its steps alone."""
-SCRIPTS = ("script", "script_steps")
-"""Their names below: what they show counts only in a log without lines of another trainer; of the two the first counts."""
+SCRIPT_PARTS = LogPatterns(
+    logged=(
+        StepLine(
+            "poch",
+            _NO_ERROR + r".*?\bepochs?\b[\s:=#\[(|]{0,4}(?P<in_epoch>[1-9]\d{0,5}) ?/ ?(?P<epochs>\d{1,6})[\s\])|,:-]{1,5}"
+            r"(?:(?:step|batch|iter(?:ation)?)\b[\s:=#]{0,3})?[\[(]?(?P<step>\d{1,9}) ?/ ?(?P<total>\d{1,9})(?![\d.])"
+            r"(?P<metrics>[^\r\n]*)",
+            trained=_LOSS,
+        ),
+    ),
+    finished=SCRIPT.finished,
+)
+"""Of a script that numbers the steps of each epoch."""
+SCRIPTS = ("script_parts", "script", "script_steps")
+"""Their names below: what they show counts only in a log without lines of another trainer; of these the first counts."""
 
 RAY_JOBS = LogPatterns(ended_well=(LineKind(("' succeeded",), r"(?:^|cli\.py:\d+ -- )Job '\S+' succeeded$"),))
 
@@ -335,6 +348,7 @@ TRAINERS = {
     "deepspeed": DEEPSPEED,
     "openrlhf": OPENRLHF,
     "lightning": LIGHTNING,
+    "script_parts": SCRIPT_PARTS,
     "script": SCRIPT,
     "script_steps": SCRIPT_STEPS,
     "ray_jobs": RAY_JOBS,

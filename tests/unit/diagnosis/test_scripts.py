@@ -26,6 +26,10 @@ PASSING = {
     "without a total": "epoch 1: loss 2.0\nepoch 2: loss 1.9\nFinished training\n",
     "from 0": "".join(f"Epoch {number}/4 - loss: 2.0\n" for number in (0, 1, 2, 3)),
     "whole epochs of batches": "".join(f"Epoch {n}/4 [{k}/5] Loss: 1.9\n" for n in (1, 2, 3, 4) for k in (1, 2, 3, 4, 5)),
+    "numbered steps of its epochs": "".join(
+        f"Epoch:[{n}/2]({k}/45), loss: 1.9, lr: 1e-5\n" for n in (1, 2) for k in (20, 40, 45)
+    ),
+    "numbered steps of its only epoch": "".join(f"Epoch:[1/1]({k}/65), Actor Loss: 0.0, KL: 0.1\n" for k in (20, 40, 60, 65)),
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
 }
 NOT_PASSING = {
@@ -36,6 +40,9 @@ NOT_PASSING = {
     "more epochs than there were to be": ALL + epoch(5) + "Training complete!\n",
     "an incomplete last epoch": "".join(f"Epoch {n}/4 Step {k}/5, Loss: 1.9\n" for n in (1, 2, 3) for k in (1, 5))
     + epoch(4, " Step 1/5"),
+    "numbered steps without the last": "".join(f"Epoch:[1/1]({k}/45), loss: 1.9\n" for k in (20, 40)),
+    "numbered steps without an epoch": "".join(f"Epoch:[1/2]({k}/45), loss: 1.9\n" for k in (20, 40, 45)),
+    "a gap in numbered steps": "".join(f"Epoch:[1/1]({k}/45), loss: 1.9\n" for k in (10, 20, 40, 45)),
     "the first batch of each epoch": every(" [1/5]"),
     "the first step of each epoch": every(", Step: 0"),
     "the beginning of each epoch": every(" so far, epoch begins"),
@@ -76,3 +83,24 @@ def test_a_script_that_leaves_something_open_does_not_pass(case: str, tmp_path: 
 def test_words_of_a_script_before_any_step_do_not_end_a_run(tmp_path: Path) -> None:
     answer = triaged(tmp_path, "Tokenizer training complete.\n" + epoch(1) + epoch(2) + RAISED)
     assert (answer.verdict, answer.phase) == ("Fail", "train")
+
+
+def test_a_logger_that_calls_a_beginning_critical_reports_no_error(tmp_path: Path) -> None:
+    said = "CRITICAL:__main__:{}\nINFO:__main__:Finetuning done!\n"
+    assert triaged(tmp_path, said.format("Starting finetuning")).verdict == "Unknown"
+    assert triaged(tmp_path, said.format("cannot open the tokens")).verdict == "Blocked"
+
+
+@pytest.mark.parametrize(
+    ("before", "name"),
+    [
+        ("(step=0000059) Train Loss mse: 0.01, Train Loss ce: 0.05\n", "main"),
+        ("", "Module._wrapped_call_impl"),
+        ("", "_call_impl"),
+    ],
+)
+def test_a_step_or_a_call_of_a_module_shows_that_the_model_was_built(before: str, name: str, tmp_path: Path) -> None:
+    frame = f'  File "/e/lib/python3.12/site-packages/torch/nn/modules/module.py", line 7, in {name}\n    x()\n'
+    raised = f"Traceback (most recent call last):\n{frame}torch.OutOfMemoryError: CUDA out of memory.\n"
+    answer = triaged(tmp_path, before + raised)
+    assert (answer.verdict, answer.boundary) == ("Fail", "training")
