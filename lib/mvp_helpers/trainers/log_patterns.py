@@ -310,7 +310,7 @@ _OWN_END = (
 SCRIPT = LogPatterns(
     logged=(StepLine("poch", _NO_ERROR + r".*?\bepochs?\b" + _COUNT, trained=_LOSS),),
     counts_from_0=True,
-    finished=(LineKind(("raining", "tuning"), _OWN_END),),
+    finished=(LineKind(("raining ", "tuning ", "ed training", "one training", "one with t", "ed fine", "one fine"), _OWN_END),),
 )
 """Of a script that numbers its epochs."""
 _STEPS = _NO_ERROR + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)\b" + _COUNT
