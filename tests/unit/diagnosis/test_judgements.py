@@ -189,6 +189,12 @@ CASES = {
         "Fail",
         "parallel state",
     ),
+    "a driver that is too old": (
+        raised("RuntimeError: The NVIDIA driver on your system is too old (found version 11040).", "/q/w.py"),
+        "Blocked",
+        "host",
+    ),
+    "a compiler that PyTorch does not find": ("torch._inductor.exc.TritonMissing: Cannot find one\n", "Blocked", "dependency"),
     "an error that a script ends with": ("reading the list\nFATAL: balance 3 is below the floor 7\n", "Blocked", "unknown"),
     "ranks that waited for another": (
         "what(): Watchdog caught collective operation timeout: WorkNCCL(SeqNum=90, OpType=BROADCAST) ran for 1800 ms\n",

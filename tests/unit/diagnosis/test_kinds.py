@@ -590,6 +590,11 @@ def test_an_interrupt_that_lightning_handles_came_from_outside(tmp_path: Path) -
     assert (answer.verdict, answer.boundary) == ("Blocked", "outside")
 
 
+def test_an_internal_error_of_a_tracker_is_no_missing_login(tmp_path: Path) -> None:
+    line = "wandb: ERROR Internal wandb error: file data was not synced\n"
+    assert triaged(tmp_path, line + RAISED + "ValueError: too small\n").evidence == "ValueError: too small"
+
+
 def test_a_metric_of_a_prediction_that_is_nan_is_no_healthy_end(tmp_path: Path) -> None:
     table = "***** predict metrics *****\n  predict_r@5      =      0.557\n  predict_r@25     =        {}\n"
     assert triaged(tmp_path, table.format("nan")).verdict == "Fail"
