@@ -195,6 +195,14 @@ CASES = {
         "host",
     ),
     "a compiler that PyTorch does not find": ("torch._inductor.exc.TritonMissing: Cannot find one\n", "Blocked", "dependency"),
+    "a library that several ways to import it lack": (
+        "ImportError:\n[sgl_kernel] CRITICAL: Could not load any library!\n"
+        "- ImportError: libnvrtc.so.12: cannot open shared object file: No such file or directory\n"
+        "- ModuleNotFoundError: No module named 'common_ops'\n",
+        "Blocked",
+        "dependency",
+    ),
+    "threads that a host does not give": ("what(): thread: Resource temporarily unavailable [system:11]\n", "Blocked", "host"),
     "an error that a script ends with": ("reading the list\nFATAL: balance 3 is below the floor 7\n", "Blocked", "unknown"),
     "ranks that waited for another": (
         "what(): Watchdog caught collective operation timeout: WorkNCCL(SeqNum=90, OpType=BROADCAST) ran for 1800 ms\n",
@@ -1173,6 +1181,7 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 
 KINDS = {
+    "ValueError: too many values to unpack (expected 2)": "docstring",
     "KeyError: 'TEAM_NODE_RANK'": "env | grep",
     "IndentationError: unexpected indent": "py_compile",
     "TypeError: train() got an unexpected keyword argument 'seed_all'": "inspect.signature",

@@ -612,3 +612,18 @@ def test_memory_that_ends_in_a_loss_function_ends_in_a_step(tmp_path: Path) -> N
     frame = '  File "/e/lib/python3.12/site-packages/transformers/loss/loss_utils.py", line 7, in ForCausalLMLoss\n    x()\n'
     answer = triaged(tmp_path, f"Traceback (most recent call last):\n{frame}torch.OutOfMemoryError: CUDA out of memory.\n")
     assert (answer.verdict, answer.boundary) == ("Fail", "training")
+
+
+def test_a_library_that_is_not_found_is_named_before_the_module_that_needs_it(tmp_path: Path) -> None:
+    tried = "ImportError:\n[kernels] none could be loaded\n- ImportError: {}\n- ModuleNotFoundError: No module named 'ops'\n"
+    lib = "libnvrtc.so.12: cannot open shared object file: No such file or directory"
+    assert "ops" not in triaged(tmp_path, tried.format(lib)).advice
+    assert "'ops'" in triaged(tmp_path, tried.format("odd")).advice
+
+
+def test_more_values_than_expected_are_no_empty_sequence(tmp_path: Path) -> None:
+    answers = [
+        triaged(tmp_path, RAISED + f"ValueError: {text} (expected 2)\n")
+        for text in ("too many values to unpack", "not enough values")
+    ]
+    assert ["returns" in answer.follow_up for answer in answers] == [True, False]
