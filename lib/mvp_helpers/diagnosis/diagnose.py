@@ -265,12 +265,9 @@ def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) ->
         return _of_rule(place, rule, hit, target)
     # Without a frame that shows it, the line of code that raised, or what carried the exception, may say what it worked on.
     carriers = " ".join(each.text for each in cause.chain.links if each.wrapper) if cause.chain else ""
-    importing = cause.chain is not None and any(each.importing for each in cause.chain.links)
-    boundary = (
-        "dependency"
-        if importing
-        else known.boundary(frames, f"{cause.source} {cause.evidence} {link.code if link else ''}", carriers)
-    )
+    importing = cause.chain is not None and any(known.of_import(each.frames) for each in cause.chain.links)
+    says = f"{cause.source} {cause.evidence} {link.code if link else ''}"
+    boundary = "dependency" if importing else known.boundary(frames, says, carriers)
     if boundary not in UNDER_TEST - {"trainer", "training"} and "in DataLoader worker process" in carriers:
         boundary = "data"
     return msgspec.structs.replace(

@@ -142,7 +142,6 @@ class Scan(Runs):
         for chain in self._tracebacks.rest():
             self._chain(chain)
         self.findings = self.before.joined(self.findings)
-        self.success.close()
         return self
 
     def _searched(self, log: BinaryIO, blocks: Iterable[bytes]) -> Scan:
@@ -323,8 +322,8 @@ def pieces(path: Path) -> Iterator[bytes]:
             data = _data(stream)
             piece = next(data, b"")
             if piece.startswith(WIDE):
-                yield from _as_utf_8(itertools.chain([piece], data))
-                return
+                data = _as_utf_8(itertools.chain([piece], data))
+                piece = next(data, b"")
             if not piece.strip():
                 raise BadInput(f"{path} is empty: there is nothing to explain")
             if b"\0" in piece[:8192] or piece.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):

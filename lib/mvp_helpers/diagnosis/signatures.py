@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,7 +15,7 @@ from ..base.errors import BadInput
 from ..base.project import PROJECT
 from ..log_text import log_lines
 from ..log_text.log_lines import ByWords, Line
-from ..log_text.tracebacks import Chain, Frame, Link
+from ..log_text.tracebacks import IMPORTS, Chain, Frame, Link
 from .phases import PHASES, Mark, OutlivedBy, Phase, later, trainer_marks
 
 FILE = PROJECT / "templates" / "failure_signatures.yaml"
@@ -245,6 +245,13 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         own = [frame for frame in every if not _pattern(self.libraries).search(frame.file)]
         return own[-1] if own else every[-1] if every else None
 
+    def of_import(self, frames: Sequence[Frame]) -> bool:
+        """Return whether code outside of packages imported one that is not under test, and that raised meanwhile."""
+        outside = [at for at, frame in enumerate(frames) if not _PACKAGED.search(_call(frame))]
+        at = outside[-1] if outside else len(frames) - 1
+        inner = frames[at + 1 :]
+        return bool(inner and IMPORTS.match(frames[at].code)) and not any(_TESTED.search(_call(frame)) for frame in inner)
+
     def boundary(self, frames: Iterable[Frame], says: str = "", carriers: str = "") -> str:
         """Return the boundary of the innermost frame that has one, else that of the text ``says``, else "unknown".
 
@@ -289,7 +296,9 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return next((stage.phase for stage in self.stages if _is_in(stage, (), text)), None)
 
 
-_IMPORTED = re.compile(r"^-packages/(?!(verl|nemo_rl|megatron)/).*:<module>$|^<frozen importlib\b")
+_TESTED = re.compile(r"^-packages/(verl|nemo_rl|megatron)/")
+_PACKAGED = re.compile(r"^-packages/|^<frozen\b")
+_IMPORTED = re.compile(rf"(?!{_TESTED.pattern})^-packages/.*:<module>$|^<frozen importlib\b")
 """A module of another package that raised while it was imported, or one that Python did not find or load."""
 _LOOKED_UP = re.compile(r"-packages/.*:__getattr(ibute)?__$")
 _REMOTE_METHOD = re.compile(r"\bray::[\w.:-]*?(\w+)\(")

@@ -45,21 +45,11 @@ _BAD_END = re.compile(
     rb"|\bjob (?:was )?(?:killed|preempted)\b|^TERM_\w+: |^wandb: .*\(failed \d+\)|\bterminated \(Error\)|\bdied with <Signals"
     rb"|\bexited (?:abnormally|(?:on|with) signal \d|with [1-9])|\bsupervisor actor died|^" + BROKEN_OFF.encode()
 )
-_WITHIN = re.compile(r"(?i)\b(?:step|batch|iter(?:ation)?|begins?|beginning|starts?|starting)\b|\d+%\|")
-"""A line that says this is about a part of an epoch, or its beginning."""
-_PART = re.compile(r"\b(?P<done>\d+) ?/ ?(?P<all>\d+)\b")
-_MORE = re.compile(
-    r"(?i)\b(?:fail\w*|errors?|exceptions?|kill\w*|abort\w*|cancel\w*|interrupt\w*|warn\w*|could not|cannot|unable"
-    r"|train(?:s|ing)?\b(?! (?:is )?(?:complete|done|finished))|(?:evaluat|start|load|begin)\w*)"
-)
-"""What follows the last step where that is not the end, or not a good one."""
 _AGAIN = re.compile(
     r"(?i)\b(?:start|begin)\w*\b.{0,20}\b(?:train|fine-?tun)\w*"
     r"|^\W*(?:training|fine-?tuning) (?!(?:is |was |has )?(?:complete|done|finish|end)|time|took|loss)"
 )
 """A script that reported the end of a training begins another one."""
-SAID, AFTER = 80, 10
-"""So much of the last step's line is looked for, among so many last lines."""
 LONGEST_END = 2000
 """Longer lines report no end."""
 FLAT = (
@@ -141,8 +131,6 @@ class Success:
         self._checks = 0
         self._table = False
         self._bad_check = ""
-        self._silent = False
-        """Only its last step shows that a script reached its end."""
 
     def read(self, lines: bytes) -> None:
         """Read the next complete lines of the log."""
@@ -152,34 +140,6 @@ class Success:
         """Return whether one of the log's last ``lines`` lines with text contains ``text``."""
         last = [line for line in self._tail.splitlines() if line.strip()][-lines:]
         return any(text in log_lines.clean(line, 0).text for line in last)
-
-    def close(self) -> None:
-        """Note the end of a script that reports it only by its last epoch or step, and as many lines of that as of the others."""
-        record = self.record
-        for name, series in record.trained.items():
-            if name in SCRIPTS and name not in record.ends and self._ends_with_step(series, record.script_lines[name]):
-                record.ends[name], self._silent = record.script_lines[name], True
-
-    def _ends_with_step(self, series: Series, last: re.Match[str]) -> bool:
-        """Return whether ``last`` is the last line of the last step of as many as were to be, in a log that ends with it."""
-        return (
-            series.total == series.last + (series.first == 0)
-            and series.lines_before == {series.lines}
-            and not _WITHIN.search(last["metrics"])
-            and all(part["done"] == part["all"] for part in _PART.finditer(last["metrics"]))
-            and self._ends_quietly(last[0].strip()[-SAID:])
-        )
-
-    def _ends_quietly(self, text: str) -> bool:
-        """Return whether ``text`` is near the end of the log, with nothing after it that may be a failure or more work."""
-        after = self._after(text)
-        return after is not None and len(after) < AFTER and not any(map(_MORE.search, after))
-
-    def _after(self, text: str) -> list[str] | None:
-        """Return the lines after the last one that contains ``text``; None if the end of the log does not contain it."""
-        lines = [log_lines.clean(line, 0).text for line in self._tail.splitlines() if line.strip()]
-        at = next((at for at in reversed(range(len(lines))) if text in lines[at]), None)
-        return None if at is None else lines[at + 1 :]
 
     def another_run(self) -> None:
         """Forget the previous run."""
@@ -239,8 +199,7 @@ class Success:
     def proven(self) -> str:
         """Return what the log proves, without what may contradict it; "" if it reports no end."""
         if self.record.ends:
-            said = "the stated total is reached" if self._silent else "the log reports that the run reached its end"
-            return f"{self.known}; {said}" if self.known else "the log reports the end"
+            return f"{self.known}; the log reports that the run reached its end" if self.known else "the log reports the end"
         if self._tests:
             return self._tests
         return f"{self._checks} metric checks passed" if self._checks and not self._table else ""
@@ -292,12 +251,17 @@ class Success:
         record = self.record
         if of_script := next((name for name in SCRIPTS if name in record.trained), ""):
             end = record.ends.get(of_script)
-            again = next(filter(_AGAIN.search, (end and self._after(end[0].strip()[-SAID:])) or ()), "")
-            return again or (self._gap_of(of_script, end) if end else OTHER_END)
-        gaps = [self._gap_of(trainer, match) for trainer, match in record.ends.items() if trainer not in SCRIPTS]
+            return (self._begins_again(end[0]) or self._gap_of(of_script, end)) if end else OTHER_END
+        gaps = [self._gap_of(trainer, match) for trainer, match in record.ends.items()]
         if not gaps:
             return OTHER_END if record.trained else NO_STEP
         return "" if "" in gaps else gaps[0]
+
+    def _begins_again(self, end: str) -> str:
+        """Return the line after the words ``end`` of a script that begins another training; "" if none does."""
+        lines = [log_lines.clean(line, 0).text for line in self._tail.splitlines()]
+        at = next((at for at in reversed(range(len(lines))) if end in lines[at]), len(lines))
+        return next(filter(_AGAIN.search, lines[at + 1 :]), "")
 
     def _unfinished(self) -> str:
         """Return which step a training without an end did not reach; "" if that is not known."""
@@ -316,7 +280,9 @@ class Success:
             return NO_STEP
         if trainer == "deepspeed" and (record.no_number or not record.losses):
             return record.no_number or f"{series.words()} logged, but no loss: DeepSpeed's own lines have none"
-        if trainer in SCRIPTS and not (series.total or series.gaps):
+        if trainer in SCRIPTS and series.repeated:
+            return f"{series.words()}, with several lines of one: nothing shows whether one is missing"
+        if trainer in SCRIPTS and not series.total:
             return f"{series.words()}: nothing shows how many there were to be"
         first = series.first
         groups = end.groupdict()

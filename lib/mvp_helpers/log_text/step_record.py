@@ -54,10 +54,8 @@ class Series:
     gaps: Counter[float] = field(default_factory=Counter)
     widest: tuple[float, float] = (0, 0)
     """The widest gap, and the step before it."""
-    lines: int = 0
-    """Lines of the last step."""
-    lines_before: set[int] = field(default_factory=set)
-    """Numbers of lines of the steps before it."""
+    repeated: bool = False
+    """A step has several lines."""
 
     def restarts(self, step: float) -> bool:
         """Return whether a line of ``step`` belongs to another run than the lines before."""
@@ -66,12 +64,10 @@ class Series:
     def add(self, step: float) -> None:
         """Add a step that was logged; several processes may log the same one."""
         if self.first is None:
-            self.first, self.last, self.lines = step, step, 1
+            self.first = self.last = step
         elif step == self.last:
-            self.lines += 1
+            self.repeated = True
         elif step > self.last:
-            self.lines_before.add(self.lines)
-            self.lines = 1
             gap = round(step - self.last, 6)
             self.second = self.second or step
             self.gaps[gap] += 1
@@ -157,8 +153,6 @@ class StepRecord:
     rewards: set[str] = field(default_factory=set)
     """At most two different rewards."""
     claims_learning: bool = False
-    script_lines: dict[str, re.Match[str]] = field(default_factory=dict)
-    """By ``SCRIPTS``: the last line of a step."""
     _zero_at: dict[str, float | None] = field(default_factory=dict)
     """By gradient: the last step in which it was zero."""
 
@@ -215,8 +209,6 @@ class StepRecord:
                 self._numbers(values, step)
                 if step is None or groups.get("note") or not _trained(kind, match):
                     continue
-                if trainer in SCRIPTS:
-                    self.script_lines[trainer] = match
                 series = self._series(trainer)
                 self.steps += series.first is None or step != series.last  # several lines may report one step
                 series.add(step)

@@ -67,7 +67,8 @@ _GLUED = re.compile(
     r"\s*raise .*?(?:\s{8,}(?=(?:\w+\.)*\w+(?:Error|Exception)(?:\(\w+\))?: )|[\"')](?=\w+(?:Error|Exception): ?$))"
 )
 """Code of a frame that shares a line with the exception, where a web page or a log removed the end of the line."""
-_IMPORTS = re.compile(r"\s*(?:from \S+ )?import \S")
+IMPORTS = re.compile(r"\s*(?:from \S+ )?import \S")
+"""A line of code that imports something."""
 _CALLS = re.compile(r"(?P<whole>(?:\b(?!self\b)[A-Za-z_]\w+\.)?(?P<name>[A-Za-z_]\w+))\(")
 _LISTED = re.compile(r"\\n', (?P<quote>['\"])(?P<text>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .{1,400}?)\\n(?P=quote)\]$")
 """The end of a traceback that was logged as a list of its lines."""
@@ -106,11 +107,6 @@ class Frame:
     code: str = field(default="", compare=False)
     """The line of code there, if the traceback shows it alone or marks it."""
 
-    @property
-    def packaged(self) -> bool:
-        """Return whether the code was installed as a package."""
-        return "-packages/" in self.file
-
 
 @dataclass
 class Link:
@@ -137,13 +133,6 @@ class Link:
     def guessed(self) -> bool:
         """Return whether the log ends before the exception's own line, so that only its class is known."""
         return self.text.startswith(f"{self.name}: {GUESSED}")
-
-    @property
-    def importing(self) -> bool:
-        """Return whether it was raised while code outside of packages imported one."""
-        at = next((at for at, frame in enumerate(self.frames) if _IMPORTS.match(frame.code) and not frame.packaged), None)
-        inner = self.frames[at + 1 :] if at is not None else ()
-        return bool(inner) and all(frame.packaged or frame.file.startswith("<frozen") for frame in inner)
 
     @property
     def says_little(self) -> bool:
@@ -376,7 +365,7 @@ class _Open:
             inner = frames[-1]
             if (raises := _RAISES.match(self.code)) and _LOUD_NAME.search(raises["name"]):
                 name = raises["name"]
-            elif _IMPORTS.match(self.code) and inner.name in ("<module>", ""):
+            elif IMPORTS.match(self.code) and inner.name in ("<module>", ""):
                 name = "ImportError"
             # When the excerpt cuts off a path, the frame before it is more useful.
             named = [frame for frame in frames if frame.name]

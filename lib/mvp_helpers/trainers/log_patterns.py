@@ -301,11 +301,12 @@ _LOSS = (
     + (r"loss\w*['\"]?(?:\s*[:=|]|\s)\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)")
 )
 _TRAINING = r"(?:training|fine-?tuning)"
+_PART = "epoch|step|iter|pre|stage|phase|fold|round|warm|reward|critic|tokenizer|wait|until|if|when|after|before|once"
 _OWN_END = (
     r"(?i)^(?!.*(?:error|exception|fail|abort|stopp|interrupt|cancel|not |no |partial))\W*"
-    rf"(?:(?!epoch|step|iter|pre)[\w/-]+ ){{0,3}}?(?:{_TRAINING}(?: (?:run|loop|process))? (?:is |has |was )?(?:been )?"
+    rf"(?:(?!{_PART})[a-z/-]+ ){{0,3}}?(?:{_TRAINING}(?: (?:run|loop|process))? (?:is |has |was )?(?:been )?"
     rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING})\b"
-    r"(?! (?:for|of|epoch|step|iter|round|batch|fold)\b)(?: successfully)?(?: (?:in|after|at) [\d:.]+ ?\w*)?(?:\W*$|[.!:,;] )"
+    r"(?: successfully)?(?: (?:in|after|at) [\d:.]+ ?\w*)?(?:\W*$|[.!]+ )"
 )
 SCRIPT = LogPatterns(
     logged=(StepLine("poch", _NO_ERROR + r".*?\bepochs?\b" + _COUNT, trained=_LOSS),),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mvp_helpers.diagnosis import views
-from mvp_helpers.diagnosis.views import Triage
+from triaging import triaged
 
 ERROR = "ValueError: no pieces\n"
 TORN = 'p/run.py", line 3, in <module>\n    main()\n'
@@ -18,12 +17,6 @@ NOTEBOOK = """File ~/env/lib/python3.12/site-packages/vllm/worker.py:7, in Worke
 ----> 7     self.model = build(options)
 """
 VERL = '  File "/v/verl/trainer/ray_trainer.py", line 4, in fit\n    x()\n'
-
-
-def triaged(tmp_path: Path, text: str) -> Triage:
-    log = tmp_path / "some.log"
-    log.write_text(text)
-    return views.triage_log(log)
 
 
 def test_the_whole_one_of_two_reports_of_an_error_tells_where_it_was_raised(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from triaging import triaged
 
 from mvp_helpers import cli
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.diagnosis import diagnose, signatures, views
 from mvp_helpers.diagnosis.signatures import Judgement
-from mvp_helpers.diagnosis.views import Triage
 
 PACKAGES = "/opt/venv/lib/python3.12/site-packages/"
 STEP = "(TaskRunner pid=1) step:1 - actor/loss:{} - training/global_step:1\n"
@@ -25,12 +25,6 @@ DONE = "Training Progress: 100%|###| 1/1 [00:10<00:00, 10.0s/it]\n"
 def raised(error: str, *files: str) -> str:
     frames = "".join(f'  File "{file}", line 11, in work\n    x()\n' for file in files)
     return f"Traceback (most recent call last):\n{frames}{error}\n"
-
-
-def triaged(tmp_path: Path, text: str) -> Triage:
-    log = tmp_path / "some.log"
-    log.write_text(text)
-    return views.triage_log(log)
 
 
 CASES = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from triaging import triaged
 
+from mvp_helpers.base.errors import BadInput
 from mvp_helpers.diagnosis import scan, views
-from mvp_helpers.diagnosis.views import Triage
 from mvp_helpers.log_text.log_lines import LONGEST_LINE
 
 READY = "INFO:     Application startup complete.\n"
@@ -19,12 +20,6 @@ RAISED = (
 NOTICE = "/x.py:1: FutureWarning: Tip: Ray will no longer override accelerator visible devices env var\n"
 BUILT = "Model config after override: Qwen\n"
 VALIDATED = "step:{} - actor/pg_loss:0.1 - actor/grad_norm:0.5 - training/global_step:{}\n"
-
-
-def triaged(tmp_path: Path, text: str) -> Triage:
-    log = tmp_path / "some.log"
-    log.write_text(text)
-    return views.triage_log(log)
 
 
 @pytest.mark.parametrize("first, second", [("", ""), ("(EngineCore_DP0 pid=7) ", "(APIServer pid=3) ")])
@@ -567,8 +562,36 @@ RuntimeError: cannot patch
 def test_what_fails_while_a_package_is_imported_is_its_dependency(tmp_path: Path) -> None:
     answer = triaged(tmp_path, NOTEBOOK)
     assert (answer.verdict, answer.boundary, answer.line) == ("Blocked", "dependency", 7)
+    for tested in ("verl", "nemo_rl", "megatron"):
+        assert triaged(tmp_path, NOTEBOOK.replace("somelib", tested)).boundary != "dependency", "code under test"
     own = NOTEBOOK.replace("envs/a/lib/python3.11/site-packages", "work")
     assert triaged(tmp_path, own).boundary != "dependency", "code of the user"
+
+
+def test_a_package_that_a_module_of_ones_own_imports_is_a_dependency(tmp_path: Path) -> None:
+    frame = '  File "{}", line 7, in {}\n    {}\n'
+    own = frame.format("/q/t.py", "<module>", "import net") + frame.format(
+        "/q/net.py", "<module>", "from flashlib import attention"
+    )
+    inner = frame.format("/e/lib/python3.12/site-packages/flashlib/__init__.py", "<module>", "check()") + frame.format(
+        "/e/lib/python3.12/site-packages/flashlib/check.py", "check", "raise KeyError(name)"
+    )
+    raised = "Traceback (most recent call last):\n{}KeyError: 'odd'\n"
+    assert triaged(tmp_path, raised.format(own + inner)).boundary == "dependency"
+    assert (
+        triaged(tmp_path, raised.format(own.replace("from flashlib import attention", "attention()") + inner)).boundary
+        != "dependency"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "words"), [(b"\xff\xfe", "is empty"), (b"\xff\xfe\n\0", "is empty"), (b"\xff\xfe\0\0a\0\0\0", "not text")]
+)
+def test_what_only_begins_like_utf_16_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
+    log = tmp_path / "some.log"
+    log.write_bytes(data)
+    with pytest.raises(BadInput, match=words):
+        views.triage_log(log)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

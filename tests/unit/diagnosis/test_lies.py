@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from triaging import triaged
 
 from mvp_helpers.diagnosis import views
-from mvp_helpers.diagnosis.views import Triage
 
 HEALTHY = {file.stem: file.read_text() for file in sorted((Path(__file__).parent / "healthy").glob("*.log"))}
 """Of complete runs: verl's are real (cut to the lines that matter), the others as the trainers' sources print them."""
@@ -311,12 +311,6 @@ HARMLESS = [
     "Saved checkpoint to /ckpt/global_step_2, no failed shards",
 ]
 """Lines of healthy runs."""
-
-
-def triaged(tmp_path: Path, text: str) -> Triage:
-    log = tmp_path / "x.log"
-    log.write_text(text)
-    return views.triage_log(log)
 
 
 @pytest.mark.parametrize("name", HEALTHY)

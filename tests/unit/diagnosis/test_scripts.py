@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from mvp_helpers.diagnosis import views
+from triaging import triaged
 
 
 def epoch(number: int, more: str = "", total: int = 4) -> str:
@@ -18,55 +17,61 @@ def every(more: str) -> str:
 
 
 ALL = every("")
+END = "Training complete!\n"
 RAISED = 'Traceback (most recent call last):\n  File "/q/t.py", line 3, in <module>\n    save()\nRuntimeError: odd\n'
 PASSING = {
-    "its own words": ALL + "Training complete!\n",
+    "its own words": ALL + END,
     "a logger before them": ALL + "2026-01-31 10:00:00,123 - __main__ - INFO - GRPO training completed successfully!\n",
-    "the last of the stated total": ALL + "Accuracy: 0.81\n",
-    "without a total": "epoch 1: loss 2.0\nepoch 2: loss 1.9\nFinished training\n",
-    "from 0": "".join(f"Epoch {number}/4 - loss: 2.0\n" for number in (0, 1, 2, 3)),
-    "whole epochs of batches": "".join(f"Epoch {n}/4 [{k}/5] Loss: 1.9\n" for n in (1, 2, 3, 4) for k in (1, 2, 3, 4, 5)),
-    "numbered steps of its epochs": "".join(
-        f"Epoch:[{n}/2]({k}/45), loss: 1.9, lr: 1e-5\n" for n in (1, 2) for k in (20, 40, 45)
-    ),
-    "numbered steps of its only epoch": "".join(f"Epoch:[1/1]({k}/65), Actor Loss: 0.0, KL: 0.1\n" for k in (20, 40, 60, 65)),
+    "a sentence after them": ALL + "Fine-tuning finished. The best epoch was 3.\n",
+    "from 0": "".join(f"Epoch {number}/4 - loss: 2.0\n" for number in (0, 1, 2, 3)) + END,
+    "every batch": "".join(f"Epoch {n}/4 [{k}/5] Loss: 1.9\n" for n in (1, 2, 3, 4) for k in (1, 2, 3, 4, 5)) + END,
+    "numbered steps of its epochs": "".join(f"Epoch:[{n}/2]({k}/45), loss: 1.9, lr: 1e-5\n" for n in (1, 2) for k in (20, 40, 45))
+    + END,
+    "numbered steps of its only epoch": "".join(f"Epoch:[1/1]({k}/65), Actor Loss: 0.0, KL: 0.1\n" for k in (20, 40, 60, 65))
+    + END,
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
 }
 NOT_PASSING = {
-    "an end alone": "Training complete!\n",
+    "an end alone": END,
     "one epoch of an unknown number": "epoch 1: loss 2.0\nFinished training\n",
-    "a missing epoch": epoch(1) + epoch(2) + epoch(4) + "Training complete!\n",
-    "an early end": epoch(1) + epoch(2) + "Training complete!\n",
-    "more epochs than there were to be": ALL + epoch(5) + "Training complete!\n",
-    "an incomplete last epoch": "".join(f"Epoch {n}/4 Step {k}/5, Loss: 1.9\n" for n in (1, 2, 3) for k in (1, 5))
-    + epoch(4, " Step 1/5"),
-    "numbered steps without the last": "".join(f"Epoch:[1/1]({k}/45), loss: 1.9\n" for k in (20, 40)),
-    "numbered steps without an epoch": "".join(f"Epoch:[1/2]({k}/45), loss: 1.9\n" for k in (20, 40, 45)),
-    "a gap in numbered steps": "".join(f"Epoch:[1/1]({k}/45), loss: 1.9\n" for k in (10, 20, 40, 45)),
-    "the first batch of each epoch": every(" [1/5]"),
-    "the first step of each epoch": every(", Step: 0"),
-    "the beginning of each epoch": every(" so far, epoch begins"),
-    "losses of validations": ALL.replace("Loss", "val_loss") + "Training complete!\n",
-    "the best loss so far": ALL.replace("Loss", "best loss") + "Training complete!\n",
-    "NaN": ALL.replace("1.8000", "nan") + "Training complete!\n",
-    "an exception after its words": ALL + "Training complete!\n" + RAISED,
-    "a crash after its words": ALL + "Training complete!\nSegmentation fault (core dumped)\n",
-    "killed": ALL + "Killed\n",
+    "a missing epoch": epoch(1) + epoch(2) + epoch(4) + END,
+    "an early end": epoch(1) + epoch(2) + END,
+    "more epochs than there were to be": ALL + epoch(5) + END,
+    "every epoch without its words": ALL,
+    "epochs of an unknown number": "epoch 1: loss 2.0\nepoch 2: loss 1.9\nFinished training\n",
+    "steps of epochs, of which one may be missing": "".join(
+        f"Epoch {n}/2, Step {k}, Loss: 1.9\n" for n in (1, 2) for k in (10, 20, 40)
+    )
+    + END,
+    "numbered steps without their last": "".join(f"Epoch:[1/1]({k}/90), loss: 1.9\n" for k in (20, 40)) + END,
+    "numbered steps without an epoch": "".join(f"Epoch:[1/2]({k}/45), loss: 1.9\n" for k in (20, 40, 45)) + END,
+    "a gap in numbered steps": "".join(f"Epoch:[1/1]({k}/45), loss: 1.9\n" for k in (10, 20, 40, 45)) + END,
+    **{
+        f"words about something else: {words}": ALL + words + "\n"
+        for words in (
+            "Training complete: False",
+            "training completed, 0 of 4 workers answered",
+            "Waiting until training completed.",
+            "Evaluation begins once training is done",
+            "Stage 1 training complete",
+            "Reward model training complete",
+            "Training completed for epoch 4",
+            "Training stopped early, done",
+        )
+    },
+    "losses of validations": ALL.replace("Loss", "val_loss") + END,
+    "the best loss so far": ALL.replace("Loss", "best loss") + END,
+    "NaN": ALL.replace("1.8000", "nan") + END,
+    "an exception after its words": ALL + END + RAISED,
+    "killed after its words": ALL + END + "Killed\n",
+    "a crash after its words": ALL + END + "Segmentation fault (core dumped)\n",
     "an end with failures": ALL + "Training completed with 2 failed workers\n",
-    "another part of the work": ALL + "Evaluating on the test set\n",
-    "much after the last epoch": ALL + "sample\n" * 30,
-    "a second training that breaks off": ALL + "Training complete!\n" + epoch(1) + epoch(2),
-    "a second training that only begins": ALL + "Training complete!\nTraining model B\n",
+    "a second training that breaks off": ALL + END + epoch(1) + epoch(2),
+    "a second training that only begins": ALL + END + "Training model B\n",
     "a batch that was left out": epoch(1) + epoch(2) + "WARNING: ran out of memory, skipping batch\n" + epoch(3) + epoch(4),
     "words of a script about another trainer": "{'loss': 2.0, 'grad_norm': 1.0, 'epoch': 1.0}\nTraining complete!\n",
     "an error line with an epoch": epoch(1) + epoch(2) + epoch(3) + "RuntimeError: Epoch 4/4, loss: 1.6 diverged\n",
 }
-
-
-def triaged(tmp_path: Path, text: str) -> views.Triage:
-    log = tmp_path / "x.log"
-    log.write_text(text)
-    return views.triage_log(log)
 
 
 @pytest.mark.parametrize("case", PASSING)
@@ -104,3 +109,7 @@ def test_a_step_or_a_call_of_a_module_shows_that_the_model_was_built(before: str
     raised = f"Traceback (most recent call last):\n{frame}torch.OutOfMemoryError: CUDA out of memory.\n"
     answer = triaged(tmp_path, before + raised)
     assert (answer.verdict, answer.boundary) == ("Fail", "training")
+
+
+def test_tests_that_train_a_little_pass(tmp_path: Path) -> None:
+    assert triaged(tmp_path, epoch(1) + "=== 3 passed in 2.31s ===\n").verdict == "Pass"
