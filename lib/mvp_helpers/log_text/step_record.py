@@ -204,8 +204,6 @@ class StepRecord:
                 step = _step(match)
                 if step is None:
                     step = self.begun.get(trainer)
-                if trainer in SCRIPTS and not _trained(kind, match):
-                    continue
                 self._numbers(values, step)
                 if step is None or groups.get("note") or not _trained(kind, match):
                     continue

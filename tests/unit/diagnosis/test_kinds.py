@@ -631,8 +631,9 @@ def test_warnings_beside_the_losses_of_a_script_are_not_all_that_a_log_says(tmp_
     assert triaged(tmp_path, "    Num examples = 9 | Num Epochs = 4 | Total steps = 24\n" + warned).verdict == "Unknown"
 
 
-def test_memory_that_ends_in_a_loss_function_ends_in_a_step(tmp_path: Path) -> None:
-    frame = '  File "/e/lib/python3.12/site-packages/transformers/loss/loss_utils.py", line 7, in ForCausalLMLoss\n    x()\n'
+@pytest.mark.parametrize(("file", "name"), [("transformers/loss/loss_utils.py", "ForCausalLMLoss"), ("t.py", "loss_function")])
+def test_memory_that_ends_in_a_loss_function_ends_in_a_step(tmp_path: Path, file: str, name: str) -> None:
+    frame = f'  File "/e/lib/python3.12/site-packages/{file}", line 7, in {name}\n    x()\n'
     answer = triaged(tmp_path, f"Traceback (most recent call last):\n{frame}torch.OutOfMemoryError: CUDA out of memory.\n")
     assert (answer.verdict, answer.boundary) == ("Fail", "training")
 

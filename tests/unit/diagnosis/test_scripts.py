@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ NOT_PASSING = {
     "a second training that only begins": ALL + END + "Training model B\n",
     "a batch that was left out": epoch(1) + epoch(2) + "WARNING: ran out of memory, skipping batch\n" + epoch(3) + epoch(4),
     "words of a script about another trainer": "{'loss': 2.0, 'grad_norm': 1.0, 'epoch': 1.0}\nTraining complete!\n",
-    "an error line with an epoch": epoch(1) + epoch(2) + epoch(3) + "RuntimeError: Epoch 4/4, loss: 1.6 diverged\n",
+    "a validation of NaN": ALL + "Epoch 4/4, val_loss: nan\n" + END,
 }
 
 
@@ -113,3 +114,25 @@ def test_a_step_or_a_call_of_a_module_shows_that_the_model_was_built(before: str
 
 def test_tests_that_train_a_little_pass(tmp_path: Path) -> None:
     assert triaged(tmp_path, epoch(1) + "=== 3 passed in 2.31s ===\n").verdict == "Pass"
+
+
+def test_an_error_that_names_an_epoch_is_no_line_of_metrics(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, epoch(1) + epoch(2) + epoch(3) + "RuntimeError: Epoch 4/4, loss: 1.6 diverged\n")
+    assert (answer.verdict, answer.evidence) == ("Fail", "RuntimeError: Epoch 4/4, loss: 1.6 diverged")
+
+
+def test_what_a_script_prints_beside_a_trainer_changes_nothing(tmp_path: Path) -> None:
+    healthy = (Path(__file__).parent / "healthy" / "verl_ppo.log").read_text()
+    both = triaged(tmp_path, healthy.replace("step:2 - ", ALL + ALL + "step:2 - ", 1))
+    assert (both.verdict, "runs" in both.advice) == ("Pass", False), both
+    many = "".join(epoch(number, total=40) for number in range(1, 41))
+    idle = re.sub(r"(step:(?:[3-9]|1\d) .*?actor/grad_norm:)[\d.]+", r"\g<1>0.0", healthy)
+    for log in (idle, many + idle, idle.replace("step:3 - ", many + "step:3 - ", 1)):
+        assert triaged(tmp_path, log).verdict == "Unknown"
+
+
+def test_a_number_that_is_not_finite_in_any_state_of_a_bar_of_lightning_counts(tmp_path: Path) -> None:
+    healthy = (Path(__file__).parent / "healthy" / "lightning.log").read_text()
+    state = "Epoch 1:  50%|#####     | 5/10 [00:01<00:01,  4.9it/s, train_loss={}]\rEpoch 1: 100%"
+    for value, verdict in (("0.5", "Pass"), ("nan", "Fail")):
+        assert triaged(tmp_path, healthy.replace("Epoch 1: 100%", state.format(value))).verdict == verdict
