@@ -129,6 +129,9 @@ def test_what_a_script_prints_beside_a_trainer_changes_nothing(tmp_path: Path) -
     idle = re.sub(r"(step:(?:[3-9]|1\d) .*?actor/grad_norm:)[\d.]+", r"\g<1>0.0", healthy)
     for log in (idle, many + idle, idle.replace("step:3 - ", many + "step:3 - ", 1)):
         assert triaged(tmp_path, log).verdict == "Unknown"
+    lines = (Path(__file__).parent / "healthy" / "hf_notebook.log").read_text().splitlines(keepends=True)[2:]
+    unmoved = re.sub(r"('grad_norm': )[\d.]+", r"\g<1>0.0", "".join(lines))
+    assert [triaged(tmp_path, log).verdict for log in ("".join(lines), unmoved, many + unmoved)] == ["Pass", "Unknown", "Unknown"]
 
 
 def test_a_number_that_is_not_finite_in_any_state_of_a_bar_of_lightning_counts(tmp_path: Path) -> None:
