@@ -17,8 +17,10 @@ MACHINE = re.compile(
 SESSION = re.compile(
     r"_|USER|LOGNAME|MAIL|SHELL|SHLVL|LANG|TERM\w*|COLORTERM|COLUMNS|LINES|(OLD)?PWD|HOSTNAME|DISPLAY|WAYLAND_DISPLAY|LS_COLORS|LESS\w*|PAGER"
     r"|EDITOR|VISUAL|HIST\w+|PS\d|PROMPT_COMMAND|INVOCATION_ID|(SSH|DBUS|TMUX|XDG_SESSION|VSCODE|GIT_ASKPASS|BASH_FUNC|MVP|E2E)(_.*)?"
+    r"|NV_\w+|NVIDIA_REQUIRE_\w+"
 )
-"""Variables that reach the trainer too, and that only the user's terminal and this project need: commands leave them out."""
+"""Variables that reach the trainer too, and that only the user's terminal, this project, or an image itself needs: commands leave
+them out."""
 
 
 def unused(one: Planned, read: Collection[str], shell: Mapping[str, str]) -> dict[str, str]:

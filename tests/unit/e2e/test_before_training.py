@@ -6,6 +6,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import e2e_checkouts as fixtures
@@ -322,6 +323,19 @@ def test_what_pytest_cannot_import_blocks_unless_the_checkouts_own_module_lacks_
         )
     step = focused(text, **options)
     assert step.verdict == verdict and words in step.reason, step.reason
+
+
+def test_what_plugins_of_pytest_write_is_not_left_in_the_checkout(world: World, focused: Callable[..., Step]) -> None:
+    benchmarks = world.bridge / ".benchmarks"
+    plugin = f"import pathlib\n\ndef pytest_configure():\n    pathlib.Path({str(benchmarks)!r}).mkdir(exist_ok=True)\n"
+    text = "from hypothesis import given, strategies\n\n@given(strategies.text())\ndef test_mapping(text):\n    pass\n"
+    for of_the_user in (False, True):
+        if of_the_user:
+            benchmarks.mkdir()
+        step = focused(text, conftest=plugin)
+        assert step.verdict == "Pass", step.reason
+        assert benchmarks.exists() == of_the_user
+        assert not (world.bridge / ".hypothesis").exists() and (Path(step.log).parent / "hypothesis").is_dir()
 
 
 def test_an_option_that_pytest_does_not_know_blocks(world: World, focused: Callable[..., Step]) -> None:

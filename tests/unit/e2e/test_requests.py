@@ -295,13 +295,15 @@ def test_variables_of_the_shell_that_the_script_would_read_are_unset_and_named(r
 
 def test_what_reaches_the_trainer_is_in_the_command_also_when_the_script_does_not_read_it(reading: World) -> None:
     env = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "LD_PRELOAD": "/x.so", "SSH_TTY": "/dev/pts/0", "BASH_FUNC_ml%%": "() { :; }"}
+    env |= {"NV_CUDNN_VERSION": "9", "NVIDIA_REQUIRE_CUDA": "cuda>=13.0", "NVIDIA_VISIBLE_DEVICES": "0"}
     context = reading.context(reading.request(), **env)
     [run] = plan_view.plan(context)["runs"]
     assert context.environment(context.planned[0]).items() >= env.items()
     assert "export CUBLAS_WORKSPACE_CONFIG=:4096:8\n" in run["script"] and "export LD_PRELOAD=/x.so\n" in run["script"], run[
         "script"
     ]
-    assert "SSH_TTY" not in run["script"] and "BASH_FUNC" not in run["script"]
+    assert "export NVIDIA_VISIBLE_DEVICES=0\n" in run["script"]
+    assert not [name for name in ("SSH_TTY", "BASH_FUNC", "NV_CUDNN", "NVIDIA_REQUIRE") if name in run["script"]]
 
 
 def test_a_path_in_a_variable_is_absolute_because_the_script_starts_elsewhere(

@@ -28,6 +28,10 @@ NO_PYTEST = re.compile(r"No module named '?pytest'?$|^error: Failed to spawn: `"
 UNUSABLE = re.compile(r"ImportError|ModuleNotFoundError|Error importing plugin|^(?:ERROR: )?usage: ", re.M)
 """At exit code 4: a conftest that cannot be imported, or an option of a plugin that is missing."""
 LOST_NAME = re.compile(r"ImportError: cannot import name '(\w+)' from '[\w.]+' \((/[^)]+)\)")
+LITTER = {"HYPOTHESIS_STORAGE_DIRECTORY": "hypothesis", "COVERAGE_FILE": "coverage"}
+"""Variables of what plugins of pytest would write into the checkout, and its name beside the log instead."""
+BENCHMARKS = ".benchmarks"
+"""A folder that pytest-benchmark makes in the checkout, without a variable for another place."""
 COUNTED = re.compile(r"\b\d+ (?:passed|failed|skipped|errors?)\b.* in [\d.]+s")
 """pytest's last line: it ran."""
 
@@ -90,8 +94,13 @@ def elsewhere(context: Context, tests: Tests, paths: list[str]) -> str:
 
 def _here(context: Context, place: Path, tests: Tests, there: list[str], evidence: list[str], added: list[str]) -> Step:
     checkout, argv, log = context.paths[tests.checkout], command(context, tests, there), place / "tests.log"
-    env = {**context.base, **environment(context, tests)}
+    kept = {variable: str(place / name) for variable, name in LITTER.items()}
+    env = {**kept, **context.base, **environment(context, tests)}
+    benchmarks = checkout / BENCHMARKS
+    theirs = benchmarks.exists()
     outcome = execute.run(argv, checkout, env, log, context.mark, TIMEOUT_S, TIMEOUT_S)
+    if not theirs and benchmarks.is_dir() and not any(benchmarks.iterdir()):
+        benchmarks.rmdir()
     text = log.read_text(errors="replace")
     passed = re.findall(r"(\d+) passed", text)
     step = step_of("Pass", f"{shlex.join(argv)}: {passed[-1] if passed else 0} passed", evidence, log=log)
