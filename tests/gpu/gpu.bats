@@ -44,6 +44,13 @@ teardown_file() {
   [[ -z ${FOLDER-} ]] || end_cluster
 }
 
+teardown() { # what a failed test leaves running would keep the GPUs from the next ones
+  [[ -z ${BATS_TEST_COMPLETED-} && -n ${JOBS-} ]] || return 0
+  grep -LE '"state": "(SUCCEEDED|FAILED|STOPPED)"' "$JOBS"/*/result.json 2>/dev/null | while read -r file; do
+    52_stop.sh --now "$(basename "$(dirname "$file")")" </dev/null
+  done
+}
+
 memory_used() { # MiB on all GPUs
   nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | awk '{ sum += $1 } END { print sum + 0 }'
 }
@@ -104,7 +111,7 @@ PY
 }
 
 check_of() { # <part of a check's name> <JSON of 00>: its verdict and reason
-  python -c 'import json, sys; print(*(f"{c["verdict"]}: {c["reason"]}" for c in json.loads(sys.argv[2])["checks"] if sys.argv[1] in c["name"]))' "$@"
+  python -c 'import json, sys; print(*(f"{c["verdict"]}: {c["reason"]}" for c in json.loads(sys.argv[2]) if sys.argv[1] in c["name"]))' "$@"
 }
 
 @test "00 says what nvidia-smi and torch say, and notices GPUs that are missing or hidden" {
