@@ -34,8 +34,8 @@ print(*(row["step"] for row in rows if any(key.startswith(("train/", "training/"
 PY
 }
 
-sampled_on_both() { # <id>
-  [[ $(grep -o '"host":"worker-[01]"' "$JOBS/$1/resources.jsonl" | sort -u | wc -l) == 2 ]]
+sampled_on_both() { # <id>: and once after a step
+  [[ $(grep -o '"host":"worker-[01]"' "$JOBS/$1/resources.jsonl" | sort -u | wc -l) == 2 ]] && grep -q '"step":[1-9]' "$JOBS/$1/resources.jsonl"
 }
 
 has_trained() { # <id> <step>
@@ -92,7 +92,7 @@ resumed() { # <workload> <id> <step> <more YAML> [<line of trainer_overrides>...
   assert_status 0
   assert_output "ppo * $JOBS/ppo/checkpoints/global_step_*"
   [[ $(last_whole ppo ppo) == "$(cut -d' ' -f2 <<<"$output")" && $(state_of ppo) == RUNNING ]] || fail 'not saved, or ended'
-  wait_for 100 'samples of both workers' sampled_on_both ppo
+  wait_for 100 'samples of both workers, and of a step' sampled_on_both ppo
   wait_for 100 'one more step' has_trained ppo $(($(last_whole ppo ppo) + 1))
   run --separate-stderr 52_stop.sh ppo
   stopped_and_saved ppo ppo
