@@ -297,7 +297,7 @@ def _own_gpus(cluster: Cluster, answered: list[Facts]) -> list[Check]:
         for gpu in (host.gpus.visible if host.gpus else [])[:most]:
             users.setdefault(gpu.uuid, []).append(host.name)
     shared = {uuid: names for uuid, names in users.items() if len(names) > 1}
-    reason = f"{len(users)} GPUs, each of one worker"
+    reason = f"{len(users)} GPUs, each of one worker" if len(users) != 1 else "one GPU, of one worker"
     if shared:
         uuid, names = next(iter(shared.items()))
         reason = f"{' and '.join(names)} share {uuid}" + (f" and {len(shared) - 1} more" if len(shared) > 1 else "")
