@@ -34,7 +34,11 @@ bring_hosts_up
 [[ -n $DRY_RUN || $(now) != down ]] || on_each stop_node "${WORKERS[@]}"
 # Workers start as soon as they can join, while the head's dashboard is still starting.
 head_did=$(start_node "$HEAD" --early) || exit
-workers_did=$(on_each start_node "${WORKERS[@]}") || exit
+workers_did=$(on_each start_node "${WORKERS[@]}") || {
+  code=$?
+  [[ $(now) != down ]] || helper_on "$HEAD" wait-nodes # a head that died meanwhile is the reason: its last words
+  exit "$code"
+}
 run helper_on "$HEAD" wait-nodes
 [[ -z $DRY_RUN ]] || exit 0
 

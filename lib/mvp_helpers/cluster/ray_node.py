@@ -39,6 +39,8 @@ TOKEN_AUTH_SINCE = (2, 52)
 """The first Ray with token authentication."""
 TERM_WAIT_S = 10.0
 """Time for ``ray start`` to end its own processes; it takes 3 s on an idle machine."""
+HEAD_GONE_S = 3.0
+"""A worker that starts gives up when the head has not answered for so long."""
 LEFTOVER_WAIT_S = 5.0
 
 
@@ -180,15 +182,22 @@ def _start_and_wait(cluster: Cluster, host: Host, paths: NodePaths, record: Reco
         )
     paths.write(msgspec.structs.replace(record, pid=process.pid, pid_start_time=processes.start_time(process.pid) or 0))
     joinable = early and host.role == "head"
+    answered = began
     while not ((joinable and network.answers(host.ip, cluster.ray.port)) or _row(cluster, record)):
         if process.poll() is not None:
             raise Blocked(f"{host.name}: ray start ended with code {process.returncode}{paths.log_tail(offset)}")
+        if host.role == "head" or network.answers(cluster.head.ip, cluster.ray.port):
+            answered = time.monotonic()
+        if time.monotonic() - answered > HEAD_GONE_S:
+            raise Blocked(
+                f"{host.name}: the head at {cluster.gcs_address} no longer answers", hint="./scripts/01_up.sh repairs it"
+            )
         if time.monotonic() - began > cluster.ray.start_timeout_s:
             raise TimedOut(
                 f"{host.name}: not up after {cluster.ray.start_timeout_s} s (ray.start_timeout_s){paths.log_tail(offset)}"
             )
         time.sleep(0.1)
-    _say(f"{host.name}: up after {time.monotonic() - began:.1f} s")
+    _say(f"{host.name}: {'accepts workers' if joinable else 'up'} after {time.monotonic() - began:.1f} s")
 
 
 def stay(cluster: Cluster, name: str) -> None:

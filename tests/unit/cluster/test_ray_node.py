@@ -364,3 +364,17 @@ def test_a_head_that_dies_while_its_dashboard_starts_ends_the_wait_with_its_last
     paths.write(record(pid_start_time=1))
     with pytest.raises(Blocked, match=r"head: ray start has ended\n.*\n    Failed to start the dashboard"):
         ray_node.wait(cluster)
+
+
+def test_a_worker_does_not_wait_for_a_head_that_has_died(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = msgspec.structs.replace(cluster.ray, port=1)
+    cluster = msgspec.structs.replace(cluster, ray=nobody)
+    worker = cluster.workers[0]
+    paths = NodePaths(cluster, worker.name)
+    paths.folder.mkdir(parents=True)
+    monkeypatch.setattr(ray_node, "start_argv", lambda *_: [sys.executable, "-c", "import time; time.sleep(60)"])
+    monkeypatch.setattr(ray_node, "HEAD_GONE_S", 0.3)
+    mine = record(instance=f"local.worker-0.{os.urandom(8).hex()}", role="worker")
+    with pytest.raises(Blocked, match=f"worker-0: the head at {cluster.gcs_address} no longer answers"):
+        ray_node._start_and_wait(cluster, worker, paths, mine, early=False)
+    ray_node._end(paths, mine.instance)
