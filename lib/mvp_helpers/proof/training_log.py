@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,16 +10,14 @@ from typing import Any, BinaryIO
 
 from ..base import files
 from ..learning.metric_lines import metrics_of
-from ..log_text.log_lines import Raw, Samples
+from ..log_text.log_lines import Raw, Samples, clean, has_any
+from ..log_text.tracebacks import Chain, Tracebacks
 from ..trainers.log_patterns import VERL
 from .evidence import LONGEST_LINE, Job, Skip, need
 
-IGNORED_LINES = 3
-"""How far above a traceback its announcement as an ignored one can be: lines of other processes come in between."""
 _WORD = VERL.metrics_word.encode()
-_TRACEBACK = re.compile(rb"Traceback \(most recent call last\)")
-_IGNORED = b"Exception ignored in"
-"""Python's words for an exception in a destructor, which ends nothing."""
+_BEGINS = (b"Traceback (most recent call last)", b"Exception ")
+"""Words of a line with which a traceback begins, or that says that the next one is ignored: in a destructor it ends nothing."""
 
 
 @dataclass
@@ -35,23 +32,31 @@ class LogView:
     """The first step or value that is not that of metrics.jsonl."""
     traceback: int = 0
     """The line of the first traceback after the last step; 0 without one."""
+    exception: str = ""
+    """What it is about: the exception's line."""
 
 
 def view(log: Path, written: Mapping[int, Mapping[str, Any]]) -> LogView:
     """Read a whole driver log beside the metrics by step. Raises OSError."""
-    found, ignored = LogView(), 0
+    found, tracebacks = LogView(), Tracebacks()
     with files.opened(log) as stream:
         for line, number, _ in _own_lines(stream):
             if _WORD in line:
                 step, values = metrics_of(line)
                 if values:
-                    found.lines[step], found.traceback = number, 0
+                    found.lines[step], found.traceback, tracebacks = number, 0, Tracebacks()
                     found.problem = found.problem or _difference(found, step, values, written.get(step))
-            elif _IGNORED in line:
-                ignored = number
-            elif _TRACEBACK.search(line) and not found.traceback and not (ignored and number - ignored <= IGNORED_LINES):
-                found.traceback = number
+            elif tracebacks.waiting or has_any(line, _BEGINS):
+                _note(found, tracebacks.take(clean(line, number))[1])
+    _note(found, tracebacks.rest())
     return found
+
+
+def _note(found: LogView, chains: Sequence[Chain]) -> None:
+    """Keep the first traceback that Python did not ignore."""
+    for chain in chains:
+        if chain.header and not chain.ignored and not found.traceback:
+            found.traceback, found.exception = chain.number, chain.causes()[0].headline
 
 
 def _difference(found: LogView, step: int, shown: Mapping[str, float], written: Mapping[str, Any] | None) -> str:
@@ -89,7 +94,7 @@ def log_agrees(job: Job, _: Sequence[Job]) -> str:
     if log.traceback:
         job.cited = []
         job.cite_line(job.folder.driver_log, log.traceback)
-    need(not log.traceback, f"logs/driver.log:{log.traceback}: a traceback after the last step")
+    need(not log.traceback, f"logs/driver.log:{log.traceback}: a traceback after the last step: {log.exception}")
     if not log.lines:
         return "logs/driver.log shows no metrics of steps, and no traceback"
     return f"logs/driver.log: {len(log.lines)} steps, {log.compared} values as in metrics.jsonl; no traceback after the last"

@@ -755,6 +755,29 @@ def test_a_logger_that_the_plan_adds_is_as_planned_and_one_that_it_lacks_is_not(
     assert verdict == "Fail" and "argv has trainer.logger=[wandb,file], without mlflow" in reason
 
 
+def test_a_traceback_after_the_last_step_is_named_unless_python_ignored_it(pair: tuple[JobFolder, JobFolder]) -> None:
+    job = pair[0]
+    before = job.driver_log.read_text()
+    begins = "(Actor pid=7) Exception ignored in: <function Loader.__del__ at 0x7f0>\n"
+    between = "".join(f"(Other pid=8) worker {number} ends\n" for number in range(5))
+    traceback = "".join(
+        f"(Actor pid=7) {line}\n"
+        for line in (
+            "Traceback (most recent call last):",
+            '  File "/x/loader.py", line 7, in __del__',
+            "    self.end()",
+            "RuntimeError: no loop",
+        )
+    )
+    job.driver_log.write_text(before + begins + between + traceback)
+    assert not training_log.view(job.driver_log, {}).traceback
+    job.driver_log.write_text(before + between + traceback + "(Actor pid=7) bye\n")
+    job.log_times.unlink()  # it has the log's length
+    verdict, reason = verdicts(job)[0]["log"]
+    line = len(before.splitlines()) + 6
+    assert (verdict, reason) == ("Fail", f"logs/driver.log:{line}: a traceback after the last step: RuntimeError: no loop")
+
+
 def test_a_traceback_that_the_model_wrote_is_none_of_the_run(pair: tuple[JobFolder, JobFolder]) -> None:
     job = pair[0]
     before = job.driver_log.read_text()
