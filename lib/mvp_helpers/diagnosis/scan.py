@@ -32,6 +32,9 @@ FIRST_LINES, FIRST_BYTES = 5, 4096
 """Where a log's first line is looked for that shows, when it comes again, that the program was started again."""
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """What a text in UTF-16 begins with, as PowerShell writes it."""
+FILL = bytes(8)
+"""Zeros where a file was emptied while a program wrote it, or where its host went down; they are no text, and no sign of none."""
+_FILLED = re.compile(rb"\0{8,}")
 _DIGITS = b"0123456789"
 LARGE = 8 << 20
 """Bytes of a file from which on a search program finds its lines of interest."""
@@ -109,7 +112,7 @@ class Scan(Runs):
         if len(first) < CHUNK and (inner := _without_margin(first)) != first:  # the whole log, as a web page quotes it
             return self.read([inner])
         self._opens_with(first)
-        searchable = path.stat().st_size >= LARGE and not files.has_hole(path) and not _wide(path)
+        searchable = path.stat().st_size >= LARGE and not files.has_hole(path) and not _odd(path)
         if searchable and (blocks := word_search.lines(path, self.words())):
             try:
                 with path.open("rb") as log:
@@ -334,9 +337,11 @@ def pieces(path: Path) -> Iterator[bytes]:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
 
 
-def _wide(path: Path) -> bool:
+def _odd(path: Path) -> bool:
+    """Return whether a log is in UTF-16 or begins with zeros: the search program reads it differently."""
     with path.open("rb") as log:
-        return log.read(2) in WIDE
+        first = log.read(8192)
+    return first.startswith(WIDE) or b"\0" in first
 
 
 def _as_utf_8(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -347,9 +352,11 @@ def _as_utf_8(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _data(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of an open file in pieces, without holes."""
+    """Yield the content of an open file in pieces, without holes, also those that a copy has filled with zeros."""
     while piece := stream.read(CHUNK):
         if piece.endswith(b"\0") and files.skip_hole(stream):
             piece = piece.rstrip(b"\0")
+        if FILL in piece:
+            piece = _FILLED.sub(b"", piece)
         if piece:
             yield piece

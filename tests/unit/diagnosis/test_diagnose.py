@@ -323,6 +323,16 @@ def test_a_large_file_has_the_same_answer_whatever_searches_it(
         monkeypatch.setattr(scan, "CHUNK", 1 << 20)
 
 
+def test_zeros_that_fill_a_log_are_no_text_and_hide_none(tmp_path: Path) -> None:
+    error = (
+        b'Traceback (most recent call last):\n  File "x.py", line 3, in <module>\nOSError: [Errno 28] No space left on device\n'
+    )
+    for zeros in (bytes(8), bytes(5000), bytes(3 << 20)):
+        for text in (zeros + error, error + zeros, b"begins\n" + zeros + b"\n" + error):
+            (tmp_path / "x.log").write_bytes(text)
+            assert views.explain_log(tmp_path / "x.log").rule == "disk-full", (len(zeros), text[:20])
+
+
 def test_a_target_that_is_not_a_text_is_refused_with_one_message(tmp_path: Path) -> None:
     for content, message in (
         (b"", "is empty"),
