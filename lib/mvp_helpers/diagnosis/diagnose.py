@@ -43,7 +43,9 @@ REFUSED = "A server answered a request with this error. That did not end the ser
 REQUEST = "what the client sent, beside the limits of the server (max_model_len, max_tokens) and its version"
 WARNINGS = "The log has warnings, which healthy runs print too, and neither an error nor the end of a run."
 AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
+_OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 UNCHANGED = ", on the unchanged checkout, too"
+WORK_DONE = "The log shows no training: its own words report the end of the work, and nothing in it says that something failed."
 LAST_ERROR = "No signature matches it. The program printed this error and ended before a model was built."
 SAYS_ERROR = re.compile(r"(?i)\W*(fatal )?error\b")
 SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)ing|done|finished|loaded|saved)\b")
@@ -163,6 +165,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     logged = next((scan.success.known for scan in scans if scan.success.known), "")
     went_on = end.phase != "done" and (logged or (cause and later(end.phase, cause.phase)) or any(scan.served for scan in scans))
     proven = next((scan.success.proven for scan in scans if scan.success.proven), "")
+    if not (proven or logged or earlier or refused or (cause and not noise)) and (done := _work_done(scans)):
+        passed = Diagnosis(verdict="Pass", evidence=done, phase="done", confidence="medium", advice=WORK_DONE)
+        return msgspec.structs.replace(passed, rule=noise.id if noise else "")
     if cause is None or (noise and (earlier or went_on or proven)):
         broken = next((scan.broken for scan in scans if scan.broken), None) if end.phase == "done" else None
         if proven:
@@ -204,6 +209,12 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     if says_error and answer.phase == "start" and any(scan.success.ends_with(cause.evidence, LAST_LINES) for scan in scans):
         return msgspec.structs.replace(answer, advice=LAST_ERROR)
     return answer
+
+
+def _work_done(scans: Sequence[Scan]) -> str:
+    """Return the line with which a log that is no training's reports its end; "" without one."""
+    own = [scan for scan in scans if not scan.known_only]
+    return own[0].success.work_done if len(own) == 1 and not own[0].served and own[0].runs == 1 else ""
 
 
 def _reported_success(scans: Sequence[Scan]) -> bool:
@@ -266,7 +277,10 @@ def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) ->
     # Without a frame that shows it, the line of code that raised, or what carried the exception, may say what it worked on.
     carriers = " ".join(each.text for each in cause.chain.links if each.wrapper) if cause.chain else ""
     importing = cause.chain is not None and any(known.of_import(each.frames) for each in cause.chain.links)
-    says = f"{cause.source} {cause.evidence} {link.code if link else ''}"
+    # What a value that is None lacks says nothing about the operation that returned it.
+    says = (
+        f"{cause.source} {_OF_NONE.sub('', cause.evidence)} {link.code if link and not _OF_NONE.search(cause.evidence) else ''}"
+    )
     boundary = "dependency" if importing else known.boundary(frames, says, carriers)
     if boundary not in UNDER_TEST - {"trainer", "training"} and "in DataLoader worker process" in carriers:
         boundary = "data"

@@ -14,6 +14,8 @@ from .phases import PHASES, Mark, Phase, Progress, later
 from .signatures import Signatures
 from .success import BROKEN_OFF, Success
 
+_REPLACES = re.compile(r"^(?!.*\b(?:cannot|unable|failed|no)\b).*\b[Ff]all(?:s|ing) back\b")
+"""A program goes on with something else, after the line before it called an error."""
 _JOB_ENDED = re.compile(r"slurmstepd: error: \*\*\* JOB (\d+) ON \S+ CANCELLED AT ")
 """The last line of a Slurm job that was cancelled; lines of its processes may follow."""
 
@@ -128,7 +130,7 @@ class Runs:
         stage = self._reached(self.stage)
         if line.error and (said := self.signatures.stage_said(line.text)):
             stage = self._reached(said) or stage
-        if line.text.startswith("Falling back"):
+        if _REPLACES.search(line.text):
             self.findings.replaced(line)
         if STOPPED in line.text:
             self.findings.stopped = program(line.source), line.number

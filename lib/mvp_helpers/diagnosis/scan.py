@@ -158,7 +158,7 @@ class Scan(Runs):
                     self._found(log, line)
         self._between(log, log.seek(0, os.SEEK_END))
         log.seek(max(0, log.tell() - success.TAIL))
-        self.success.read(log.read())
+        self.success.read_end(log.read())
         return self._end()
 
     def _several(self, log: BinaryIO, lines: list[bytes]) -> None:

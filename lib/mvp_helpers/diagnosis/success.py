@@ -17,6 +17,7 @@ from ..log_text import doubts, log_lines
 from ..log_text.log_lines import ByWords
 from ..log_text.step_record import Series, StepRecord
 from ..trainers.log_patterns import SCRIPTS, TRAINERS, VERL
+from . import finished
 from .signatures import Signatures
 
 ROUNDED = 0.011
@@ -127,6 +128,8 @@ class Success:
     def __init__(self) -> None:
         self.record = StepRecord()
         self._tail = b""
+        self._log: list[bytes] | None = []
+        """All of it, unless it is long."""
         self._tests = ""
         self._checks = 0
         self._table = False
@@ -135,6 +138,21 @@ class Success:
     def read(self, lines: bytes) -> None:
         """Read the next complete lines of the log."""
         self._tail = lines[-TAIL:] if len(lines) >= TAIL else (self._tail + lines)[-TAIL:]
+        if self._log is not None:
+            self._log.append(lines)
+            self._log = self._log if sum(map(len, self._log)) <= finished.LONGEST else None
+
+    def read_end(self, lines: bytes) -> None:
+        """Read the end of a log of which only some lines were looked at."""
+        self._log = None
+        self.read(lines)
+
+    @property
+    def work_done(self) -> str:
+        """Return the line that reports the end of work without a training; "" without one."""
+        record = self.record
+        shown = record.trained or record.ends or record.doubtful or record.losses or self._tests or self._table
+        return "" if shown or self._log is None else finished.words(b"".join(self._log))
 
     def ends_with(self, text: str, lines: int) -> bool:
         """Return whether one of the log's last ``lines`` lines with text contains ``text``."""

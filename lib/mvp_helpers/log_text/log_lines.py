@@ -85,6 +85,8 @@ _QUIET = re.compile(
     r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config| - skipping$"
     r"|\bNCCL INFO \S|\bpid=\d+\) (?:INFO|WARNING) \d\d-\d\d "  # also where a wrapper calls it an error
     r"|^Cannot use FA version \d"  # vLLM takes another kernel
+    r"|^Error retrieving (?:safetensors|file list)"  # and looks into the folder
+    r"|^main: failed to get logger path"  # wandb writes no log of its own
     r"|^(?:git )?(?:root|remote(?: url)?|branch|commit|diff) error: Cmd\('git'\)",  # wandb looks for the code's version
     re.IGNORECASE,
 )

@@ -25,8 +25,11 @@ MOST_OPEN = 128
 _HEADER = re.compile(
     r"(?<!\[['\"])Traceback \(most recent call last\)|^(?:Exception raised in creation task|Unhandled error \(suppress).*ray::"
 )
-_IGNORES = re.compile(r"^Exception ignored |\[[\w ]+\] Retry attempt failed:$|Exception while exporting Span")
-"""Python, wandb and OpenTelemetry say so directly before the traceback of an exception that does not end the program."""
+_IGNORES = re.compile(
+    r"^Exception ignored |\[[\w ]+\] Retry attempt failed:$|Exception while exporting Span"
+    r"|^Could not load bitsandbytes native library"
+)
+"""Python, wandb, OpenTelemetry and bitsandbytes say so directly before a traceback that does not end the program."""
 BETWEEN = 8
 """Lines of other processes that may come between the two, at most."""
 SAME, NEAR = 80, 40

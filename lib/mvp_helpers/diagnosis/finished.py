@@ -1,0 +1,76 @@
+"""What proves that a program which trains nothing has done its work: a benchmark, an evaluation, a conversion, a batch job.
+
+Its own last words, or the exit status that a scheduler or the shell reports. Whether a training is proven is a question for
+``success``: a log that speaks of one is none of this, and neither is one with any word for something that went wrong.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..log_text import log_lines
+
+LONGEST = 4 << 20
+"""Bytes of a log that can be read as a whole."""
+LAST_LINES = 3
+"""Of the log, those in which the program's own words count."""
+
+
+def _any(words: str) -> re.Pattern[bytes]:
+    return re.compile(rf"(?i)(?<![a-z-])(?:{'|'.join(words.split())})(?![a-z])".encode())
+
+
+_TRAINS = _any(
+    r"train(?:ing|ers?|s)? fine-?_?tun\w* epochs? optimi[sz]ers? learning[_\s]rate grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
+)
+_WRONG = _any(
+    r"errors? exceptions? fail\w* traceback fatal panic\w* killed abort\w* cancel\w* interrupt\w* time\s?-?outs? timed\sout"
+    r" unable cannot can't could\s?n[o']t refused denied rejected missing retry\w* skipp(?:ed|ing) incomplete nans? inf(?:inity)?"
+    r" lost segmentation segfault core\sdumped oom out\sof\smemory no\ssuch not\sfound undefined assertion\w* unsupported invalid"
+    r" corrupt\w* crash\w* hang\w* stuck died dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong"
+    r" 错误 失败 异常 中断 エラー 失敗 오류 실패"
+)
+_NONE = re.compile(
+    rb"(?i)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
+    rb"|(?<![a-z])(?:errors?|exceptions?|fail(?:ed|ures?)|skipped|missing|nans?|timeout)\w*[\"']?\s*[:=|]\s*"
+    rb"(?:0(?:\.0+)?%?|none|false|\[\])(?![\w.])"
+)
+"""Words that say that nothing went wrong."""
+_WORK = (
+    r"(?:run|jobs?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|benchmark(?:s|ing)?|analys[ei]s|conversion"
+    r"|pass|sweep)"
+)
+_RESULT = r"(?:results?|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
+_END = re.compile(
+    rf"(?i)^\W*(?:all |everything )?(?:done|finished|completed?)\W*$"
+    rf"|\b{_WORK}\b.{{0,80}}\b(?:finished|completed?|done|processed|ended|successful(?:ly)?)\b"
+    rf"|\b(?:finished|completed|done with)\b.{{0,30}}\b{_WORK}\b"
+    rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
+    rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}\b{_RESULT}\b"
+)
+_NOT_YET = re.compile(r"(?i)\b(?:not|will|would|when|once|until|if|start\w*|begin\w*|next|\d+ ?/ ?\d+|\d+ of \d+)\b")
+"""A line that is about a part of the work, or about what comes."""
+_STATUS = re.compile(
+    r"(?i)^\W*(?:\w+[ _])?(?:exit(?:ed)?|return|finish(?:ed)?)(?:[ _-](?:with|code|status|value))*\W{1,3}0\W*$"
+    r"|^Job terminated of its own accord .* with exit-code 0\b|^\(1\) Normal termination \(return value 0\)"
+)
+_BATCH = re.compile(r"(?m)^Subject: Job \d+: .* in cluster .*? (?P<end>Done|Exited)\s*$")
+"""LSF's report of a job, which its output follows."""
+_VARIES = re.compile(r"\S*[\d/.]\S*")
+
+
+def words(log: bytes) -> str:
+    """Return the line of a whole log that reports the end of its work; "" without one, or where anything speaks against it."""
+    if _TRAINS.search(log) or _WRONG.search(_NONE.sub(b"", log)):
+        return ""
+    if batch := list(_BATCH.finditer(log.decode(errors="replace"))):
+        return batch[-1][0].strip() if all(job["end"] == "Done" for job in batch) else ""
+    lines = [line for raw in log.splitlines() if (line := log_lines.clean(raw, 0)).text.strip(" .=-*#_─═\t")]
+    own = [line.text.strip() for line in lines if line.level not in ("WARNING", "WARN")]
+    shapes = [_VARIES.sub("", text) for text in own]
+    for text in reversed(own[-LAST_LINES:]):
+        # What a program says more than once is about a part of its work.
+        said_once = shapes.count(_VARIES.sub("", text)) == 1
+        if _STATUS.search(text) or (said_once and _END.search(text) and not _NOT_YET.search(text)):
+            return text
+    return ""
