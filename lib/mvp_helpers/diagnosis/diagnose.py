@@ -335,7 +335,9 @@ def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
         (each for each in known.judgements if each.fits(diagnosis.evidence, diagnosis.boundary, diagnosis.phase)), None
     )
     if judgement is None and diagnosis.advice == LAST_ERROR:
-        diagnosis = msgspec.structs.replace(diagnosis, verdict="Blocked")
+        # Outside of any exception a shell script says so.
+        boundary = "launcher" if before == "unknown" else before
+        diagnosis = msgspec.structs.replace(diagnosis, verdict="Blocked", boundary=boundary)
     if judgement:
         reasons = "its kind" if judgement.evidence else "whose code raised it"
         reasons += ", and how far the run was" if judgement.phase else ""

@@ -87,12 +87,13 @@ _QUIET = re.compile(
     r"|^Cannot use FA version \d"  # vLLM takes another kernel
     r"|^Error retrieving (?:safetensors|file list)"  # and looks into the folder
     r"|^main: failed to get logger path"  # wandb writes no log of its own
+    r"|^Could not load bitsandbytes native library"
     r"|^(?:git )?(?:root|remote(?: url)?|branch|commit|diff) error: Cmd\('git'\)",  # wandb looks for the code's version
     re.IGNORECASE,
 )
 _ERROR_LINE = re.compile(
     r"(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
-    r"|(failed|unable|could not|cannot) (?!.*\bfall(s|ing)? ?back\b)"
+    r"|(?:[a-z]\w*: )?(failed|unable|could not|cannot) (?!.*\bfall(s|ing)? ?back\b)"
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",
     re.IGNORECASE,
 )

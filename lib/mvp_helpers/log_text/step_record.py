@@ -204,11 +204,12 @@ class StepRecord:
                 step = _step(match)
                 if step is None:
                     step = self.begun.get(trainer)
-                self._numbers(values, step)
+                rounded = bool(groups.get("epoch"))  # of several lines with the same epoch each is another step
+                self._numbers(values, step, rounded)
                 if step is None or groups.get("note") or not _trained(kind, match):
                     continue
                 series = self._series(trainer)
-                self.steps += series.first is None or step != series.last  # several lines may report one step
+                self.steps += rounded or series.first is None or step != series.last  # several lines may report one step
                 series.add(step)
                 if groups.get("total") and not groups.get("begun"):
                     rounds = int(groups["round"]) + 1 if groups.get("round") else int(groups.get("epochs") or 1)
@@ -223,7 +224,7 @@ class StepRecord:
                 self.series.pop(name, None)
         return self.series.setdefault(trainer, Series(every_step=TRAINERS[trainer].every_step))
 
-    def _numbers(self, values: str, step: float | None) -> None:
+    def _numbers(self, values: str, step: float | None, rounded: bool) -> None:
         where = f" at step {step:g}" if step is not None else ""
         if not values.isascii():
             values = unicodedata.normalize("NFKC", values)
@@ -236,7 +237,7 @@ class StepRecord:
             self.not_finite = f"{lost[0]}{where}"
         if "rad" in values or "orm" in values:
             for name in {_name_at(values, match.start()) for match in _ZERO_GRADIENT.finditer(values)}:
-                if self._zero_at.get(name) != step or step is None:  # other processes may log the same step
+                if self._zero_at.get(name) != step or step is None or rounded:  # other processes may log the same step
                     self._zero_at[name] = step
                     self.zero_gradients[name] += 1
         if "skipped" in values and (skipped := _SKIPPED.search(values)):

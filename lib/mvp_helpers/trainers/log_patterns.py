@@ -298,7 +298,7 @@ _COUNT = r"[\s:=#\[(|]{0,4}(?P<step>\d{1,9})(?![\d.]|,\d)(?:(?: ?/ ?| of )(?P<to
 _LOSS = (
     r"(?i)"
     + "".join(rf"(?<!{what}[ _/])" for what in ("val", "eval", "test", "dev", "valid", "validation", "best"))
-    + (r"loss\w*['\"]?(?:\s*[:=|]|\s)\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)")
+    + (r"(?:loss\w*|perplexity|ppl|bpc)['\"]?(?:\s*[:=|]|\s)\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)")
 )
 _TRAINING = r"(?:training|fine-?tuning)"
 _PART = "epoch|step|iter|pre|stage|phase|fold|round|warm|reward|critic|tokenizer|wait|until|if|when|after|before|once"

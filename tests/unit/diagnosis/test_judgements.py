@@ -197,7 +197,32 @@ CASES = {
         "dependency",
     ),
     "threads that a host does not give": ("what(): thread: Resource temporarily unavailable [system:11]\n", "Blocked", "host"),
-    "an error that a script ends with": ("reading the list\nFATAL: balance 3 is below the floor 7\n", "Blocked", "unknown"),
+    "an error that a script ends with": ("reading the list\nFATAL: balance 3 is below the floor 7\n", "Blocked", "launcher"),
+    "a folder where a file of settings is to be": (
+        'Traceback (most recent call last):\n  File "/w/settings.py", line 9, in read\n    with open(name) as file:\n'
+        "IsADirectoryError: [Errno 21] Is a directory: '/w/settings'\n",
+        "Blocked",
+        "config",
+    ),
+    "a character that a console cannot show": (
+        'Traceback (most recent call last):\n  File "/w/show.py", line 9, in show\n    print(mark)\n'
+        "UnicodeEncodeError: 'cp1252' codec can't encode character '\\u2713' in position 0\n",
+        "Fail",
+        "user code",
+    ),
+    "an attribute that a module of an older torch lacks": (
+        f'Traceback (most recent call last):\n  File "/w/two_heads.py", line 9, in __init__\n    self.size = self.base.size\n'
+        f'  File "{PACKAGES}torch/nn/modules/module.py", line 778, in __getattr__\n    raise ModuleAttributeError(\n'
+        "torch.nn.modules.module.ModuleAttributeError: 'TwoHeads' object has no attribute 'base'\n",
+        "Fail",
+        "user code",
+    ),
+    "a group for the weights that is not made": (
+        f'Traceback (most recent call last):\n  File "/w/recipe/trainer.py", line 9, in _create_weight_sync_group\n    make()\n'
+        f'  File "{PACKAGES}ray/util/collective/collective.py", line 16, in create\n    raise odd\nRuntimeError: odd\n',
+        "Fail",
+        "refit",
+    ),
     "ranks that waited for another": (
         "what(): Watchdog caught collective operation timeout: WorkNCCL(SeqNum=90, OpType=BROADCAST) ran for 1800 ms\n",
         "Blocked",

@@ -308,6 +308,8 @@ def test_how_an_engine_ends_that_was_told_to_stop_is_no_cause(tmp_path: Path) ->
         "ERROR 01-31 10:20:30 [fa_utils.py:7] Cannot use FA version 2 is not supported\n",
         "Failed to ask the driver for the size. Falling back to the usual size.\n",
         "Could not fetch URL https://index.example/simple/pip/: no answer - skipping\n",
+        "ERROR 01-31 10:20:30 [repo_utils.py:47] Error retrieving safetensors: Repo id must use other characters\n",
+        '2026/01/31 10:20:30 ERROR main: failed to get logger path error="mkdir /home/u/.cache/wandb: permission denied"\n',
     ],
 )
 def test_what_a_program_does_without_is_no_error(tmp_path: Path, remark: str) -> None:
@@ -358,6 +360,8 @@ def test_an_error_after_which_the_program_says_that_it_falls_back_is_no_cause(tm
     instead = "2026-01-31 10:20:30,125 - __main__ - INFO - Falling back to an empty table\n"
     assert triaged(tmp_path, error).line == 1
     assert triaged(tmp_path, error + instead).line is None
+    assert triaged(tmp_path, error + "WARNING: odd table, falling back on the old one\n").line is None
+    assert triaged(tmp_path, error + "cannot tell whether falling back helps\n").line == 1
     assert triaged(tmp_path, error + "INFO: other work\n" + instead).line == 1
     assert triaged(tmp_path, RAISED + "ValueError: too small\n" + instead).evidence == "ValueError: too small"
 
@@ -651,3 +655,46 @@ def test_more_values_than_expected_are_no_empty_sequence(tmp_path: Path) -> None
         for text in ("too many values to unpack", "not enough values")
     ]
     assert ["returns" in answer.follow_up for answer in answers] == [True, False]
+
+
+def test_a_library_that_bitsandbytes_cannot_load_does_not_end_a_run(tmp_path: Path) -> None:
+    says = "Could not load bitsandbytes native library: 'NoneType' object has no attribute 'split'\n"
+    raised = RAISED + "AttributeError: 'NoneType' object has no attribute 'split'\n"
+    assert triaged(tmp_path, says + raised + "Device set to use cuda:0\n").line is None
+    assert triaged(tmp_path, raised).line == 1 + raised.count("\n", 0, raised.index("AttributeError"))
+
+
+def test_what_none_lacks_says_nothing_about_the_boundary(tmp_path: Path) -> None:
+    text = 'Traceback (most recent call last):\n  File "/w/best.py", line 7, in <module>\n    {}\n{}\n'
+    none = triaged(tmp_path, text.format("best.checkpoint", "AttributeError: 'NoneType' object has no attribute 'checkpoint'"))
+    assert none.boundary != "checkpoint"
+    assert triaged(tmp_path, text.format("read()", "ValueError: no checkpoint")).boundary == "checkpoint"
+
+
+def test_images_and_samples_that_are_missing_are_of_the_data(tmp_path: Path) -> None:
+    for frame in ("/opt/lib/python3.12/site-packages/PIL/Image.py", "/w/src/llamafactory/data/plugin.py"):
+        error = "FileNotFoundError: [Errno 2] No such file or directory: '/w/scans/7.jpg'\n"
+        assert (
+            triaged(tmp_path, f'Traceback (most recent call last):\n  File "{frame}", line 7, in open\n    x()\n{error}').boundary
+            == "data"
+        )
+
+
+def test_of_rounded_epochs_every_line_is_a_step(tmp_path: Path) -> None:
+    line = "{{'loss': 0.1, 'grad_norm': {}, 'learning_rate': 1e-05, 'epoch': 0.{:02}}}\n"
+    lines = [line.format("0.0" if at % 3 == 0 else "0.7", at // 10) for at in range(60)]
+    end = "{'train_runtime': 60.0, 'train_steps_per_second': 1.0, 'train_loss': 0.1, 'epoch': 0.05}\n"
+    assert "is zero in" not in triaged(tmp_path, "".join(lines) + end).evidence
+    mostly = [line.format("0.0" if at % 3 else "0.7", at // 10) for at in range(60)]
+    assert triaged(tmp_path, "".join(mostly) + end).evidence == "grad_norm is zero in 40 of 60 steps: nothing was updated"
+
+
+def test_a_tool_that_names_itself_before_it_says_that_it_failed_is_heard(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, "reading 4 shards\nconvert: failed to read shard 3\nERROR: command failed with exit code 1\n")
+    assert answer.evidence == "convert: failed to read shard 3"
+
+
+def test_memory_that_another_library_could_not_get_on_a_gpu_is_gpu_memory(tmp_path: Path) -> None:
+    assert triaged(tmp_path, RAISED + "DGLError: device_api.cc:117: Check failed: CUDA: out of memory\n").rule.startswith(
+        "gpu-memory"
+    )
