@@ -22,6 +22,7 @@ from .causes import Finding, first_cause
 from .phases import Phase, Progress, later
 from .scan import Scan
 from .signatures import FollowUp, Hit, Rule, Signatures, Whose
+from .success import NOT_FINITE
 
 Verdict = Literal["Pass", "Fail", "Blocked", "Noise", "Unknown", "Skipped"]
 Confidence = Literal["high", "medium", "low"]
@@ -136,7 +137,8 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
     if diagnosis.verdict in ("Pass", "Noise") or (diagnosis.verdict == "Unknown" and diagnosis.line is None):
         diagnosis = _doubted(diagnosis, scans, known, target)
-    if diagnosis.line is not None and diagnosis.verdict in ("Fail", "Blocked") and _reported_success(scans):
+    ended = diagnosis.line is not None and diagnosis.verdict in ("Fail", "Blocked") and diagnosis.rule != NOT_FINITE
+    if ended and _reported_success(scans):
         diagnosis = survived(diagnosis, "The launcher reports that the job succeeded")
     if diagnosis.verdict == "Blocked":
         diagnosis = msgspec.structs.replace(diagnosis, advice=f"{diagnosis.advice} {BLOCKED}".strip())
@@ -373,10 +375,12 @@ def _followed_up(diagnosis: Diagnosis, follow_up: FollowUp | None) -> Diagnosis:
 
 def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
     """Return the diagnosis, unless a log contradicts a success, or shows numbers that are not finite, or an outlived error."""
-    own = [scan.success for scan in scans if not scan.known_only]
+    own = {scan.name: scan.success for scan in scans if not scan.known_only}
     success = diagnosis.verdict != "Unknown"
-    doubts = (each.doubt(known, diagnosis.phase == "done") if success else each.not_finite() for each in own)
-    doubt = next((doubt for doubt in doubts if doubt), None)
+    doubts = (
+        (name, each.doubt(known, diagnosis.phase == "done") if success else each.not_finite()) for name, each in own.items()
+    )
+    log, doubt = next(((name, doubt) for name, doubt in doubts if doubt), ("", None))
     outlived = (
         _outlived(scans, known, target)
         if success and diagnosis.phase == "done" and not (doubt and doubt.verdict == "Fail")
@@ -385,7 +389,7 @@ def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, tar
     if outlived and (doubt is None or outlived.verdict == "Fail"):
         return outlived
     if doubt is None and success:
-        doubt = next((doubt for doubt in (each.unexplained() for each in own) if doubt), None)
+        doubt = next((doubt for doubt in (each.unexplained() for each in own.values()) if doubt), None)
     if doubt is None:
         return diagnosis
     failed = doubt.verdict == "Fail"
@@ -395,8 +399,8 @@ def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, tar
         rule=doubt.rule,
         boundary="training" if failed else "",
         confidence="high" if failed else "low",
-        log="",
-        line=None,
+        log=log if doubt.line else "",
+        line=doubt.line,
         evidence=doubt.evidence,
         advice=doubt.advice,
         next=AGAIN if failed else doubt.next or "the complete log, with the command's own exit status",

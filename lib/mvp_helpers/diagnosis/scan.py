@@ -264,6 +264,7 @@ class Scan(Runs):
             finite = not self.success.record.not_finite
             step = self.success.take(text)
             spoilt = finite and bool(self.success.record.not_finite)
+            self.success.spoilt_at = number if spoilt else self.success.spoilt_at
             if step is not None:
                 if self.progress.phase != "done":
                     self._step_done(step)

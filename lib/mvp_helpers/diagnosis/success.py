@@ -25,6 +25,7 @@ ROUNDED = 0.011
 TAIL = 1 << 16
 """Bytes at the end of a log that are kept."""
 OTHER_END = "only a launcher or another program reports the end, not what trained"
+NOT_FINITE = "not-finite"
 NO_STEP = "no training step with its metrics is in the log"
 BROKEN_OFF = "Error executing job with overrides"
 """Hydra prints this before a job's last exception."""
@@ -120,6 +121,7 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
     advice: str
     next: str = ""
     """What to look at, if not simply at the complete log."""
+    line: int | None = None
 
 
 class Success:
@@ -127,6 +129,8 @@ class Success:
 
     def __init__(self) -> None:
         self.record = StepRecord()
+        self.spoilt_at: int | None = None
+        """The line with the first number that is not finite."""
         self._tail = b""
         self._log: list[bytes] | None = []
         """All of it, unless it is long."""
@@ -161,7 +165,7 @@ class Success:
 
     def another_run(self) -> None:
         """Forget the previous run."""
-        self.record, self._tests, self._checks, self._table = StepRecord(), "", 0, False
+        self.record, self._tests, self._checks, self._table, self.spoilt_at = StepRecord(), "", 0, False, None
 
     def take(self, text: str) -> int | None:
         """Read a line that contains one of the words; return the step that it shows as done, None if it shows none."""
@@ -228,7 +232,10 @@ class Success:
         advice = "The run cannot pass: later steps learn nothing."
         if not evidence and self._last >= MANY_STEPS:
             evidence, advice = self._skipped(), "An optimizer skips an update whose gradients are not finite; it learns nothing."
-        return Doubt(verdict="Fail", rule="not-finite", evidence=evidence, advice=advice) if evidence else None
+        if not evidence:
+            return None
+        line = self.spoilt_at if self.record.not_finite else None
+        return Doubt(verdict="Fail", rule=NOT_FINITE, evidence=evidence, advice=advice, line=line)
 
     def doubt(self, signatures: Signatures, ended: bool) -> Doubt | None:
         """Return what contradicts success, None if nothing does; ``ended``: the log reports that the run reached its end."""
