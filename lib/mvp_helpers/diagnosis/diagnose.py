@@ -48,6 +48,10 @@ _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 UNCHANGED = ", on the unchanged checkout, too"
 WORK_DONE = "The log shows no training: its own words report the end of the work, and nothing in it says that something failed."
 LAST_ERROR = "No signature matches it. The program printed this error and ended before a model was built."
+SCRIPT = (
+    "grep that message in the script that printed it: the condition before it, and the folder, the options and the environment"
+    " that the script was started with (a job's script may run as a copy in another folder)"
+)
 SAYS_ERROR = re.compile(r"(?i)\W*(fatal )?error\b")
 SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)ing|done|finished|loaded|saved)\b")
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
@@ -67,6 +71,8 @@ _REPORTS = re.compile(
 """Such a sentence asks for a report, not for a change."""
 _PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
 """A package that does more than pass calls on."""
+_CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")
+"""Code of which an unchanged checkout can be compared."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
 
@@ -301,11 +307,12 @@ def _look(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapp
     sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
     asked = next((part.strip() for part in sentences if _ASKS.search(part) and not _REPORTS.search(part)), "")
     code = f' ("{culprit.code[: EVIDENCE // 4]}")' if culprit and culprit.code else ""
-    place = f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}{code}{UNCHANGED}" if culprit else ""
+    again = UNCHANGED if culprit and _CHECKED_OUT.search(culprit.file) else ""
+    place = f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}{code}{again}" if culprit else ""
     called = [frame for frame in link.frames if not frame.name.startswith("__getattr")] if link else []
     inner = _PACKAGE.search(called[-1].file) if called else None
     if culprit and inner and inner[1] not in culprit.file:
-        place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]}{UNCHANGED}"
+        place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]}{again}"
     found = [f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", place]
     if any(found):
         return "; ".join(filter(None, found))
@@ -355,7 +362,10 @@ def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     guessed = before == "unknown" and diagnosis.boundary == "trainer"
     if guessed and diagnosis.code_file and "-packages/" not in diagnosis.code_file:
         diagnosis = msgspec.structs.replace(diagnosis, boundary="user code", whose="user")  # no known trainer's
-    return _followed_up(diagnosis, known.follow_up(before if guessed else diagnosis.boundary, diagnosis.evidence))
+    if diagnosis.advice == LAST_ERROR and before == "unknown":
+        return msgspec.structs.replace(diagnosis, next=SCRIPT)
+    boundary = before if guessed else diagnosis.boundary
+    return _followed_up(diagnosis, known.follow_up(boundary, diagnosis.evidence, diagnosis.code_file))
 
 
 def _followed_up(diagnosis: Diagnosis, follow_up: FollowUp | None) -> Diagnosis:

@@ -35,6 +35,8 @@ WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 FILL = bytes(8)
 """Zeros where a file was emptied while a program wrote it, or where its host went down; they are no text, and no sign of none."""
 _FILLED = re.compile(rb"\0{8,}")
+_COUNTER = re.compile(rb"\d ?/ ?\d| of \d")
+"""A line that counts parts of the work begins none."""
 _DIGITS = b"0123456789"
 LARGE = 8 << 20
 """Bytes of a file from which on a search program finds its lines of interest."""
@@ -87,11 +89,14 @@ class Scan(Runs):
             letters = line.translate(None, _DIGITS)
             words = max(re.split(rb"\d+", line), key=lambda part: len(part.split()), default=b"").strip()
             kinds = functools.reduce(operator.or_, self._kinds.of(line), 0)
+            if kinds & _ERROR:
+                return  # what follows an error, such as the code in a traceback, may come again with the next one
             if (
                 len(letters.split()) < 2
                 or len(words) < len("Driver Version:")
                 or kinds
                 or b"arning" in line
+                or _COUNTER.search(line)
                 or log_lines.clean(line, 1).source
             ):
                 continue

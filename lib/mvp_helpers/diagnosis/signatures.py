@@ -141,6 +141,8 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What to run next after an error that no rule knows, if its text matches ``evidence``; and what that run does not show."""
 
     evidence: str = ""
+    code: str = ""
+    """Regular expression of the file whose code raised it."""
     run: str
     limitation: str = ""
 
@@ -276,11 +278,11 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         by_text = (each.boundary for each in self.boundaries if each.says and _pattern(each.says).search(text))
         return next(by_text, "unknown")
 
-    def follow_up(self, boundary: str, evidence: str = "") -> FollowUp | None:
-        """Return what to run next after an error in ``boundary``; None if nothing follows from the evidence."""
+    def follow_up(self, boundary: str, evidence: str = "", code: str = "") -> FollowUp | None:
+        """Return what to run next after an error in ``boundary`` that the file ``code`` raised; None if nothing follows."""
         own = self.follow_ups.get(boundary, [])
         known = [*(each for each in own if each.evidence), *self.kinds, *own]
-        fitting = (each for each in known if _pattern(each.evidence).search(evidence))
+        fitting = (each for each in known if _pattern(each.evidence).search(evidence) and _pattern(each.code).search(code))
         return next(fitting, None)
 
     def stage(self, chain: Chain) -> Phase | None:

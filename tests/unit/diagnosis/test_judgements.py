@@ -1072,7 +1072,9 @@ def test_what_was_being_done_says_more_than_the_library_that_raised(name: str, t
 def test_code_that_no_boundary_knows_is_what_to_look_at(tmp_path: Path) -> None:
     answer = triaged(tmp_path, raised("IndexError: 1", "/q/heads.py"))
     assert (answer.verdict, answer.boundary, answer.confidence) == ("Fail", "user code", "low")
-    assert answer.follow_up.startswith('work at /q/heads.py:11 ("x()"), on the unchanged checkout')
+    assert answer.follow_up.startswith('work at /q/heads.py:11 ("x()")') and "unchanged" not in answer.follow_up
+    tested = triaged(tmp_path, raised("IndexError: 1", "/q/verl/heads.py"))
+    assert tested.follow_up.startswith('work at /q/verl/heads.py:11 ("x()"')
 
 
 def test_the_field_that_pydantic_refuses_is_in_the_evidence(tmp_path: Path) -> None:
@@ -1200,6 +1202,12 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 
 KINDS = {
+    "UnicodeEncodeError: 'cp1252' codec can't encode character": "PYTHONUTF8=1",
+    "ValueError: Expected target size (8, 5), got torch.Size([8])": "the shapes of what the model returns and of the labels",
+    "RuntimeError: assigned grad has data of a different type": "without mixed precision",
+    "RuntimeError: cuDNN Error: decoding is not supported with a sink": "another backend of attention",
+    "RuntimeError: NCCL is not available": "hccl for NPUs",
+    "FileNotFoundError: No shards match '/d/part_*'": "ls of the folder in that pattern",
     "ValueError: too many values to unpack (expected 2)": "docstring",
     "KeyError: 'TEAM_NODE_RANK'": "env | grep",
     "IndentationError: unexpected indent": "py_compile",
