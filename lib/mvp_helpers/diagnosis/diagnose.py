@@ -341,7 +341,12 @@ def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     """Return the verdict on an error that no rule explains: by its kind, by whose code raised it, by how far the run was."""
     before = diagnosis.boundary
     judgement = next(
-        (each for each in known.judgements if each.fits(diagnosis.evidence, diagnosis.boundary, diagnosis.phase)), None
+        (
+            each
+            for each in known.judgements
+            if each.fits(diagnosis.evidence, diagnosis.boundary, diagnosis.phase, diagnosis.code_file)
+        ),
+        None,
     )
     if judgement is None and diagnosis.advice == LAST_ERROR:
         # Outside of any exception a shell script says so.

@@ -21,8 +21,10 @@ def _any(words: str) -> re.Pattern[bytes]:
 
 
 _TRAINS = _any(
-    r"train(?:ing|ers?|s)? fine-?_?tun\w* epochs? optimi[sz]ers? learning[_\s]rate grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
+    r"train(?:ing|ers?|s)?(?![-_]\d|[-_\s]?(?:splits?|sets?|size)|/) fine-?_?tun\w* epochs? optimi[sz]ers? learning[_\s]rate"
+    r" grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
 )
+"""Words of a training; a part of the data is none."""
 _WRONG = _any(
     r"errors? exceptions? fail\w* traceback fatal panic\w* killed abort\w* cancel\w* interrupt\w* time\s?-?outs? timed\sout"
     r" unable cannot can't could\s?n[o']t refused denied rejected missing retry\w* skipp(?:ed|ing) incomplete nans? inf(?:inity)?"
@@ -32,6 +34,7 @@ _WRONG = _any(
 )
 _NONE = re.compile(
     rb"(?i)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
+    rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*"
     rb"|(?<![a-z])(?:errors?|exceptions?|fail(?:ed|ures?)|skipped|missing|nans?|timeout)\w*[\"']?\s*[:=|]\s*"
     rb"(?:0(?:\.0+)?%?|none|false|\[\])(?![\w.])"
 )
@@ -47,6 +50,7 @@ _END = re.compile(
     rf"|\b(?:finished|completed|done with)\b.{{0,30}}\b{_WORK}\b"
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}\b{_RESULT}\b"
+    r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)"
 )
 _NOT_YET = re.compile(r"(?i)\b(?:not|will|would|when|once|until|if|start\w*|begin\w*|next|\d+ ?/ ?\d+|\d+ of \d+)\b")
 """A line that is about a part of the work, or about what comes."""

@@ -123,17 +123,20 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Regular expression of the error's text."""
     boundary: list[str] = []
     phase: list[Phase] = []
+    code: str = ""
+    """Regular expression of the file whose code raised it."""
     verdict: Literal["Blocked", "Fail"]
     confidence: Literal["medium", "low"]
     boundary_is: str = ""
     """The boundary that the error's text reveals."""
 
-    def fits(self, evidence: str, boundary: str, phase: str) -> bool:
+    def fits(self, evidence: str, boundary: str, phase: str, code: str) -> bool:
         """Return whether every field that is given fits."""
         return (
             bool(_pattern(self.evidence).search(evidence))
             and (not self.boundary or boundary in self.boundary)
             and (not self.phase or phase in self.phase)
+            and bool(_pattern(self.code).search(code))
         )
 
 

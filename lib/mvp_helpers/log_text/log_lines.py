@@ -88,6 +88,7 @@ _QUIET = re.compile(
     r"|^Error retrieving (?:safetensors|file list)"  # and looks into the folder
     r"|^main: failed to get logger path"  # wandb writes no log of its own
     r"|^Could not load bitsandbytes native library"
+    r"|^[\d:.]+ \[[ID]\] \S"  # JAX's programs
     r"|^(?:git )?(?:root|remote(?: url)?|branch|commit|diff) error: Cmd\('git'\)",  # wandb looks for the code's version
     re.IGNORECASE,
 )

@@ -198,6 +198,32 @@ CASES = {
     ),
     "threads that a host does not give": ("what(): thread: Resource temporarily unavailable [system:11]\n", "Blocked", "host"),
     "an error that a script ends with": ("reading the list\nFATAL: balance 3 is below the floor 7\n", "Blocked", "launcher"),
+    "an attribute that a script expects of a model": (
+        'Traceback (most recent call last):\n  File "/w/steer.py", line 9, in sweep\n    layer = model.model.layers[3]\n'
+        f'  File "{PACKAGES}torch/nn/modules/module.py", line 778, in __getattr__\n    raise AttributeError(\n'
+        "AttributeError: 'QwenForCausalLM' object has no attribute 'layers'\n",
+        "Fail",
+        "user code",
+    ),
+    "an attribute that a package expects of a model": (
+        f'Traceback (most recent call last):\n  File "{PACKAGES}adapters/wrap.py", line 9, in wrap\n    layer = model.layers[3]\n'
+        f'  File "{PACKAGES}torch/nn/modules/module.py", line 778, in __getattr__\n    raise AttributeError(\n'
+        "AttributeError: 'QwenForCausalLM' object has no attribute 'layers'\n",
+        "Blocked",
+        "dependency",
+    ),
+    "an argument that a trainer's own loss does not take": (
+        f'Traceback (most recent call last):\n  File "{PACKAGES}transformers/other.py", line 9, in one\n    x()\n'
+        "TypeError: OwnTrainer.compute_loss() got an unexpected keyword argument 'num_items'\n",
+        "Fail",
+        "user code",
+    ),
+    "an argument that a trainer of one's own needs": (
+        'Traceback (most recent call last):\n  File "/w/start.py", line 9, in main\n    x()\n'
+        "TypeError: OwnTrainer.__init__() missing 1 required positional argument: 'folder'\n",
+        "Fail",
+        "user code",
+    ),
     "a folder where a file of settings is to be": (
         'Traceback (most recent call last):\n  File "/w/settings.py", line 9, in read\n    with open(name) as file:\n'
         "IsADirectoryError: [Errno 21] Is a directory: '/w/settings'\n",

@@ -307,6 +307,7 @@ def test_how_an_engine_ends_that_was_told_to_stop_is_no_cause(tmp_path: Path) ->
         "ERROR:2026-01-31 10:20:30,123:git root error: Cmd('git') failed due to: exit code(128)\n",
         "ERROR 01-31 10:20:30 [fa_utils.py:7] Cannot use FA version 2 is not supported\n",
         "Failed to ask the driver for the size. Falling back to the usual size.\n",
+        "57.858 [I] Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so (57:xla_bridge.py:752)\n",
         "Could not fetch URL https://index.example/simple/pip/: no answer - skipping\n",
         "ERROR 01-31 10:20:30 [repo_utils.py:47] Error retrieving safetensors: Repo id must use other characters\n",
         '2026/01/31 10:20:30 ERROR main: failed to get logger path error="mkdir /home/u/.cache/wandb: permission denied"\n',
@@ -698,3 +699,11 @@ def test_memory_that_another_library_could_not_get_on_a_gpu_is_gpu_memory(tmp_pa
     assert triaged(tmp_path, RAISED + "DGLError: device_api.cc:117: Check failed: CUDA: out of memory\n").rule.startswith(
         "gpu-memory"
     )
+
+
+def test_neither_a_chain_of_exceptions_nor_a_counter_begins_another_run(tmp_path: Path) -> None:
+    link = 'Traceback (most recent call last):\n  File "/w/to_spec.py", line 36, in to_spec\n    return self.spec(**value)\n'
+    chain = link + "TypeError: odd\n\nDuring handling of the above exception, another exception occurred:\n\n"
+    assert "runs in the log" not in triaged(tmp_path, "the script was copied\n" + chain * 2 + link + "TypeError: odd\n").advice
+    parts = "".join(f"[{at}/9] Running the example number_{at}\nOSError: [Errno 28] No space left on device\n" for at in range(4))
+    assert "runs in the log" not in triaged(tmp_path, "reads 9 cases\n" + parts).advice
