@@ -224,6 +224,12 @@ CASES = {
         "Fail",
         "user code",
     ),
+    "a folder of an earlier run": (
+        'Traceback (most recent call last):\n  File "/w/start.py", line 9, in initialize_checkpoint_dir\n    x()\n'
+        "FileExistsError: Checkpoint directory /c/one already exists. Use --overwrite or --resume.\n",
+        "Blocked",
+        "checkpoint",
+    ),
     "a folder where a file of settings is to be": (
         'Traceback (most recent call last):\n  File "/w/settings.py", line 9, in read\n    with open(name) as file:\n'
         "IsADirectoryError: [Errno 21] Is a directory: '/w/settings'\n",
