@@ -44,6 +44,10 @@ REFUSED = "A server answered a request with this error. That did not end the ser
 REQUEST = "what the client sent, beside the limits of the server (max_model_len, max_tokens) and its version"
 WARNINGS = "The log has warnings, which healthy runs print too, and neither an error nor the end of a run."
 AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
+WATCH = (
+    "the learning rate, the loss scale and the gradient norms of the steps before it; the first batch with a lower learning rate,"
+    " and in fp32 (torch.autograd.set_detect_anomaly names the operation); then a baseline run of the unchanged checkout"
+)
 _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 UNCHANGED = ", on the unchanged checkout, too"
 WORK_DONE = "The log shows no training: its own words report the end of the work, and nothing in it says that something failed."
@@ -418,7 +422,9 @@ def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, tar
         line=doubt.line,
         evidence=doubt.evidence,
         advice=doubt.advice,
-        next=AGAIN if failed else doubt.next or "the complete log, with the command's own exit status",
+        next=(WATCH if doubt.rule == NOT_FINITE else AGAIN)
+        if failed
+        else doubt.next or "the complete log, with the command's own exit status",
         limitation="",
     )
 

@@ -1234,6 +1234,12 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 
 KINDS = {
+    "RuntimeError: Trying to backward through the graph a second time": "call it once",
+    "RuntimeError: one of the variables has been modified by an inplace operation: [torch.FloatTensor [2]]": "set_detect_anomaly",
+    "AttributeError: 'DataParallel' object has no attribute 'encode'": ".module",
+    "AttributeError: 'QwenForCausalLM' object has no attribute 'layers'": "a level deeper or higher",
+    "FileExistsError: /c/one already exists": "overwrite",
+    "RuntimeError: \"normal_kernel\" not implemented for 'Char'": "the dtype in that line",
     "UnicodeEncodeError: 'cp1252' codec can't encode character": "PYTHONUTF8=1",
     "ValueError: Expected target size (8, 5), got torch.Size([8])": "the shapes of what the model returns and of the labels",
     "RuntimeError: assigned grad has data of a different type": "without mixed precision",
