@@ -178,7 +178,7 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     went_on = end.phase != "done" and (logged or (cause and later(end.phase, cause.phase)) or any(scan.served for scan in scans))
     proven = next((scan.success.proven for scan in scans if scan.success.proven), "")
     if not (proven or logged or earlier or refused or (cause and not noise)) and (done := _work_done(scans)):
-        passed = Diagnosis(verdict="Pass", evidence=done, phase="done", confidence="medium", advice=WORK_DONE)
+        passed = Diagnosis(verdict="Pass", evidence=done, confidence="medium", advice=WORK_DONE)
         return msgspec.structs.replace(passed, rule=noise.id if noise else "")
     if cause is None or (noise and (earlier or went_on or proven)):
         broken = next((scan.broken for scan in scans if scan.broken), None) if end.phase == "done" else None

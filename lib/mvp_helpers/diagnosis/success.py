@@ -261,7 +261,7 @@ class Success:
                 unfinished, "tests or checks passed, but the log does not show that the training before them ended"
             )
         if contradiction := self._nothing_learned():
-            return _not_a_pass(contradiction, "the run reached its end without changing what it trains", FLAT)
+            return _not_a_pass(contradiction, "the run reached its end and hardly changed what it trains", FLAT)
         failure = self._later_failure(signatures) if ended else ""
         return _not_a_pass(failure, "after its end the log reports that something could not start") if failure else None
 
@@ -334,7 +334,8 @@ class Success:
         record = self.record
         for name, zeros in record.zero_gradients.items():
             if zeros * 2 > record.steps and record.steps:
-                return f"{name} is zero in {zeros} of {record.steps} steps: nothing was updated"
+                updated = "nothing was updated" if zeros >= record.steps else "most of them updated nothing"
+                return f"{name} is zero in {zeros} of {record.steps} steps: {updated}"
         if skipped := self._skipped():
             return skipped
         if record.claims_learning and len(record.rewards) == 1 and record.steps > 1:

@@ -225,7 +225,7 @@ class StepRecord:
         return self.series.setdefault(trainer, Series(every_step=TRAINERS[trainer].every_step))
 
     def _numbers(self, values: str, step: float | None, rounded: bool) -> None:
-        where = f" at step {step:g}" if step is not None else ""
+        where = f" at {'epoch' if rounded else 'step'} {step:g}" if step is not None else ""
         if not values.isascii():
             values = unicodedata.normalize("NFKC", values)
         if not self.not_finite and _BAD.search(values):
