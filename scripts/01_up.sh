@@ -35,9 +35,9 @@ bring_hosts_up
 # Workers start as soon as they can join, while the head's dashboard is still starting.
 head_did=$(start_node "$HEAD" --early) || exit
 workers_did=$(on_each start_node "${WORKERS[@]}") || {
-  code=$?
-  [[ $(now) != down ]] || helper_on "$HEAD" wait-nodes # a head that died meanwhile is the reason: its last words
-  exit "$code"
+  status=$?
+  helper_on "$HEAD" wait-nodes --now >/dev/null || true # a head that died meanwhile is the reason: its last words
+  exit "$status"
 }
 run helper_on "$HEAD" wait-nodes
 [[ -z $DRY_RUN ]] || exit 0

@@ -160,10 +160,14 @@ submitted_or_not() { # <id>: one or the other, and to its end
   next_job_works
 }
 
+fill_disk() { # up to 1 MB; the job may write meanwhile
+  fallocate -l "$(($(df --output=avail -B1 "$FOLDER/private" | tail -n 1) - 1000000))" "$FOLDER/private/filler"
+}
+
 @test "a shared root that is full while a job trains: FAILED with the log's end once there is room, nothing half-written" {
   mountpoint -q "$FOLDER/private" || skip 'no right to mount a small file system'
   start_training full 10
-  fallocate -l "$(($(df --output=avail -B1 "$FOLDER/private" | tail -n 1) - 1000000))" "$FOLDER/private/filler"
+  wait_for 5 'a full disk' fill_disk
   wait_until_gone "$(result full trainer_pid)" # at its first checkpoint
   has_state full RUNNING || fail "$(<"$JOBS/full/result.json")"
   strike rm "$FOLDER/private/filler"

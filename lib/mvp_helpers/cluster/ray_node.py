@@ -404,6 +404,14 @@ def state(cluster: Cluster) -> Literal["up", "partly up", "down"]:
     return "partly up"
 
 
+def head_ended(cluster: Cluster) -> str:
+    """Return the last words of a head that ended by itself, "" if it did not; call it on the head."""
+    paths = NodePaths(cluster, cluster.head.name)
+    record = paths.read()
+    gone = record is not None and not record.runs() and not record.stopping
+    return f"{cluster.head.name}: ray start has ended{paths.log_tail()}" if gone else ""
+
+
 def wait(cluster: Cluster) -> None:
     """Wait until every host's node is alive with the expected resources; meanwhile print the problems.
 
@@ -412,14 +420,13 @@ def wait(cluster: Cluster) -> None:
         Blocked: see ``missing``; or the head's node has ended.
     """
     began, printed = time.monotonic(), ""
-    paths = NodePaths(cluster, cluster.head.name)
     while True:
         nodes = _ask(cluster, ray_api.RayApi.nodes)
         problems = ["the head's dashboard does not answer yet"] if nodes is None else missing(cluster, nodes)
         if not problems:
             return
-        if (record := paths.read()) and not record.runs():
-            raise Blocked(f"{cluster.head.name}: ray start has ended{paths.log_tail()}", hint="./scripts/01_up.sh repairs it")
+        if ended := head_ended(cluster):
+            raise Blocked(ended, hint="./scripts/01_up.sh repairs it")
         what = "; ".join(problems)
         if time.monotonic() - began > cluster.ray.start_timeout_s:
             raise TimedOut(

@@ -68,6 +68,8 @@ def wait_nodes(now: bool) -> None:
 
     loaded = cluster_file.from_environment()
     if now:
+        if ended := ray_node.head_ended(loaded):
+            say(ended)
         print(ray_node.state(loaded))
     else:
         ray_node.wait(loaded)
