@@ -405,11 +405,10 @@ def state(cluster: Cluster) -> Literal["up", "partly up", "down"]:
 
 
 def head_ended(cluster: Cluster) -> str:
-    """Return the last words of a head that ended by itself, "" if it did not; call it on the head."""
+    """Return the last words of a head that was started and does not run, "" if it runs; call it on the head."""
     paths = NodePaths(cluster, cluster.head.name)
     record = paths.read()
-    gone = record is not None and not record.runs() and not record.stopping
-    return f"{cluster.head.name}: ray start has ended{paths.log_tail()}" if gone else ""
+    return f"{cluster.head.name}: ray start has ended{paths.log_tail()}" if record and not record.runs() else ""
 
 
 def wait(cluster: Cluster) -> None:

@@ -192,15 +192,15 @@ class Tracebacks:
 
     @property
     def waiting(self) -> bool:
-        """Return whether a traceback is open, so that every next line matters."""
-        return bool(self._open)
+        """Return whether a traceback is open or announced, so that every next line matters."""
+        return bool(self._open or self._ignored)
 
     def take(self, line: Line) -> tuple[bool, list[Chain]]:
         """Return whether the line belongs to a traceback, and the chains that are complete now."""
         done = self._forget(line.number)
         ignored = line.number <= self._ignored.pop(line.source, 0)
         if _IGNORES.search(line.text):
-            self._ignored[line.source] = line.number + 1 + (BETWEEN if line.source else 0)
+            self._ignored[line.source] = line.number + 1 + BETWEEN
         opened = self._open.get(line.source)
         if _HEADER.search(line.text) or (opened and opened.continues and _REMOTE.match(line.text)):
             if opened and not (opened.continues or opened.carries or line.text.startswith("Original Traceback")):
@@ -239,6 +239,8 @@ class Tracebacks:
         return [chain] if chain.links else []
 
     def _forget(self, number: int) -> list[Chain]:
+        if self._ignored:
+            self._ignored = {source: last for source, last in self._ignored.items() if number <= last}
         stale = [source for source, opened in self._open.items() if number - opened.last > LOST_AFTER_LINES]
         if not stale and len(self._open) > MOST_OPEN:
             stale = [min(self._open, key=lambda source: self._open[source].last)]

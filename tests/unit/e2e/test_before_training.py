@@ -329,6 +329,7 @@ def test_what_plugins_of_pytest_write_is_not_left_in_the_checkout(world: World, 
     benchmarks = world.bridge / ".benchmarks"
     plugin = f"import pathlib\n\ndef pytest_configure():\n    pathlib.Path({str(benchmarks)!r}).mkdir(exist_ok=True)\n"
     text = "from hypothesis import given, strategies\n\n@given(strategies.text())\ndef test_mapping(text):\n    pass\n"
+    text += "\ndef test_coverage():\n    import os\n    assert os.environ['COVERAGE_FILE'].endswith('/coverage')\n"
     for of_the_user in (False, True):
         if of_the_user:
             benchmarks.mkdir()

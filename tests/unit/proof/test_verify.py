@@ -771,6 +771,14 @@ def test_a_traceback_after_the_last_step_is_named_unless_python_ignored_it(pair:
     )
     job.driver_log.write_text(before + begins + between + traceback)
     assert not training_log.view(job.driver_log, {}).traceback
+    of_driver = (begins + between + traceback).replace("(Actor pid=7) ", "")
+    job.driver_log.write_text(before + of_driver)
+    assert not training_log.view(job.driver_log, {}).traceback
+    for own in (begins + between + traceback, of_driver):  # the next line of the same process is another one
+        first = own.index("\n") + 1
+        who = "(Actor pid=7) " if own.startswith("(") else ""
+        job.driver_log.write_text(f"{before}{own[:first]}{who}the loader ends\n{own[first:]}")
+        assert training_log.view(job.driver_log, {}).traceback
     job.driver_log.write_text(before + between + traceback + "(Actor pid=7) bye\n")
     job.log_times.unlink()  # it has the log's length
     verdict, reason = verdicts(job)[0]["log"]
