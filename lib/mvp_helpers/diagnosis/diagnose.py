@@ -15,10 +15,11 @@ import msgspec
 
 from ..base import redact
 from ..learning import learning_signal
-from ..log_text.tracebacks import CUT_OFF, Frame, Link
+from ..log_text.tracebacks import CUT_OFF
 from ..trainers import metric_names
-from . import gpu_memory, signatures
+from . import gpu_memory, look, signatures
 from .causes import Finding, first_cause
+from .look import EVIDENCE
 from .phases import Phase, Progress, later
 from .scan import Scan
 from .signatures import FollowUp, Hit, Rule, Signatures, Whose
@@ -26,14 +27,11 @@ from .success import NOT_FINITE
 
 Verdict = Literal["Pass", "Fail", "Blocked", "Noise", "Unknown", "Skipped"]
 Confidence = Literal["high", "medium", "low"]
-EVIDENCE = 600
-"""Characters of evidence that are kept."""
 TWO_RUNS = (
     "The log contains several runs: an earlier one failed like this, and the last one's output does not explain that failure."
 )
 ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended badly, and the log does not explain why."
 WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
-NO_FRAMES = "the lines before it, and its traceback, in the log of the process that printed it; this log has only this line"
 BLOCKED = "No evidence against the code under test."
 SERVED = "A server in this log became ready for requests. No line says that it failed, or what its clients did."
 STOPPED_SERVER = (
@@ -49,7 +47,6 @@ WATCH = (
     " and in fp32 (torch.autograd.set_detect_anomaly names the operation); then a baseline run of the unchanged checkout"
 )
 _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
-UNCHANGED = ", on the unchanged checkout, too"
 WORK_DONE = "The log shows no training: its own words report the end of the work, and nothing in it says that something failed."
 LAST_ERROR = "No signature matches it. The program printed this error and ended before a model was built."
 SCRIPT = (
@@ -61,22 +58,6 @@ SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
 LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
-_PARTS = re.compile(r"(?<=[.!?;]) +|(?<=Error): |, (?=but |please )")
-"""Between two sentences of a message."""
-_ASKS = re.compile(
-    r"(?i)\b(?:must|should|requires?|needs? to|please|try (?:\w+ing|to)|consider|make sure|are you sure|did you|do you|install|"
-    r"upgrade|unset|increas\w+|decreas\w+|reduc\w+|enabl\w+|disabl\w+|instead|(?:set(?! to)|pass|use|set the) [`'\"-]?\w+)\b"
-)
-"""What a sentence says that asks the reader for a change."""
-_REPORTS = re.compile(
-    r"(?i)report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA|CUDA_LAUNCH"
-    r"|Did you mean"
-)
-"""Such a sentence asks for a report, not for a change."""
-_PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
-"""A package that does more than pass calls on."""
-_CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")
-"""Code of which an unchanged checkout can be compared."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
 
@@ -301,26 +282,8 @@ def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) ->
         boundary=boundary,
         whose="user" if boundary == "user code" else "unknown",
         advice="No signature matches this error; it is the last distinct one, and not proven to be the cause.",
-        next=_look(cause, link, culprit, target),
+        next=look.at(cause, link, culprit, target),
     )
-
-
-def _look(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping[str, str]) -> str:
-    """Return what to look at after an error that nothing explains: what its message asks for, the code that raised, the log."""
-    texts = [cause.evidence, *(line.text for line in (link.rest if link else ()))]
-    sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
-    asked = next((part.strip() for part in sentences if _ASKS.search(part) and not _REPORTS.search(part)), "")
-    code = f' ("{culprit.code[: EVIDENCE // 4]}")' if culprit and culprit.code else ""
-    again = UNCHANGED if culprit and _CHECKED_OUT.search(culprit.file) else ""
-    place = f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}{code}{again}" if culprit else ""
-    called = [frame for frame in link.frames if not frame.name.startswith("__getattr")] if link else []
-    inner = _PACKAGE.search(called[-1].file) if called else None
-    if culprit and inner and inner[1] not in culprit.file:
-        place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]}{again}"
-    found = [f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", place]
-    if any(found):
-        return "; ".join(filter(None, found))
-    return NO_FRAMES if cause.chain else f"less +{cause.number} {target.get('log') or cause.log}"
 
 
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
@@ -387,7 +350,11 @@ def _followed_up(diagnosis: Diagnosis, follow_up: FollowUp | None) -> Diagnosis:
         return msgspec.structs.replace(diagnosis, next=f"{WHOLE_LOG}{run}", limitation=limitation)
     if follow_up is None:
         return diagnosis
-    own = "" if diagnosis.next == NO_FRAMES or diagnosis.next.startswith("less +") else diagnosis.next.removesuffix(UNCHANGED)
+    own = (
+        ""
+        if diagnosis.next == look.NO_FRAMES or diagnosis.next.startswith("less +")
+        else diagnosis.next.removesuffix(look.UNCHANGED)
+    )
     run = f"{own}; then {follow_up.run}" if own else follow_up.run
     return msgspec.structs.replace(diagnosis, next=run, limitation=follow_up.limitation)
 

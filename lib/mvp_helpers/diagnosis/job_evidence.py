@@ -18,7 +18,8 @@ from ..record import debug_bundle
 from ..record.job_folder import Result
 from ..record.stall import Stall
 from . import signatures, stall
-from .diagnose import EVIDENCE, Confidence, Diagnosis, diagnose, survived
+from .diagnose import Confidence, Diagnosis, diagnose, survived
+from .look import EVIDENCE
 from .scan import Scan
 from .signatures import Signatures
 

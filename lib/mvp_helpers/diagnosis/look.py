@@ -1,0 +1,48 @@
+"""What to look at after an error that no rule explains: what its message asks for, and the place in the code that raised it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ..log_text.tracebacks import Frame, Link
+from .causes import Finding
+
+EVIDENCE = 600
+"""Characters of evidence that are kept."""
+NO_FRAMES = "the lines before it, and its traceback, in the log of the process that printed it; this log has only this line"
+UNCHANGED = ", on the unchanged checkout, too"
+_PARTS = re.compile(r"(?<=[.!?;]) +|(?<=Error): |, (?=but |please )")
+"""Between two sentences of a message."""
+_ASKS = re.compile(
+    r"(?i)\b(?:must|should|requires?|needs? to|please|try (?:\w+ing|to)|consider|make sure|are you sure|did you|do you|install|"
+    r"upgrade|unset|increas\w+|decreas\w+|reduc\w+|enabl\w+|disabl\w+|instead|(?:set(?! to)|pass|use|set the) [`'\"-]?\w+)\b"
+)
+"""What a sentence says that asks the reader for a change."""
+_REPORTS = re.compile(
+    r"(?i)report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA|CUDA_LAUNCH"
+    r"|Did you mean"
+)
+"""Such a sentence asks for a report, not for a change."""
+_PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
+"""A package that does more than pass calls on."""
+_CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")
+"""Code of which an unchanged checkout can be compared."""
+
+
+def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping[str, str]) -> str:
+    """Return what to look at after an error that nothing explains: what its message asks for, the code that raised, the log."""
+    texts = [cause.evidence, *(line.text for line in (link.rest if link else ()))]
+    sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
+    asked = next((part.strip() for part in sentences if _ASKS.search(part) and not _REPORTS.search(part)), "")
+    code = f' ("{culprit.code[: EVIDENCE // 4]}")' if culprit and culprit.code else ""
+    again = UNCHANGED if culprit and _CHECKED_OUT.search(culprit.file) else ""
+    place = f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}{code}{again}" if culprit else ""
+    called = [frame for frame in link.frames if not frame.name.startswith("__getattr")] if link else []
+    inner = _PACKAGE.search(called[-1].file) if called else None
+    if culprit and inner and inner[1] not in culprit.file:
+        place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]}{again}"
+    found = [f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", place]
+    if any(found):
+        return "; ".join(filter(None, found))
+    return NO_FRAMES if cause.chain else f"less +{cause.number} {target.get('log') or cause.log}"
