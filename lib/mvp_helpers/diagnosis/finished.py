@@ -1,11 +1,13 @@
-"""What proves that a program which trains nothing has done its work: a benchmark, an evaluation, a conversion, a batch job.
+"""What proves that a program which trains nothing has done its work: a benchmark, an evaluation, an installation, a batch job.
 
-Its own last words, or the exit status that a scheduler or the shell reports. Whether a training is proven is a question for
-``success``: a log that speaks of one is none of this, and neither is one with any word for something that went wrong.
+The report with which a known program ends, its own last words, or the exit status that a scheduler or the shell reports. Whether
+a training is proven is a question for ``success``. Words of an unknown program count only in a log that neither speaks of a
+training nor has any word for something that went wrong.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from ..log_text import log_lines
@@ -13,7 +15,7 @@ from ..log_text import log_lines
 LONGEST = 4 << 20
 """Bytes of a log that can be read as a whole."""
 LAST_LINES = 3
-"""Of the log, those in which the program's own words count."""
+"""Of the log, those in which the program's own words count; rows of tables and items of a list are not counted."""
 
 
 def _any(words: str) -> re.Pattern[bytes]:
@@ -40,7 +42,7 @@ _NONE = re.compile(
 )
 """Words that say that nothing went wrong."""
 _WORK = (
-    r"(?:run|jobs?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|benchmark(?:s|ing)?|analys[ei]s|conversion"
+    r"(?:run|jobs?|tests?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|benchmark(?:s|ing)?|analys[ei]s|conversion"
     r"|pass|sweep)"
 )
 _RESULT = r"(?:results?|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
@@ -60,21 +62,69 @@ _STATUS = re.compile(
 )
 _BATCH = re.compile(r"(?m)^Subject: Job \d+: .* in cluster .*? (?P<end>Done|Exited)\s*$")
 """LSF's report of a job, which its output follows."""
+_REPORTS = re.compile(
+    r"^(?:Successfully (?:installed|built|tagged) \S|Finished processing dependencies for \S|\[100%\] Built target \S"
+    r"|\+ \S+==\S|# +\$ conda deactivate|#\d+ DONE \d|# Collective test concluded: |# Avg bus bandwidth +: \d"
+    r"|Wrote preprocessed data to \S)"
+)
+"""With what pip, setuptools, CMake, uv, conda, Docker, nccl-tests and fairseq end."""
+_CHECKS = (re.compile(rb"(?m)^# Out of bounds values : (?!0 OK)"), re.compile(rb"(?im)^(?:#\d+ )?(?:ERROR|FAILED)\b"))
+"""Lines in which these programs say that it went wrong."""
+_NOTICE = re.compile(
+    r"(?i)^\W*(?:notice\b|warning: running pip as|note: you may need to restart|writing image|naming to|removed build)"
+    r"|NCCL INFO|^#?$"
+)
+"""Lines that may follow such a report."""
+_EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
+_EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
+"""A row of the table of lm-eval, and its head."""
+_RESULTS = re.compile(r"(?i)^\W*(?:[\w-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
+"""The heading of results."""
+_VALUE = re.compile(r"^\W*(?:\S+\s|\w[^,;!?]*?[:=|])\s*[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?\W*$|^\W*$")
+"""A name and its number."""
+_ROW = re.compile(r"^\W*$|^.*(?: {2,}|\||\t)[-+\d.,%]+\S{0,3}(?: {2,}|\||\t).*\d\D{0,3}$|^[-*•] |^[\w ]+:$")
+"""A row of a table, a rule, an item of a list, or its head."""
 _VARIES = re.compile(r"\S*[\d/.]\S*")
+
+
+def wrong(text: bytes) -> bool:
+    """Return whether any word of ``text`` is one for something that went wrong."""
+    return bool(_WRONG.search(_NONE.sub(b"", text)))
 
 
 def words(log: bytes) -> str:
     """Return the line of a whole log that reports the end of its work; "" without one, or where anything speaks against it."""
-    if _TRAINS.search(log) or _WRONG.search(_NONE.sub(b"", log)):
+    if _TRAINS.search(log) or wrong(log):
         return ""
     if batch := list(_BATCH.finditer(log.decode(errors="replace"))):
         return batch[-1][0].strip() if all(job["end"] == "Done" for job in batch) else ""
-    lines = [line for raw in log.splitlines() if (line := log_lines.clean(raw, 0)).text.strip(" .=-*#_─═\t")]
-    own = [line.text.strip() for line in lines if line.level not in ("WARNING", "WARN")]
+    own = _texts(log)
     shapes = [_VARIES.sub("", text) for text in own]
-    for text in reversed(own[-LAST_LINES:]):
+    for text in reversed([text for text in own if not _ROW.search(text)][-LAST_LINES:]):
         # What a program says more than once is about a part of its work.
         said_once = shapes.count(_VARIES.sub("", text)) == 1
         if _STATUS.search(text) or (said_once and _END.search(text) and not _NOT_YET.search(text)):
             return text
-    return ""
+    values = list(itertools.takewhile(_VALUE.search, reversed(own)))
+    heading = own[len(own) - len(values) - 1] if 1 < len(values) < len(own) else ""
+    return heading if _RESULTS.search(heading) else ""
+
+
+def report(log: bytes) -> str:
+    """Return the line with which a known program reports the end of its work, at the end of a whole log; "" without one."""
+    own = _texts(log)
+    while own and (_NOTICE.search(own[-1]) or _STATUS.search(own[-1])):
+        own.pop()
+    if not own or any(check.search(log) for check in _CHECKS):
+        return ""
+    if _REPORTS.search(own[-1]):
+        return own[-1]
+    rows = list(itertools.takewhile(_EVALUATED.search, reversed(own)))
+    heads = own[: len(own) - len(rows)][-2:]
+    return rows[0] if rows and any(map(_EVALUATION.search, heads)) else ""
+
+
+def _texts(log: bytes) -> list[str]:
+    """Return the lines of a log that say anything, without colours and prefixes, except warnings."""
+    lines = [line for raw in log.splitlines() if (line := log_lines.clean(raw, 0)).text.strip(" .=-*#_─═\t")]
+    return [line.text.strip() for line in lines if line.level not in ("WARNING", "WARN")]

@@ -6,6 +6,7 @@ that speaks against it.
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from ..log_text import doubts, log_lines
 from ..log_text.log_lines import ByWords
 from ..log_text.step_record import Series, StepRecord
 from ..trainers.log_patterns import SCRIPTS, TRAINERS, VERL
-from . import finished
+from . import finished, script_runs
 from .signatures import Signatures
 
 ROUNDED = 0.011
@@ -47,11 +48,6 @@ _BAD_END = re.compile(
     rb"|\bjob (?:was )?(?:killed|preempted)\b|^TERM_\w+: |^wandb: .*\(failed \d+\)|\bterminated \(Error\)|\bdied with <Signals"
     rb"|\bexited (?:abnormally|(?:on|with) signal \d|with [1-9])|\bsupervisor actor died|^" + BROKEN_OFF.encode()
 )
-_AGAIN = re.compile(
-    r"(?i)\b(?:start|begin)\w*\b.{0,20}\b(?:train|fine-?tun)\w*"
-    r"|^\W*(?:training|fine-?tuning) (?!(?:is |was |has )?(?:complete|done|finish|end)|time|took|loss)"
-)
-"""A script that reported the end of a training begins another one."""
 LONGEST_END = 2000
 """Longer lines report no end."""
 FLAT = (
@@ -85,10 +81,15 @@ _CLAIM_WORDS = (
 )
 _LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}(?:(?P<number>-?\d)|(?i:none|null|nan|inf)\b)"
 _LOSS_WORDS = ("loss:", "Loss:", "loss=", "'loss':")
+_EPOCHS = (
+    r"(?i)(?:^|[\s,{(\[\"'-])(?:(?:num|max|n|total)?[_-]?(?:train(?:ing)?[_-])?epochs)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
+    r"(\d{1,6})(?![\w.]*\d)"
+)
+"""How many epochs a script was started with."""
 WORDS = (
     *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words)},
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
-    *("Metric Checks", "PASS ", "└─", *_CLAIM_WORDS, *_LOSS_WORDS),
+    *("Metric Checks", "PASS ", "└─", "pochs", *_CLAIM_WORDS, *_LOSS_WORDS),
 )
 """Lines that prove or contradict a success contain one of these, except lines of metrics."""
 
@@ -104,6 +105,7 @@ _SAID = ByWords(
         *(("after", lines.resumed, lines.resumed_words) for lines in TRAINERS.values()),
         *(("before", lines.goes_on, lines.mention_words) for lines in TRAINERS.values()),
         *(("end", kind.pattern, kind.words) for lines in TRAINERS.values() for kind in lines.ended_well),
+        ("epochs", _EPOCHS, ("pochs",)),
         ("claim", _CLAIM, _CLAIM_WORDS),
         ("loss", _LOSS, _LOSS_WORDS),
     )
@@ -155,8 +157,10 @@ class Success:
     def work_done(self) -> str:
         """Return the line that reports the end of work without a training; "" without one."""
         record = self.record
-        shown = record.trained or record.ends or record.doubtful or record.losses or self._tests or self._table
-        return "" if shown or self._log is None else finished.words(b"".join(self._log))
+        if self._log is None or record.trained or record.ends or record.doubtful or self._tests or self._table:
+            return ""
+        log = b"".join(self._log)
+        return finished.report(log) or ("" if record.losses else finished.words(log))
 
     def ends_with(self, text: str, lines: int) -> bool:
         """Return whether one of the log's last ``lines`` lines with text contains ``text``."""
@@ -180,6 +184,8 @@ class Success:
                     record.losses |= bool(match["number"])
                     if not match["number"] and record.steps:
                         record.no_number = record.no_number or text.strip()[:300]
+            elif what == "epochs":
+                record.epochs_stated.update(_numbers(pattern, text))
             elif what == "furthest":
                 record.furthest = max(record.furthest, *_numbers(pattern, text), 0)
             elif not _NOT_RESUMED.search(text):
@@ -224,7 +230,14 @@ class Success:
             return f"{self.known}; the log reports that the run reached its end" if self.known else "the log reports the end"
         if self._tests:
             return self._tests
-        return f"{self._checks} metric checks passed" if self._checks and not self._table else ""
+        if self._checks and not self._table:
+            return f"{self._checks} metric checks passed"
+        return f"{self.known}, up to the last one" if self.known and self._all_steps else ""
+
+    @functools.cached_property
+    def _all_steps(self) -> bool:
+        """Return whether a script's lines of metrics reach the last one that there was to be."""
+        return bool(script_runs.of(self.record)) and not script_runs.gap(self.record, self._tail)
 
     def not_finite(self) -> Doubt | None:
         """Return what a number that is not finite means; None without one."""
@@ -267,26 +280,19 @@ class Success:
 
     def unexplained(self) -> Doubt | None:
         """Return what a line before the end of a training run says that no signature explains; None without one."""
-        if not (self.record.ends and self.record.doubtful):
+        if not (self.record.doubtful and (self.record.ends or self._all_steps)):
             return None
         return _not_a_pass(self.record.doubtful[:300], "the run reached its end, but this line says that something went wrong")
 
     def _gap(self) -> str:
         """Return which steps of the trainer that reports its end are missing; "" if none are."""
         record = self.record
-        if of_script := next((name for name in SCRIPTS if name in record.trained), ""):
-            end = record.ends.get(of_script)
-            return (self._begins_again(end[0]) or self._gap_of(of_script, end)) if end else OTHER_END
+        if of_script := script_runs.of(record):
+            return script_runs.gap(record, self._tail) if {of_script, "lightning"} & record.ends.keys() else OTHER_END
         gaps = [self._gap_of(trainer, match) for trainer, match in record.ends.items()]
         if not gaps:
             return OTHER_END if record.trained else NO_STEP
         return "" if "" in gaps else gaps[0]
-
-    def _begins_again(self, end: str) -> str:
-        """Return the line after the words ``end`` of a script that begins another training; "" if none does."""
-        lines = [log_lines.clean(line, 0).text for line in self._tail.splitlines()]
-        at = next((at for at in reversed(range(len(lines))) if end in lines[at]), len(lines))
-        return next(filter(_AGAIN.search, lines[at + 1 :]), "")
 
     def _unfinished(self) -> str:
         """Return which step a training without an end did not reach; "" if that is not known."""
@@ -305,10 +311,6 @@ class Success:
             return NO_STEP
         if trainer == "deepspeed" and (record.no_number or not record.losses):
             return record.no_number or f"{series.words()} logged, but no loss: DeepSpeed's own lines have none"
-        if trainer in SCRIPTS and series.repeated:
-            return f"{series.words()}, with several lines of one: nothing shows whether one is missing"
-        if trainer in SCRIPTS and not series.total:
-            return f"{series.words()}: nothing shows how many there were to be"
         first = series.first
         groups = end.groupdict()
         if groups.get("epoch") and not record.resumed and (unseen := _hidden(series, groups)):
@@ -323,8 +325,6 @@ class Success:
             return f"the end reports {last:g} steps, but step {series.last:g} is logged"
         between = max(series.average, 0.02) if groups.get("epoch") else max(series.usual, 1)
         from_0 = first == 0 and (series.every_step or TRAINERS[trainer].counts_from_0)
-        if trainer in SCRIPTS and wanted and series.last > wanted:
-            return f"step {series.last:g} of {wanted:g} is logged"
         done = series.last + from_0
         if wanted and round(wanted - done, 6) >= between:
             return f"the last step with metrics is {series.last:g} of {wanted:g}"

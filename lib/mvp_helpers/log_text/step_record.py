@@ -43,6 +43,68 @@ _FINITE = re.compile(NAMES.finite)
 
 
 @dataclass
+class Epochs:
+    """The epochs that the lines of a script name, where its steps may begin again with each."""
+
+    now: int | None = None
+    """The epoch of the last line."""
+    first: int = 0
+    """0 if they are counted from 0, else 1."""
+    total: int = 0
+    """How many there are to be."""
+    before: float = 0
+    """The steps of the run before this epoch."""
+    run_on: bool = False
+    """The steps do not begin again."""
+    length: float = 0
+    """The last step of the epochs before, in their own count, if no line says how many steps an epoch has."""
+    cut: str = ""
+    """How the log shows that an epoch, or the end of one, is missing."""
+
+    def place(self, series: Series, epoch: int, step: int, steps: int) -> float:
+        """Return which step of the run ``step`` of an epoch is; ``steps``: how many an epoch has, 0 if no line says so."""
+        if self.now is None:
+            return max(epoch - 1, 0) * steps + step
+        if epoch == self.now or self.run_on or step > series.last:
+            return step + (self.before if epoch == self.now else 0)
+        return step + (steps * (epoch - self.first) if steps else series.last + (series.usual if series.first == 0 else 0))
+
+    def enter(self, series: Series, epoch: int, step: int, steps: int) -> None:
+        """Note the epoch of a line, before its step is added to ``series``."""
+        if epoch == self.now:
+            return
+        before = self.place(series, epoch, step, steps) - step
+        if self.now is None:
+            self.first = min(epoch, 1)
+            if epoch > 1 and not steps:
+                self.cut = f"the metrics begin with epoch {epoch}"
+        elif epoch > self.now + 1 and not self.cut:
+            self.cut = f"no metrics of epoch {self.now + 1}"
+        elif not steps and before:
+            self.cut = self.cut or self.shorter(series)
+            self.length = series.last - self.before
+        self.run_on = self.now is not None and not before
+        self.now, self.before = epoch, before
+
+    def shorter(self, series: Series) -> str:
+        """Return that the last epoch has fewer steps than those before it; "" if it does not."""
+        last = series.last - self.before
+        fewer = self.length and last <= self.length - series.usual
+        return (
+            f"the last metrics of epoch {self.now} are of step {last:g}, those of the one before of {self.length:g}"
+            if fewer
+            else ""
+        )
+
+    def missing(self, series: Series, wanted: int) -> str:
+        """Return what the lines of a run that ended, of ``wanted`` epochs (0: not known), do not show; "" if they show all."""
+        done = 0 if self.now is None else self.now + 1 - self.first
+        if self.now is not None and wanted and done != wanted:
+            return f"the last metrics are of epoch {done} of {wanted}"
+        return self.cut or self.shorter(series)
+
+
+@dataclass
 class Series:
     """The steps of one trainer's lines of metrics, in the order of the log. A step may be a fraction (an epoch)."""
 
@@ -54,8 +116,14 @@ class Series:
     gaps: Counter[float] = field(default_factory=Counter)
     widest: tuple[float, float] = (0, 0)
     """The widest gap, and the step before it."""
-    repeated: bool = False
-    """A step has several lines."""
+    lines: int = 1
+    """How many lines the last step has."""
+    lines_of_first: int = 0
+    """How many the first one had, once the next began."""
+    uneven: bool = False
+    """Another step had more lines, or fewer, than the first."""
+
+    epochs: Epochs = field(default_factory=lambda: Epochs())
 
     def restarts(self, step: float) -> bool:
         """Return whether a line of ``step`` belongs to another run than the lines before."""
@@ -66,14 +134,21 @@ class Series:
         if self.first is None:
             self.first = self.last = step
         elif step == self.last:
-            self.repeated = True
+            self.lines += 1
         elif step > self.last:
+            self.uneven |= self.lines != (self.lines_of_first or self.lines)
+            self.lines_of_first, self.lines = self.lines_of_first or self.lines, 1
             gap = round(step - self.last, 6)
             self.second = self.second or step
             self.gaps[gap] += 1
             if gap > self.widest[0]:
                 self.widest = (gap, self.last)
             self.last = step
+
+    @property
+    def repeated(self) -> bool:
+        """Return whether steps have several lines, and not all of them as many."""
+        return self.uneven or self.lines != (self.lines_of_first or 1)
 
     def add_next(self, steps: Sequence[int]) -> bool:
         """Add steps that follow those before and each other; return False, and add none, if they do not."""
@@ -135,6 +210,8 @@ class StepRecord:
     ends: dict[str, re.Match[str]] = field(default_factory=dict)
     """By trainer: the line that reports the end of its run."""
     ended_well: bool = False
+    epochs_stated: set[int] = field(default_factory=set)
+    """The numbers of epochs that the log says there are to be."""
     furthest: int = 0
     """The last step that any line mentions."""
     resumed: set[int] = field(default_factory=set)
@@ -174,7 +251,9 @@ class StepRecord:
                 continue
             series = self.series.get(trainer)
             for match in re.finditer(kind.pattern, text):
-                step = _step(match)
+                if _earlier_epoch(match, series):
+                    return True
+                step = self._step(trainer, match)
                 if (begun := match.groupdict().get("begun")) and int(begun) + self.before.get(trainer, 0) <= self.begun.get(
                     trainer, 0
                 ):
@@ -201,7 +280,7 @@ class StepRecord:
                         self._series(trainer).total = int(groups["total"])
                     continue
                 values = groups.get("metrics") or groups.get("note") or ""
-                step = _step(match)
+                step = self._step(trainer, match)
                 if step is None:
                     step = self.begun.get(trainer)
                 rounded = bool(groups.get("epoch"))  # of several lines with the same epoch each is another step
@@ -210,12 +289,27 @@ class StepRecord:
                     continue
                 series = self._series(trainer)
                 self.steps += rounded or series.first is None or step != series.last  # several lines may report one step
+                total = int(groups.get("total") or 0)
+                if groups.get("in_epoch"):
+                    series.epochs.enter(series, int(groups["in_epoch"]), int(groups["step"]), total)
+                    series.epochs.total = int(groups.get("epochs") or 0)
                 series.add(step)
-                if groups.get("total") and not groups.get("begun"):
-                    rounds = int(groups["round"]) + 1 if groups.get("round") else int(groups.get("epochs") or 1)
-                    series.total = int(groups["total"]) * rounds
+                if total:
+                    series.total = total * (int(groups["round"]) + 1 if groups.get("round") else 1)
                 done = int(step) if groups.get("step") else done
         return done
+
+    def _step(self, trainer: str, match: re.Match[str]) -> float | None:
+        groups = match.groupdict()
+        if groups.get("epoch"):
+            return float(groups["epoch"])
+        if groups.get("step") is None:
+            return None
+        step, total = int(groups["step"]), int(groups.get("total") or 0)
+        if groups.get("in_epoch"):
+            series = self.series.get(trainer) or Series()
+            return series.epochs.place(series, int(groups["in_epoch"]), step, total)
+        return step + int(groups.get("round") or 0) * total
 
     def _series(self, trainer: str) -> Series:
         if trainer not in SCRIPTS and self.series.keys() & set(SCRIPTS):
@@ -265,14 +359,10 @@ def _kinds_in(text: str) -> list[tuple[str, StepLine]]:
     return [each for kinds in _BY_WORDS.of(text.encode()) for each in kinds]
 
 
-def _step(match: re.Match[str]) -> float | None:
-    groups = match.groupdict()
-    if groups.get("epoch"):
-        return float(groups["epoch"])
-    if groups.get("step") is None:
-        return None
-    rounds = int(groups["round"]) if groups.get("round") else int(groups.get("in_epoch") or 1) - 1
-    return int(groups["step"]) + (rounds * int(groups["total"]) if rounds else 0)
+def _earlier_epoch(match: re.Match[str], series: Series | None) -> bool:
+    """Return whether a script's line names an earlier epoch than the lines before it."""
+    epoch = match.groupdict().get("in_epoch")
+    return bool(epoch and series and series.epochs.now is not None and int(epoch) < series.epochs.now)
 
 
 def _trained(kind: StepLine, match: re.Match[str]) -> bool:

@@ -25,9 +25,10 @@ class StepLine:
     """Text with the metrics of a training step; it contains ``word`` and matches ``pattern``, perhaps several times in a line.
 
     The group ``metrics`` is the text with the values; ``note`` is one that proves no step. ``step`` or ``epoch`` (a fraction) is
-    which step it is, ``total`` how many there are; where steps start again with every epoch, ``round`` is the epoch from 0 (or
-    ``in_epoch`` the one from 1, of ``epochs``), and ``total`` counts the steps of one. Without either, the step is the one that
-    the last line with ``begun`` began; after a line with ``epoch_begun`` (from 1) these begin with 1 again.
+    which step it is, ``total`` how many there are; where steps start again with every epoch, ``round`` is the epoch from 0, and
+    ``total`` counts the steps of one. A script's steps may do so or not: ``in_epoch`` is its epoch, perhaps of ``epochs``.
+    Without either, the step is the one that the last line with ``begun`` began; after a line with ``epoch_begun`` (from 1) these
+    begin with 1 again.
     """
 
     word: str
@@ -292,14 +293,31 @@ LIGHTNING = LogPatterns(
     finished=(LineKind(("Trainer.fit",), r"`Trainer\.fit` stopped: `max_epochs=(?P<last>\d+)` reached"),),
 )
 
+OLMO = LogPatterns(
+    stepped=(LineKind(("[step=",), r"\[step=(?P<step>[1-9]\d{0,11})/\d+"),),
+    logged=(
+        StepLine("[step=", r"\[step=(?P<begun>\d{1,12})/(?P<total>\d{1,12})(?:,epoch=\d+.*)?\]"),
+        StepLine("train/C", r"^\s+(?P<metrics>train/(?:CrossEntropyLoss|CE loss)=.*)"),
+        StepLine("optim/total_grad_norm=", r"^\s+(?P<note>optim/total_grad_norm=.*)"),
+    ),
+    finished=(LineKind(("Training complete",), r"(?:^|\s)(?:train|olmo\S*|olmo_core\S*):\d+\S*\s+INFO\s+Training complete$"),),
+)
+
 # Scripts with a loop of their own: lines with a loss, and the words in which they report their end.
 _NO_ERROR = r"(?i)^(?!.*(?:error|exception|failed|traceback))"
-_COUNT = r"[\s:=#\[(|]{0,4}(?P<step>\d{1,9})(?![\d.]|,\d)(?:(?: ?/ ?| of )(?P<total>\d{1,9})(?![\d.]))?(?P<metrics>[^\r\n]*)"
+_OF = r"(?: ?/ ?| of )"
+_COUNT = rf"[\s:=#\[(|]{{0,4}}(?P<step>\d{{1,9}})(?![\d.]|,\d)(?:{_OF}(?P<total>\d{{1,9}})(?![\d.]))?(?P<metrics>[^\r\n]*)"
 _LOSS = (
     r"(?i)"
-    + "".join(rf"(?<!{what}[ _/])" for what in ("val", "eval", "test", "dev", "valid", "validation", "best"))
-    + (r"(?:loss\w*|perplexity|ppl|bpc)['\"]?(?:\s*[:=|]|\s)\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)")
+    + "".join(rf"(?<!{what}[ _/-])" for what in ("val", "eval", "test", "dev", "valid", "validation", "best"))
+    + r"(?:(?:loss\w*|perplexity|ppl|bpc)['\"]?(?:\s*(?:::?|[=|])|\s)|\btrain[=:])\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)"
 )
+_PART_OF_EPOCH = r"(?:step|batch|iter(?:ation)?)"
+_WHOLE_EPOCH = (
+    rf"(?i)^(?!.*\b{_PART_OF_EPOCH}s?\b\W{{0,4}}\d|.*(?:\d%\||\(\d+%\)|\[ *\d+ */)|\W*\d+ ?/ ?\d).*?" + _LOSS.removeprefix("(?i)")
+)
+"""Of metrics: they are those of an epoch, not of a part of one."""
+_BAR = r"(?:it/s|s/it), ?(?P<metrics>[^\]\r\n]*)\]"
 _TRAINING = r"(?:training|fine-?tuning)"
 _PART = "epoch|step|iter|pre|stage|phase|fold|round|warm|reward|critic|tokenizer|wait|until|if|when|after|before|once"
 _OWN_END = (
@@ -308,29 +326,69 @@ _OWN_END = (
     rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING})\b"
     r"(?: successfully)?(?: (?:in|after|at) [\d:.]+ ?\w*)?(?:\W*$|[.!]+ )"
 )
+_STOPPED_EARLY = (
+    r"(?i)^(?!.*(?:counter|patience ?[:=]|callback|error|fail|\b(?:if|when|will|enabled|disabled|best_\w+)\b)).{0,60}?"
+    r"\b(?P<early>early[- _]?stop(?:ped|ping)?\b"
+    r"(?:!|.{0,20}\b(?:triggered|activated|(?:at|after|on) (?:\w+ )?(?:epoch|step)?\W*\d)))"
+)
 SCRIPT = LogPatterns(
-    logged=(StepLine("poch", _NO_ERROR + r".*?\bepochs?\b" + _COUNT, trained=_LOSS),),
+    logged=(
+        StepLine("poch", _NO_ERROR + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH),
+        StepLine(  # its progress bar
+            "poch",
+            rf"(?i)\bepochs?[\s:=#\[(]{{1,3}}(?P<step>\d{{1,9}})(?:{_OF}(?P<total>\d{{1,9}}))?[^|\r\n%]{{0,40}} 100%\|[^|]*\| *"
+            rf"(?P<all>[1-9]\d*)/(?P=all) \[[^\]\r\n]*?{_BAR}(?=[\r\n]| *$)",
+            trained=_LOSS,
+        ),
+    ),
     counts_from_0=True,
-    finished=(LineKind(("raining ", "tuning ", "ed training", "one training", "one with t", "ed fine", "one fine"), _OWN_END),),
+    finished=(
+        LineKind(("raining ", "tuning ", "ed training", "one training", "one with t", "ed fine", "one fine"), _OWN_END),
+        LineKind(("arly stop", "arly Stop", "arlyStop", "arly-stop", "arly_stop", "ARLY STOP"), _STOPPED_EARLY),
+    ),
 )
 """Of a script that numbers its epochs."""
-_STEPS = _NO_ERROR + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)\b" + _COUNT
+_STEPS = _NO_ERROR + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b" + _COUNT
 SCRIPT_STEPS = LogPatterns(
-    logged=tuple(StepLine(word, _STEPS, trained=_LOSS) for word in ("iter ", "Iter ", "step ", "Step ", "teration ")),
+    logged=(
+        *(
+            StepLine(word, _STEPS, trained=_LOSS)
+            for word in ("iter ", "Iter ", "step ", "Step ", "teration ", "step:", "Step:", "step=", "iter:", "Iter:", "iter=")
+        ),
+        *(
+            StepLine(
+                word,
+                rf"^(?!.*(?i:epoch|\bval|eval|test))[^|\r\n]{{0,60}}%\|[^|]*\| *(?P<step>[1-9]\d{{0,8}})/(?P<total>\d{{1,9}}) "
+                rf"\[[^\]\r\n]*?{_BAR}",
+                trained=_LOSS,
+            )
+            for word in ("it/s, ", "s/it, ")
+        ),
+    ),
     counts_from_0=True,
     finished=SCRIPT.finished,
 )
 """Of a script that numbers its steps alone."""
+_IN_EPOCH = (
+    _NO_ERROR
+    + rf".*?\bepochs?\b[\s:=#\[(|]{{0,4}}(?P<in_epoch>\d{{1,6}})(?![\d.])(?:{_OF}(?P<epochs>\d{{1,6}}))?[\s\])|,:-]{{1,5}}"
+)
 SCRIPT_PARTS = LogPatterns(
     logged=(
         StepLine(
             "poch",
-            _NO_ERROR + r".*?\bepochs?\b[\s:=#\[(|]{0,4}(?P<in_epoch>[1-9]\d{0,5}) ?/ ?(?P<epochs>\d{1,6})[\s\])|,:-]{1,5}"
-            r"(?:(?:step|batch|iter(?:ation)?)\b[\s:=#]{0,3})?[\[(]?(?P<step>\d{1,9}) ?/ ?(?P<total>\d{1,9})(?![\d.])"
+            rf"{_IN_EPOCH}(?:{_PART_OF_EPOCH}\b[\s:=#]{{0,3}})?[\[(]? *(?P<step>\d{{1,9}}) ?/ *(?P<total>\d{{1,9}})(?![\d.])"
+            r"(?P<metrics>[^\r\n]*)",
+            trained=_LOSS,
+        ),
+        StepLine(
+            "poch",
+            rf"{_IN_EPOCH}(?:global[_ ])?{_PART_OF_EPOCH}s?\b[\s:=#\[(]{{0,3}}(?P<step>\d{{1,9}})(?! ?/|[\d.])"
             r"(?P<metrics>[^\r\n]*)",
             trained=_LOSS,
         ),
     ),
+    counts_from_0=True,
     finished=SCRIPT.finished,
 )
 """Of a script that numbers the steps of each epoch."""
@@ -349,6 +407,7 @@ TRAINERS = {
     "deepspeed": DEEPSPEED,
     "openrlhf": OPENRLHF,
     "lightning": LIGHTNING,
+    "olmo": OLMO,
     "script_parts": SCRIPT_PARTS,
     "script": SCRIPT,
     "script_steps": SCRIPT_STEPS,

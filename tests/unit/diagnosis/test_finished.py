@@ -30,9 +30,6 @@ BATCH = (
 CONDOR = (
     "001 (12.000.000) Job executing on host: n7\n005 (12.000.000) Job terminated.\n\t(1) Normal termination (return value 0)\n"
 )
-CONDOR = (
-    "001 (12.000.000) Job executing on host: n7\n005 (12.000.000) Job terminated.\n\t(1) Normal termination (return value 0)\n"
-)
 HEALTHY = {
     "evaluation": EVALUATION,
     "benchmark": BENCHMARK,
@@ -41,6 +38,12 @@ HEALTHY = {
     "condor": CONDOR,
     "alone": "counting words\nall done!\n",
     "of a part of the data": "Generating train split\nfetched (HTTP/1.1 404 Not Found), taking the other\n" + EVALUATION,
+    "words of success before notes": "latency 4 us\n✓ Test completed successfully\n\nNotes:\n"
+    "  - it uses the plugin\n  - compare\n  - rest\n",
+    "a table after its words": "Results saved to out.csv\n"
+    + "".join(f"  case_{n}    {n}.5    {n}.1%    {n}01MB\n" for n in range(1, 7)),
+    "results under their heading": "scored 40 prompts\n=== Strict results ===\n"
+    "format:list 0.88\nwords: 0.5\nrepeat_span = 12.5 tokens/s\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
 LIES = {
@@ -56,6 +59,63 @@ LIES = {
     "killed": lambda log: log + "Killed\n",
     "more work": lambda log: log + "".join(f"reading part {part}\n" for part in range(5)),
 }
+
+
+REPORTS = {
+    "pip": "Collecting a\n  Downloading async_timeout-5.0.1-py3-none-any.whl (5 kB)\nSuccessfully built a\n"
+    "Successfully installed a-1.0 async_timeout-5.0.1\n\n[notice] A new release of pip is available: 24.0 -> 25.1\n",
+    "a wheel, and the status of its command": "adding 'v/exceptions.py'\nSuccessfully built v\n"
+    "Removed build tracker: '/t/x'\nBUILD_EXIT_CODE=0\n",
+    "uv": "Resolved 3 packages in 2ms\nInstalled 2 packages in 1ms\n + a==1.0\n + b==2.0\n",
+    "setuptools": "Installed /q/a-1.0-py3.12.egg\nFinished processing dependencies for a==1.0\n",
+    "CMake": "[ 50%] Building CUDA object errors.cu.o\n[100%] Linking CXX shared library liba.so\n[100%] Built target a\n",
+    "Docker": "#12 DONE 54.6s\n\n#13 exporting to image\n#13 naming to docker.io/a/b:v1 done\n#13 DONE 11.0s\n",
+    "nccl-tests": "# nThread 1 nGpus 8\n#   size  time algbw busbw #wrong\n   8589934592  63896  134.44  235.26  N/A\n"
+    "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 68.4048\n#\n\nn1:7:9 [0] NCCL INFO RAS thread terminating\n",
+    "lm-eval": "Saving results aggregated\n|Tasks|Version|     Filter     |n-shot|  Metric   |   |Value|   |Stderr|\n"
+    "|-----|------:|----------------|-----:|-----------|---|----:|---|-----:|\n"
+    "|gsm8k|      3|flexible-extract|     5|exact_match|↑  |  0.6|±  |0.1633|\n"
+    "|     |       |strict-match    |     5|exact_match|↑  |  0.7|±  |   N/A|\n",
+    "lm-eval, before": "|    Tasks    |Version|Filter|n-shot| Metric |Value |   |Stderr|\n"
+    "|-------------|-------|------|-----:|--------|-----:|---|-----:|\n"
+    "|             |       |none  |     0|acc_norm|0.2867|±  |0.0132|\n",
+    "fairseq": "Namespace(criterion='cross_entropy', lr=[0.25], trainpref='a')\n"
+    "[en] Dictionary: 144 types\nWrote preprocessed data to d\n",
+}
+"""The last lines of known programs, some with words of a training."""
+REPORT_LIES = {
+    "a traceback": LIES["a traceback"],
+    "an ERROR line": lambda log: "ERROR: part 3 was not built\n" + log,
+    "an exit status": lambda log: log + "exit status: 1\n",
+    "killed": lambda log: log + "Killed\n",
+    "more work": lambda log: log + "reading the next part\n",
+    "values out of bounds": lambda log: "# Out of bounds values : 3 FAILED\n" + log,
+    "a training in progress": lambda log: "Epoch 1/4, Loss: 1.9\n" + log,
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_report_of_a_known_program_passes_and_with_one_lie_it_does_not(tmp_path: Path, name: str) -> None:
+    found = triaged(tmp_path, REPORTS[name])
+    assert found.verdict == "Pass" and found.evidence in REPORTS[name]
+    assert [lie for lie, told in REPORT_LIES.items() if triaged(tmp_path, told(REPORTS[name])).verdict == "Pass"] == []
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        REPORTS["lm-eval"].replace("0.7", "nan"),
+        REPORTS["lm-eval"].partition("|gsm8k")[0],
+        "a|1|2|3|\n" + REPORTS["lm-eval"].rpartition("|     |")[2],
+        "[ 99%] Built target a\n",
+        "Would have installed a-1.0\n",
+        "=== Results ===\nwaiting for them\n",
+        "=== Results ===\n",
+        "some lines\nformat:list 0.88\nwords: 0.5\n",
+    ],
+)
+def test_a_report_that_is_cut_off_or_none_does_not_pass(tmp_path: Path, log: str) -> None:
+    assert triaged(tmp_path, log).verdict != "Pass"
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -626,7 +626,8 @@ def test_an_internal_error_of_a_tracker_is_no_missing_login(tmp_path: Path) -> N
 def test_a_metric_of_a_prediction_that_is_nan_is_no_healthy_end(tmp_path: Path) -> None:
     table = "***** predict metrics *****\n  predict_r@5      =      0.557\n  predict_r@25     =        {}\n"
     assert triaged(tmp_path, table.format("nan")).verdict == "Fail"
-    assert triaged(tmp_path, table.format("0.6")).verdict == "Unknown"
+    assert triaged(tmp_path, table.format("0.6")).verdict == "Pass"
+    assert triaged(tmp_path, "one training epoch\n" + table.format("0.6")).verdict == "Unknown"
 
 
 def test_warnings_beside_the_losses_of_a_script_are_not_all_that_a_log_says(tmp_path: Path) -> None:

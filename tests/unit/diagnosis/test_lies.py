@@ -20,6 +20,7 @@ STEP_LINES = {
     "megatron_bridge": r"(?m)^.*iteration +{step}/.*\n",
     "hf_": r"(?m)^.*\| {step}/8 \[.*\{{.*\n",
     "torchtitan": r"(?m)^.*step: +{step}  loss.*\n",
+    "deepspeed_script": r"(?m)^.*step={step}, skipped.*\nepoch 0 step {step}: .*\n",
     "deepspeed": r"(?m)^.*step={step}, skipped.*\n",
     "lightning": r"(?m)^Epoch {step}: .*\n",
     "script_steps": r"(?m)^step {step}/.*\n",

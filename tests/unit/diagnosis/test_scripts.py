@@ -18,6 +18,7 @@ def every(more: str) -> str:
 
 
 ALL = every("")
+UNKNOWN = "epoch 1: loss 2.0\nepoch 2: loss 1.9\n"
 END = "Training complete!\n"
 RAISED = 'Traceback (most recent call last):\n  File "/q/t.py", line 3, in <module>\n    save()\nRuntimeError: odd\n'
 PASSING = {
@@ -30,6 +31,29 @@ PASSING = {
     + END,
     "numbered steps of its only epoch": "".join(f"Epoch:[1/1]({k}/65), Actor Loss: 0.0, KL: 0.1\n" for k in (20, 40, 60, 65))
     + END,
+    "every epoch without its words": ALL,
+    "as many epochs as it was started with": "args: {'lr': 0.1, 'epochs': 2}\n"
+    "epoch 0: train loss :: 1.6, dev acc :: 0.4\nepoch 1: train loss :: 1.5, dev acc :: 0.4\nload model\ntest acc :: 0.39\n",
+    "epochs of an unknown number": UNKNOWN + END,
+    "an early stop": epoch(1) + epoch(2) + "Early stopping triggered after 2 epochs\nbest epoch 1, wrote model\n",
+    "two lines of each epoch": "".join(f"Epoch {n}/2, actor loss: 1.9\nEpoch {n}/2, critic loss: 0.9\n" for n in (1, 2)),
+    "steps of epochs that begin again": "".join(f"Epoch {n}/2, Step {k}, Loss: 1.9\n" for n in (1, 2) for k in (10, 20, 30))
+    + END,
+    "steps that run on over epochs": "".join(f"Epoch {1 + k // 4}, Step {k}, Loss: 1.9\n" for k in range(1, 8)) + END,
+    "numbered from 0, as examples of PyTorch do": "".join(
+        f"Epoch: [{n}][{k:>4}/28]  Loss 1.9 (2.0)\n" for n in (0, 1) for k in (0, 10, 20)
+    )
+    + END,
+    "the last interval of its steps, and work after it": "".join(f"Epoch:[1/1]({k}/48) loss:1.9\n" for k in (9, 19, 29, 39))
+    + "model saved\n",
+    "bars with a loss": "".join(
+        f"Epoch {n}/2:  50%|#####     | 5/10 [00:01<00:01,  4.9it/s, loss=0.5]\r"
+        f"Epoch {n}/2: 100%|##########| 10/10 [00:02<00:00,  4.9it/s, loss=0.4]\n"
+        for n in (1, 2)
+    ),
+    "a bar of all steps": "".join(f"SFT: {k * 25}%|##| {k}/4 [00:0{k}<00:01,  1.1s/it, loss 0.4]\n" for k in (1, 2, 3, 4)),
+    "Lightning's words after its lines": "INFO Epoch 0: v_loss 2.1  loss 3.1\nINFO Epoch 1: v_loss 2.0  loss 3.0\n"
+    "`Trainer.fit` stopped: `max_epochs=2` reached.\n",
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
 }
 NOT_PASSING = {
@@ -38,8 +62,33 @@ NOT_PASSING = {
     "a missing epoch": epoch(1) + epoch(2) + epoch(4) + END,
     "an early end": epoch(1) + epoch(2) + END,
     "more epochs than there were to be": ALL + epoch(5) + END,
-    "every epoch without its words": ALL,
-    "epochs of an unknown number": "epoch 1: loss 2.0\nepoch 2: loss 1.9\nFinished training\n",
+    "epochs of an unknown number without words": UNKNOWN,
+    "epochs of two stated numbers": "epochs: 2\nepochs: 3\n" + UNKNOWN,
+    "fewer epochs than it was started with": "--epochs 3\n" + UNKNOWN,
+    "an epoch of which only a part is logged": "Epoch 1/1, Step 10, Loss: 1.9\n",
+    "an epoch whose bar stops": "Epoch 1/2: 100%|##| 9/9 [00:02<00:00,  4.9it/s, loss=0.4]\n"
+    "Epoch 2/2:  50%|##| 5/9 [00:02<00:00,  4.9it/s, loss=0.4]\n",
+    "an epoch without its last steps": "".join(
+        f"Epoch {n}, Step {k}, Loss: 1.9\n" for n, last in ((1, 6), (2, 4)) for k in range(1, last)
+    )
+    + END,
+    "an earlier epoch without its last steps": "".join(
+        f"Epoch {n}, Step {k}, Loss: 1.9\n" for n, last in ((1, 6), (2, 4), (3, 6)) for k in range(1, last)
+    )
+    + END,
+    "a missing epoch of steps": "".join(f"Epoch {n}, Step {k}, Loss: 1.9\n" for n in (1, 3) for k in (1, 2, 3)) + END,
+    "steps that begin with a later epoch": "".join(f"Epoch {n}, Step {k}, Loss: 1.9\n" for n in (2, 3) for k in (1, 2)) + END,
+    "a line less of one epoch": "".join(f"Epoch {n}/2, actor loss: 1.9\nEpoch {n}/2, critic loss: 0.9\n" for n in (1, 2)).replace(
+        "Epoch 2/2, critic", "critic"
+    ),
+    "the last interval of its steps, and no more": "".join(f"Epoch:[1/1]({k}/48) loss:1.9\n" for k in (9, 19, 29, 39)),
+    "a stop that is only possible": epoch(1) + epoch(2) + "Early stopping counter: 2 out of 5\n",
+    "the options of an early stop": epoch(1) + epoch(2) + "early_stopping: patience=2\n",
+    "a second training that only begins, without words between": ALL + "Training model B\n",
+    "a later part that only begins": ALL + "Stage 1 training complete\n",
+    "killed without its words": ALL + "Killed\n",
+    "a doubt without its words": epoch(1) + epoch(2) + "WARNING: ran out of memory, skipping batch\n" + epoch(3) + epoch(4),
+    "no gradients, without its words": every(" grad_norm: 0.0"),
     "steps of epochs, of which one may be missing": "".join(
         f"Epoch {n}/2, Step {k}, Loss: 1.9\n" for n in (1, 2) for k in (10, 20, 40)
     )
@@ -48,7 +97,7 @@ NOT_PASSING = {
     "numbered steps without an epoch": "".join(f"Epoch:[1/2]({k}/45), loss: 1.9\n" for k in (20, 40, 45)) + END,
     "a gap in numbered steps": "".join(f"Epoch:[1/1]({k}/45), loss: 1.9\n" for k in (10, 20, 40, 45)) + END,
     **{
-        f"words about something else: {words}": ALL + words + "\n"
+        f"words about something else: {words}": UNKNOWN + words + "\n"
         for words in (
             "Training complete: False",
             "training completed, 0 of 4 workers answered",
@@ -66,6 +115,7 @@ NOT_PASSING = {
     "an exception after its words": ALL + END + RAISED,
     "killed after its words": ALL + END + "Killed\n",
     "a crash after its words": ALL + END + "Segmentation fault (core dumped)\n",
+    "an end that is none": ALL + "Training complete: False\n",
     "an end with failures": ALL + "Training completed with 2 failed workers\n",
     "a second training that breaks off": ALL + END + epoch(1) + epoch(2),
     "a second training that only begins": ALL + END + "Training model B\n",

@@ -1,0 +1,71 @@
+"""What proves that a script with a loop of its own did all of it: each epoch or step with its loss, up to the last one.
+
+The last one is known from the lines themselves (``epoch 3/3``), from the number of epochs that the script was started with, or
+from the script's own report of its end, after which no more are to come.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..log_text import log_lines
+from ..log_text.step_record import Series, StepRecord
+from ..trainers.log_patterns import SCRIPTS, TRAINERS
+from . import finished
+
+_AGAIN = re.compile(
+    r"(?i)\b(?:start|begin)\w*\b.{0,20}\b(?:train|fine-?tun)\w*"
+    r"|^\W*(?:training|fine-?tuning) (?!(?:is |was |has )?(?:complete|done|finish|end)|time|took|loss)"
+    r"|\b(?:stage|phase|fold|round) \d+\b.{0,30}\b(?:complete|done|finish)|\b(?:complete|finish|success)\w*\W{1,3}(?:False|no)\b"
+)
+"""A script that came to the end of a training begins another one, or has more to do."""
+
+
+def of(record: StepRecord) -> str:
+    """Return which lines of a script count in the run; "" if it has none, or a trainer's."""
+    return next((name for name in SCRIPTS if name in record.trained), "")
+
+
+def gap(record: StepRecord, tail: bytes) -> str:
+    """Return what is missing in the lines of the script that the record contains; "" if nothing is. ``tail``: the log's end."""
+    name = of(record)
+    series = record.series[name]
+    end = record.ends.get(name) or record.ends.get("lightning")
+    lines = [log_lines.clean(line, 0).text for line in tail.splitlines()]
+    rest = _after(lines, name, end[0] if end else "")
+    if more := next((line for line in rest if _AGAIN.search(line) or (not end and finished.wrong(line.encode()))), ""):
+        return more
+    if series.repeated:
+        return f"{series.words()}, with several lines of one: nothing shows whether one is missing"
+    if (series.first or 0) > max(1, series.usual * 1.5):
+        return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
+    early = bool(end and end.groupdict().get("early"))
+    epochs = 0 if early else series.epochs.total or (next(iter(record.epochs_stated)) if len(record.epochs_stated) == 1 else 0)
+    return series.missing() or series.epochs.missing(series, epochs) or ("" if early else _before_last(series, epochs, end, rest))
+
+
+def _before_last(series: Series, epochs: int, end: re.Match[str] | None, rest: list[str]) -> str:
+    """Return how far the steps are from the last one that there was to be; "" if they are not."""
+    of_epochs = series.epochs.now is not None
+    total = int(end["last"]) if end and "last" in end.groupdict() else series.total or 0
+    if of_epochs and not series.epochs.run_on:
+        total *= epochs or (series.epochs.now or 0) + 1 - series.epochs.first
+    elif not of_epochs:
+        total = total or epochs
+    if not total:
+        known = end and series.gaps and not (of_epochs and not epochs and not end)
+        return "" if known else f"{series.words()}: nothing shows how many there were to be"
+    if series.last > total:
+        return f"step {series.last:g} of {total:g} is logged"
+    left = total - series.last - (series.first == 0)
+    # A run that logs every n-th step may log nothing of its last ones; then something else shows that it went on.
+    return f"the last step with metrics is {series.last:g} of {total:g}" if left >= (series.usual if end or rest else 1) else ""
+
+
+def _after(lines: list[str], name: str, end: str) -> list[str]:
+    """Return the lines with text after the one with the words ``end``, or after the last one with metrics."""
+    patterns = [re.compile(kind.pattern) for kind in TRAINERS[name].logged]
+    for at in reversed(range(len(lines))):
+        if end in lines[at] if end else any(pattern.search(lines[at]) for pattern in patterns):
+            return [line for line in lines[at + 1 :] if line.strip()]
+    return []
