@@ -52,6 +52,10 @@ PASSING = {
         for n in (1, 2)
     ),
     "a bar of all steps": "".join(f"SFT: {k * 25}%|##| {k}/4 [00:0{k}<00:01,  1.1s/it, loss 0.4]\n" for k in (1, 2, 3, 4)),
+    "a bar that is redrawn in one line": "\r".join(
+        f"SFT: {k * 25}%|##| {k}/4 [00:0{k}<00:01,  1.1s/it, loss 0.4]" for k in (1, 2, 3, 4)
+    )
+    + "\nDone!\n",
     "Lightning's words after its lines": "INFO Epoch 0: v_loss 2.1  loss 3.1\nINFO Epoch 1: v_loss 2.0  loss 3.0\n"
     "`Trainer.fit` stopped: `max_epochs=2` reached.\n",
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
@@ -82,6 +86,10 @@ NOT_PASSING = {
         "Epoch 2/2, critic", "critic"
     ),
     "the last interval of its steps, and no more": "".join(f"Epoch:[1/1]({k}/48) loss:1.9\n" for k in (9, 19, 29, 39)),
+    "a redrawn bar that stops": "\r".join(f"SFT: {k * 25}%|##| {k}/4 [00:0{k}<00:01,  1.1s/it, loss 0.4]" for k in (1, 2, 3)),
+    "a redrawn bar without a state": "\r".join(
+        f"SFT: {k * 25}%|##| {k}/4 [00:0{k}<00:01,  1.1s/it, loss 0.4]" for k in (1, 2, 4)
+    ),
     "a stop that is only possible": epoch(1) + epoch(2) + "Early stopping counter: 2 out of 5\n",
     "the options of an early stop": epoch(1) + epoch(2) + "early_stopping: patience=2\n",
     "a second training that only begins, without words between": ALL + "Training model B\n",
