@@ -82,8 +82,10 @@ _RESULTS = re.compile(r"(?i)^\W*(?:[\w-]+ ){0,5}(?:results?|scores?|summary|metr
 """The heading of results."""
 _VALUE = re.compile(r"^\W*(?:\S+\s|\w[^,;!?]*?[:=|])\s*[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?\W*$|^\W*$")
 """A name and its number."""
-_ROW = re.compile(r"^\W*$|^.*(?: {2,}|\||\t)[-+\d.,%]+\S{0,3}(?: {2,}|\||\t).*\d\D{0,3}$|^[-*•] |^[\w ]+:$")
-"""A row of a table, a rule, an item of a list, or its head."""
+_ROW = re.compile(r"^\W*$|^.*(?: {2,}|\||\t)[-+\d.,%]+\S{0,3}(?: {2,}|\||\t).*\d\D{0,3}$|^[A-Z][\w ]+:$")
+"""A row of a table, a rule, or the head of a list."""
+_ITEM = re.compile(rb"\s+[-*] ")
+"""An item of a list, indented: what a logger prints may begin with a dash, too."""
 _VARIES = re.compile(r"\S*[\d/.]\S*")
 
 
@@ -125,6 +127,8 @@ def report(log: bytes) -> str:
 
 
 def _texts(log: bytes) -> list[str]:
-    """Return the lines of a log that say anything, without colours and prefixes, except warnings."""
-    lines = [line for raw in log.splitlines() if (line := log_lines.clean(raw, 0)).text.strip(" .=-*#_─═\t")]
+    """Return the lines of a log that say anything, without colours and prefixes, except warnings and items of lists."""
+    lines = [
+        line for raw in log.splitlines() if not _ITEM.match(raw) and (line := log_lines.clean(raw, 0)).text.strip(" .=-*#_─═\t")
+    ]
     return [line.text.strip() for line in lines if line.level not in ("WARNING", "WARN")]

@@ -358,7 +358,8 @@ SCRIPT_STEPS = LogPatterns(
         *(
             StepLine(
                 word,
-                rf"(?:^|\r)(?![^\r\n]*(?i:epoch|\bval|eval|test))[^|\r\n]{{0,60}}%\|[^|]*\| *(?P<step>[1-9]\d{{0,8}})/(?P<total>\d{{1,9}}) "
+                rf"(?:^|\r)(?![^\r\n]*(?i:epoch|\bval|eval|test))[^|\r\n]{{0,60}}%\|[^|]*\| *"
+                rf"(?P<step>[1-9]\d{{0,8}})/(?P<total>\d{{1,9}}) "
                 rf"\[[^\]\r\n]*?{_BAR}",
                 trained=_LOSS,
             )

@@ -42,6 +42,8 @@ HEALTHY = {
     "  - it uses the plugin\n  - compare\n  - rest\n",
     "a table after its words": "Results saved to out.csv\n"
     + "".join(f"  case_{n}    {n}.5    {n}.1%    {n}01MB\n" for n in range(1, 7)),
+    "a logger with dashes": "2026-01-31 10:00:00,123 - layer_1: overlap 0.49\n"
+    "2026-01-31 10:00:01,123 - === MoE Analysis Complete ===\n",
     "results under their heading": "scored 40 prompts\n=== Strict results ===\n"
     "format:list 0.88\nwords: 0.5\nrepeat_span = 12.5 tokens/s\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
@@ -142,6 +144,8 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "Subject: Job 811: <convert> in cluster <lab> Exited\n" + BATCH,
         "waiting\nstarting the evaluation of results that were saved\n",
         "nothing more\n",
+        "2026-01-31 10:00:01,123 - Analysis complete\n"
+        + "".join(f"2026-01-31 10:00:02,123 - layer_{n} is next\n" for n in range(4)),
         "WARNING: the run is done\n",
     ],
 )
