@@ -63,11 +63,14 @@ _STATUS = re.compile(
 _BATCH = re.compile(r"(?m)^Subject: Job \d+: .* in cluster .*? (?P<end>Done|Exited)\s*$")
 """LSF's report of a job, which its output follows."""
 _REPORTS = re.compile(
-    r"^(?:Successfully (?:installed|built|tagged) \S|Finished processing dependencies for \S|\[100%\] Built target \S"
-    r"|\+ \S+==\S|# +\$ conda deactivate|#\d+ DONE \d|# Collective test concluded: |# Avg bus bandwidth +: \d"
+    r"^(?:Successfully (?:installed|tagged) \S|Finished processing dependencies for \S|\[100%\] Built target \S"
+    r"|\+ \S+==\S|# +\$ conda deactivate|# Collective test concluded: |# Avg bus bandwidth +: \d"
     r"|Wrote preprocessed data to \S)"
 )
 """With what pip, setuptools, CMake, uv, conda, Docker, nccl-tests and fairseq end."""
+_BUILT = re.compile(r"^Successfully built \S|^#\d+ DONE \d")
+_AFTER_BUILT = re.compile(r"(?i)^removed build|^#\d+ (?:naming to|writing image)")
+"""What a build without more to do prints after the one, and before the other; parts of others end with the same words."""
 _CHECKS = (re.compile(rb"(?m)^# Out of bounds values : (?!0 OK)"), re.compile(rb"(?im)^(?:#\d+ )?(?:ERROR|FAILED)\b"))
 """Lines in which these programs say that it went wrong."""
 _NOTICE = re.compile(
@@ -115,11 +118,14 @@ def words(log: bytes) -> str:
 def report(log: bytes) -> str:
     """Return the line with which a known program reports the end of its work, at the end of a whole log; "" without one."""
     own = _texts(log)
-    while own and (_NOTICE.search(own[-1]) or _STATUS.search(own[-1])):
-        own.pop()
+    last = len(own)
+    while last and (_NOTICE.search(own[last - 1]) or _STATUS.search(own[last - 1])):
+        last -= 1
+    own, notices = own[:last], own[last:]
     if not own or any(check.search(log) for check in _CHECKS):
         return ""
-    if _REPORTS.search(own[-1]):
+    whole = any(_AFTER_BUILT.search(text) or _STATUS.search(text) for text in (*own[-4:-1], *notices))
+    if _REPORTS.search(own[-1]) or (whole and _BUILT.search(own[-1])):
         return own[-1]
     rows = list(itertools.takewhile(_EVALUATED.search, reversed(own)))
     heads = own[: len(own) - len(rows)][-2:]

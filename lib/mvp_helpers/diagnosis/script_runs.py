@@ -10,7 +10,7 @@ import re
 
 from ..log_text import log_lines
 from ..log_text.step_record import Series, StepRecord
-from ..trainers.log_patterns import SCRIPTS, TRAINERS
+from ..trainers.log_patterns import SCRIPTS, TRAINERS, StepLine
 from . import finished
 
 _AGAIN = re.compile(
@@ -19,6 +19,9 @@ _AGAIN = re.compile(
     r"|\b(?:stage|phase|fold|round) \d+\b.{0,30}\b(?:complete|done|finish)|\b(?:complete|finish|success)\w*\W{1,3}(?:False|no)\b"
 )
 """A script that came to the end of a training begins another one, or has more to do."""
+
+
+_NAMES_STEP = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?|batch)\b\W{0,4}\d")
 
 
 def of(record: StepRecord) -> str:
@@ -53,19 +56,24 @@ def _before_last(series: Series, epochs: int, end: re.Match[str] | None, rest: l
     elif not of_epochs:
         total = total or epochs
     if not total:
-        known = end and series.gaps and not (of_epochs and not epochs and not end)
-        return "" if known else f"{series.words()}: nothing shows how many there were to be"
+        return "" if end and series.gaps else f"{series.words()}: nothing shows how many there were to be"
     if series.last > total:
         return f"step {series.last:g} of {total:g} is logged"
-    left = total - series.last - (series.first == 0)
-    # A run that logs every n-th step may log nothing of its last ones; then something else shows that it went on.
-    return f"the last step with metrics is {series.last:g} of {total:g}" if left >= (series.usual if end or rest else 1) else ""
+    # Of steps from 0, the last one of n may be n - 1 or n: more lines, of none of which a step is named, show that it went on.
+    went_on = bool(end or (rest and not any(map(_NAMES_STEP.search, rest))))
+    left = total - series.last - (series.first == 0 and (went_on or not series.total))
+    return f"the last step with metrics is {series.last:g} of {total:g}" if left >= (series.usual if went_on else 1) else ""
 
 
 def _after(lines: list[str], name: str, end: str) -> list[str]:
     """Return the lines with text after the one with the words ``end``, or after the last one with metrics."""
-    patterns = [re.compile(kind.pattern) for kind in TRAINERS[name].logged]
     for at in reversed(range(len(lines))):
-        if end in lines[at] if end else any(pattern.search(lines[at]) for pattern in patterns):
+        if end in lines[at] if end else any(_shows(kind, lines[at]) for kind in TRAINERS[name].logged):
             return [line for line in lines[at + 1 :] if line.strip()]
     return []
+
+
+def _shows(kind: StepLine, line: str) -> bool:
+    """Return whether a line shows a step with its loss."""
+    match = re.search(kind.pattern, line)
+    return bool(match and re.search(kind.trained, match["metrics"]))

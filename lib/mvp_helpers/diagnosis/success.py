@@ -82,7 +82,8 @@ _CLAIM_WORDS = (
 _LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}(?:(?P<number>-?\d)|(?i:none|null|nan|inf)\b)"
 _LOSS_WORDS = ("loss:", "Loss:", "loss=", "'loss':")
 _EPOCHS = (
-    r"(?i)(?:^|[\s,{(\[\"'-])(?:(?:num|max|n|total)?[_-]?(?:train(?:ing)?[_-])?epochs)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
+    r"(?i)(?:^|(?<![a-z] )(?<=[\s,{(\[\"'])|--|number of )"
+    r"(?:(?:num|max|n|total)?[_-]?(?:train(?:ing)?[_-])?epochs)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
     r"(\d{1,6})(?![\w.]*\d)"
 )
 """How many epochs a script was started with."""

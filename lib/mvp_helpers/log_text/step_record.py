@@ -123,7 +123,7 @@ class Series:
     uneven: bool = False
     """Another step had more lines, or fewer, than the first."""
 
-    epochs: Epochs = field(default_factory=lambda: Epochs())
+    epochs: Epochs = field(default_factory=Epochs)
 
     def restarts(self, step: float) -> bool:
         """Return whether a line of ``step`` belongs to another run than the lines before."""

@@ -304,17 +304,19 @@ OLMO = LogPatterns(
 )
 
 # Scripts with a loop of their own: lines with a loss, and the words in which they report their end.
-_NO_ERROR = r"(?i)^(?!.*(?:error|exception|failed|traceback))"
+_HELD_OUT = r"(?:val\w*|eval\w*|test|dev)"
+_NO_ERROR = rf"(?i)^(?!.*(?:error|exception|failed|traceback|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
 _OF = r"(?: ?/ ?| of )"
 _COUNT = rf"[\s:=#\[(|]{{0,4}}(?P<step>\d{{1,9}})(?![\d.]|,\d)(?:{_OF}(?P<total>\d{{1,9}})(?![\d.]))?(?P<metrics>[^\r\n]*)"
-_LOSS = (
-    r"(?i)"
-    + "".join(rf"(?<!{what}[ _/-])" for what in ("val", "eval", "test", "dev", "valid", "validation", "best"))
+_TRAIN_LOSS = (
+    "".join(rf"(?<!{what}[ _/-])" for what in ("val", "eval", "test", "dev", "valid", "validation", "best"))
     + r"(?:(?:loss\w*|perplexity|ppl|bpc)['\"]?(?:\s*(?:::?|[=|])|\s)|\btrain[=:])\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)"
 )
+_LOSS = rf"(?i)^(?!\W*{_HELD_OUT}\b).*?{_TRAIN_LOSS}"
 _PART_OF_EPOCH = r"(?:step|batch|iter(?:ation)?)"
 _WHOLE_EPOCH = (
-    rf"(?i)^(?!.*\b{_PART_OF_EPOCH}s?\b\W{{0,4}}\d|.*(?:\d%\||\(\d+%\)|\[ *\d+ */)|\W*\d+ ?/ ?\d).*?" + _LOSS.removeprefix("(?i)")
+    rf"(?i)^(?!.*\b{_PART_OF_EPOCH}s?\b\W{{0,4}}\d|.*(?:\d%\||\(\d+%\)|\[ *\d+ */)|\W*\d+ ?/ ?\d"
+    rf"|\W*{_HELD_OUT}\b).*?{_TRAIN_LOSS}"
 )
 """Of metrics: they are those of an epoch, not of a part of one."""
 _BAR = r"(?:it/s|s/it), ?(?P<metrics>[^\]\r\n]*)\]"
@@ -336,12 +338,12 @@ SCRIPT = LogPatterns(
         StepLine("poch", _NO_ERROR + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH),
         StepLine(  # its progress bar
             "poch",
-            rf"(?i)\bepochs?[\s:=#\[(]{{1,3}}(?P<step>\d{{1,9}})(?:{_OF}(?P<total>\d{{1,9}}))?[^|\r\n%]{{0,40}} 100%\|[^|]*\| *"
+            rf"(?i)(?:^|\r)(?![^|\r\n]*\b{_HELD_OUT}\b)[^|\r\n]{{0,60}}?\bepochs?[\s:=#\[(]{{1,3}}"
+            rf"(?P<step>\d{{1,9}})(?:{_OF}(?P<total>\d{{1,9}}))?[^|\r\n%]{{0,40}} 100%\|[^|]*\| *"
             rf"(?P<all>[1-9]\d*)/(?P=all) \[[^\]\r\n]*?{_BAR}(?=[\r\n]| *$)",
             trained=_LOSS,
         ),
     ),
-    counts_from_0=True,
     finished=(
         LineKind(("raining ", "tuning ", "ed training", "one training", "one with t", "ed fine", "one fine"), _OWN_END),
         LineKind(("arly stop", "arly Stop", "arlyStop", "arly-stop", "arly_stop", "ARLY STOP"), _STOPPED_EARLY),
@@ -366,7 +368,6 @@ SCRIPT_STEPS = LogPatterns(
             for word in ("it/s, ", "s/it, ")
         ),
     ),
-    counts_from_0=True,
     finished=SCRIPT.finished,
 )
 """Of a script that numbers its steps alone."""
@@ -389,7 +390,6 @@ SCRIPT_PARTS = LogPatterns(
             trained=_LOSS,
         ),
     ),
-    counts_from_0=True,
     finished=SCRIPT.finished,
 )
 """Of a script that numbers the steps of each epoch."""

@@ -110,6 +110,8 @@ def test_the_report_of_a_known_program_passes_and_with_one_lie_it_does_not(tmp_p
         REPORTS["lm-eval"].partition("|gsm8k")[0],
         "a|1|2|3|\n" + REPORTS["lm-eval"].rpartition("|     |")[2],
         "[ 99%] Built target a\n",
+        "Created wheel for a\nSuccessfully built a\n",
+        "#5 [2/7] RUN make\n#5 0.41 all\n#5 DONE 3.2s\n",
         "Would have installed a-1.0\n",
         "=== Results ===\nwaiting for them\n",
         "=== Results ===\n",

@@ -34,6 +34,8 @@ PASSING = {
     "every epoch without its words": ALL,
     "as many epochs as it was started with": "args: {'lr': 0.1, 'epochs': 2}\n"
     "epoch 0: train loss :: 1.6, dev acc :: 0.4\nepoch 1: train loss :: 1.5, dev acc :: 0.4\nload model\ntest acc :: 0.39\n",
+    "a number of epochs in words": "Number of epochs: 2\n" + UNKNOWN,
+    "epochs from 0 up to their number": "".join(f"Epoch {n}/3 - loss: 2.0\n" for n in (0, 1, 2, 3)),
     "epochs of an unknown number": UNKNOWN + END,
     "an early stop": epoch(1) + epoch(2) + "Early stopping triggered after 2 epochs\nbest epoch 1, wrote model\n",
     "two lines of each epoch": "".join(f"Epoch {n}/2, actor loss: 1.9\nEpoch {n}/2, critic loss: 0.9\n" for n in (1, 2)),
@@ -67,6 +69,18 @@ NOT_PASSING = {
     "an early end": epoch(1) + epoch(2) + END,
     "more epochs than there were to be": ALL + epoch(5) + END,
     "epochs of an unknown number without words": UNKNOWN,
+    "validation bars alone": "".join(
+        f"Epoch {n}/2 [Validation]: 100%|##| 9/9 [00:02<00:00,  4.9it/s, loss=0.4]\n" for n in (1, 2)
+    ),
+    "validation bars alone, named before": "".join(
+        f"Val Epoch {n}/2: 100%|##| 9/9 [00:02<00:00,  4.9it/s, loss=0.4]\n" for n in (1, 2)
+    ),
+    "validation alone": "".join(f"Validation Epoch {n}/2: loss 0.3\n" for n in (1, 2)) + END,
+    "validation alone, named after": "".join(f"Epoch {n}/2 [val] loss: 0.3\n" for n in (1, 2)) + END,
+    "the epochs of a warm-up": "warmup epochs 2\n" + UNKNOWN,
+    "the epochs between two saves": "args: --save-epochs 2 warmup_epochs=2\n" + UNKNOWN,
+    "epochs from 0, of which one may be to come": "".join(f"Epoch {n}/4 - loss: 2.0\n" for n in (0, 1, 2, 3)),
+    "epochs from 0, of which the last began": "".join(f"Epoch {n}/4 - loss: 2.0\n" for n in (0, 1, 2, 3)) + "Epoch 4/4\n-----\n",
     "epochs of two stated numbers": "epochs: 2\nepochs: 3\n" + UNKNOWN,
     "fewer epochs than it was started with": "--epochs 3\n" + UNKNOWN,
     "an epoch of which only a part is logged": "Epoch 1/1, Step 10, Loss: 1.9\n",
