@@ -64,10 +64,10 @@ _BATCH = re.compile(r"(?m)^Subject: Job \d+: .* in cluster .*? (?P<end>Done|Exit
 """LSF's report of a job, which its output follows."""
 _REPORTS = re.compile(
     r"^(?:Successfully (?:installed|tagged) \S|Finished processing dependencies for \S|\[100%\] Built target \S"
-    r"|\+ \S+==\S|# +\$ conda deactivate|# Collective test concluded: |# Avg bus bandwidth +: \d"
+    r"|\+ \S+==\S|# Collective test concluded: |# Avg bus bandwidth +: \d"
     r"|Wrote preprocessed data to \S)"
 )
-"""With what pip, setuptools, CMake, uv, conda, Docker, nccl-tests and fairseq end."""
+"""With what pip, setuptools, CMake, uv, Docker, nccl-tests and fairseq end."""
 _BUILT = re.compile(r"^Successfully built \S|^#\d+ DONE \d")
 _AFTER_BUILT = re.compile(r"(?i)^removed build|^#\d+ (?:naming to|writing image)")
 """What a build without more to do prints after the one, and before the other; parts of others end with the same words."""
