@@ -251,7 +251,8 @@ driver_of() { # <id>: the pid of its driver
   # A trainer that is alone waits for its driver only.
   pid=$( ((GPUS > 1)) && last_trainer_of hang || driver_of hang)
   kill -STOP "$pid"
-  wait_for 60 'a bundle' compgen -G "$JOBS/hang/debug/*-stalled/hosts/worker-0/py-spy/*.txt"
+  wait_for 60 'the cause of the stall' grep -q '"cause": "[^"]' "$JOBS/hang/result.json" # written when the bundle is complete
+  compgen -G "$JOBS/hang/debug/*-stalled/hosts/worker-0/py-spy/*.txt" || fail 'no stacks'
   run --separate-stderr 55_explain.sh hang
   [[ $output == *"pid $pid, is stopped"* ]] || fail '55 does not name it'
   grep -q . "$JOBS"/hang/debug/*-stalled/hosts/worker-0/gpus.txt || fail 'nothing about the GPUs'

@@ -192,6 +192,7 @@ def end(find: Callable[[], Iterable[int]], term_s: float, kill_s: float = 5.0) -
             for pid in left - signalled:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
+                    os.kill(pid, signal.SIGCONT)  # a stopped process takes a signal only when it goes on
             signalled |= left
             if time.monotonic() > deadline:
                 break

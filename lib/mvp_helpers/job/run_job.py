@@ -257,6 +257,7 @@ class Runner:
         if child := self.child:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, number)
+                os.killpg(child.pid, signal.SIGCONT)  # a stopped process takes a signal only when it goes on
 
     def _locate(self) -> None:
         """Which Ray node we are on, from Ray's own record of this job (our addresses can mislead where nodes share a machine)."""

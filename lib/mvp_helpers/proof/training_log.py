@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..base import files
+from ..diagnosis import signatures
 from ..learning.metric_lines import metrics_of
 from ..log_text.log_lines import Raw, Samples, clean, has_any
 from ..log_text.tracebacks import Chain, Tracebacks
@@ -34,6 +35,8 @@ class LogView:
     """The line of the first traceback after the last step; 0 without one."""
     exception: str = ""
     """What it is about: the exception's line."""
+    residue: str = ""
+    """The exception of a traceback after the last step that the signatures know as residual text of a shutdown."""
 
 
 def view(log: Path, written: Mapping[int, Mapping[str, Any]]) -> LogView:
@@ -44,7 +47,7 @@ def view(log: Path, written: Mapping[int, Mapping[str, Any]]) -> LogView:
             if _WORD in line:
                 step, values = metrics_of(line)
                 if values:
-                    found.lines[step], found.traceback, tracebacks = number, 0, Tracebacks()
+                    found.lines[step], found.traceback, found.residue, tracebacks = number, 0, "", Tracebacks()
                     found.problem = found.problem or _difference(found, step, values, written.get(step))
             elif tracebacks.waiting or has_any(line, _BEGINS):
                 _note(found, tracebacks.take(clean(line, number))[1])
@@ -53,10 +56,14 @@ def view(log: Path, written: Mapping[int, Mapping[str, Any]]) -> LogView:
 
 
 def _note(found: LogView, chains: Sequence[Chain]) -> None:
-    """Keep the first traceback that Python did not ignore."""
+    """Keep the first traceback that Python did not ignore and that a shutdown does not explain."""
     for chain in chains:
         if chain.header and not chain.ignored and not found.traceback:
-            found.traceback, found.exception = chain.number, chain.causes()[0].headline
+            exception, hit = chain.causes()[0].headline, signatures.load().of_chain(chain, "done")
+            if hit and hit.rule.verdict == "Noise":
+                found.residue = found.residue or exception
+            else:
+                found.traceback, found.exception = chain.number, exception
 
 
 def _difference(found: LogView, step: int, shown: Mapping[str, float], written: Mapping[str, Any] | None) -> str:
@@ -97,7 +104,8 @@ def log_agrees(job: Job, _: Sequence[Job]) -> str:
     need(not log.traceback, f"logs/driver.log:{log.traceback}: a traceback after the last step: {log.exception}")
     if not log.lines:
         return "logs/driver.log shows no metrics of steps, and no traceback"
-    return f"logs/driver.log: {len(log.lines)} steps, {log.compared} values as in metrics.jsonl; no traceback after the last"
+    after = f"after the last only residual text of the shutdown: {log.residue}" if log.residue else "no traceback after the last"
+    return f"logs/driver.log: {len(log.lines)} steps, {log.compared} values as in metrics.jsonl; {after}"
 
 
 def _check_length(job: Job) -> None:

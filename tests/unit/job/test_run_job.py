@@ -170,6 +170,16 @@ def test_a_stop_reaches_the_trainer_and_the_state_is_stopped(tmp_path: Path) -> 
     assert "saved" in folder.driver_log.read_text(), "the trainer was not given the time to save"
 
 
+def test_a_trainer_that_was_stopped_by_a_signal_takes_the_stop_at_once(tmp_path: Path) -> None:
+    folder = job(tmp_path, python("import time; print('up', flush=True); time.sleep(600)"), stop_wait_s=600)
+    process = start(folder)
+    wait_for(lambda: folder.driver_log.exists() and "up" in folder.driver_log.read_text(), "the trainer")
+    os.kill(int(job_folder.read(folder).trainer_pid or 0), signal.SIGSTOP)
+    process.send_signal(signal.SIGTERM)
+    process.wait(120)
+    assert (job_folder.read(folder).state, job_folder.read(folder).exit_code) == ("STOPPED", 128 + signal.SIGTERM)
+
+
 def test_rays_stop_signal_to_every_process_and_a_second_one_reach_the_trainer_as_one_sigterm(tmp_path: Path) -> None:
     code = """if True:
         import os, signal, time

@@ -764,7 +764,7 @@ def test_a_traceback_after_the_last_step_is_named_unless_python_ignored_it(pair:
         f"(Actor pid=7) {line}\n"
         for line in (
             "Traceback (most recent call last):",
-            '  File "/x/loader.py", line 7, in __del__',
+            '  File "/x/loader.py", line 7, in end',
             "    self.end()",
             "RuntimeError: no loop",
         )
@@ -784,6 +784,24 @@ def test_a_traceback_after_the_last_step_is_named_unless_python_ignored_it(pair:
     verdict, reason = verdicts(job)[0]["log"]
     line = len(before.splitlines()) + 6
     assert (verdict, reason) == ("Fail", f"logs/driver.log:{line}: a traceback after the last step: RuntimeError: no loop")
+
+
+def test_a_data_loader_that_ray_ended_with_its_worker_is_named_and_fails_nothing(pair: tuple[JobFolder, JobFolder]) -> None:
+    job = pair[0]
+    killed = "RuntimeError: DataLoader worker (pid 44) is killed by signal: Killed."
+    residue = (
+        "(TaskRunner pid=7) Traceback (most recent call last):\n"
+        '(TaskRunner pid=7)   File "/v/ray/_private/worker.py", line 1069, in main_loop\n'
+        "(TaskRunner pid=7)     self.core_worker.run_task_loop()\n"
+        f"(TaskRunner pid=7) {killed} \n"
+    )
+    job.driver_log.write_text(job.driver_log.read_text() + residue)
+    job.log_times.unlink()  # it has the log's length
+    verdict, reason = verdicts(job)[0]["log"]
+    assert verdict == "Pass"
+    assert reason.endswith("only residual text of the shutdown: " + killed)
+    job.driver_log.write_text(job.driver_log.read_text() + residue.replace(killed, "ValueError: the save is lost"))
+    assert training_log.view(job.driver_log, {}).exception == "ValueError: the save is lost"
 
 
 def test_a_traceback_that_the_model_wrote_is_none_of_the_run(pair: tuple[JobFolder, JobFolder]) -> None:
