@@ -274,7 +274,8 @@ def _choose(known: list[Finding], unknown: list[Finding], vague: Finding | None)
     causes = [finding for finding in (by_rank.get(0), kind) if finding]
     if causes:
         return min(causes, key=_order)
-    if earliest and latest and earliest.source != latest.source:
+    of_tests = any(finding.rule and finding.rule.summary for finding in known)  # each test raises for itself
+    if earliest and latest and (of_tests or earliest.source != latest.source):
         latest = earliest  # The first of several processes to raise counts; one that raises again had overcome its first error.
     return by_rank.get(1) or latest or by_rank.get(3) or vague or by_rank.get(4)
 

@@ -43,7 +43,7 @@ _NONE = re.compile(
 """Words that say that nothing went wrong."""
 _WORK = (
     r"(?:run|jobs?|tests?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|benchmark(?:s|ing)?|analys[ei]s|conversion"
-    r"|pass|sweep)"
+    r"|pass|sweep|execution|downloads|uploads)"
 )
 _RESULT = r"(?:results?|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
 _END = re.compile(
@@ -54,7 +54,16 @@ _END = re.compile(
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}\b{_RESULT}\b"
     r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)"
 )
-_NOT_YET = re.compile(r"(?i)\b(?:not|will|would|when|once|until|if|start\w*|begin\w*|next|\d+ ?/ ?\d+|\d+ of \d+)\b")
+_FILE = r"\S\.(?:zip|tar|gz|jsonl?|csv|tsv|parquet|arrow|np[yz]|pkl|pth?|safetensors|gguf|png|html|md|txt|xlsx)\b"
+_WROTE = re.compile(
+    rf"(?i)\b(?:saved|wrote|written|exported|stored|dumped)\b.{{0,120}}{_FILE}|{_FILE}\W.{{0,60}}\b(?:saved|written)\b"
+)
+"""A file that was written, which ends a program's work only as its last line."""
+_DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
+"""Ray's own processes: what they finish ends nothing."""
+_NOT_YET = re.compile(
+    r"(?i)\b(?:not|will|would|when|once|until|if|wait\w*|to (?:complete|finish)|start\w*|begin\w*|next|\d+ ?/ ?\d+|\d+ of \d+)\b"
+)
 """A line that is about a part of the work, or about what comes."""
 _STATUS = re.compile(
     r"(?i)^\W*(?:\w+[ _])?(?:exit(?:ed)?|return|finish(?:ed)?)(?:[ _-](?:with|code|status|value))*\W{1,3}0\W*$"
@@ -64,13 +73,15 @@ _BATCH = re.compile(r"(?m)^Subject: Job \d+: .* in cluster .*? (?P<end>Done|Exit
 """LSF's report of a job, which its output follows."""
 _REPORTS = re.compile(
     r"^(?:Successfully (?:installed|tagged) \S|Finished processing dependencies for \S|\[100%\] Built target \S"
-    r"|\+ \S+==\S|# Collective test concluded: |# Avg bus bandwidth +: \d"
+    r"|\+ \S+==\S|Audited (?:\d+ packages? )?in \S+$|# Collective test concluded: |# Avg bus bandwidth +: \d"
     r"|Wrote preprocessed data to \S)"
 )
 """With what pip, setuptools, CMake, uv, Docker, nccl-tests and fairseq end."""
 _BUILT = re.compile(r"^Successfully built \S|^#\d+ DONE \d")
 _AFTER_BUILT = re.compile(r"(?i)^removed build|^#\d+ (?:naming to|writing image)")
 """What a build without more to do prints after the one, and before the other; parts of others end with the same words."""
+_CONFLICTS = re.compile(rb"(?im)^(?:\x1b\[\d+m)?ERROR: pip's dependency resolver does not currently take into account .*$")
+"""pip's notice about other packages, after which it goes on."""
 _CHECKS = (re.compile(rb"(?m)^# Out of bounds values : (?!0 OK)"), re.compile(rb"(?im)^(?:#\d+ )?(?:ERROR|FAILED)\b"))
 """Lines in which these programs say that it went wrong."""
 _NOTICE = re.compile(
@@ -99,7 +110,7 @@ def wrong(text: bytes) -> bool:
 
 def words(log: bytes) -> str:
     """Return the line of a whole log that reports the end of its work; "" without one, or where anything speaks against it."""
-    if _TRAINS.search(log) or wrong(log):
+    if _TRAINS.search(log) or _DAEMON.search(log) or wrong(log):
         return ""
     if batch := list(_BATCH.finditer(log.decode(errors="replace"))):
         return batch[-1][0].strip() if all(job["end"] == "Done" for job in batch) else ""
@@ -110,6 +121,9 @@ def words(log: bytes) -> str:
         said_once = shapes.count(_VARIES.sub("", text)) == 1
         if _STATUS.search(text) or (said_once and _END.search(text) and not _NOT_YET.search(text)):
             return text
+    last = next((text for text in reversed(own) if not _ROW.search(text)), "")
+    if _WROTE.search(last) and not _NOT_YET.search(last) and shapes.count(_VARIES.sub("", last)) == 1:
+        return last
     values = list(itertools.takewhile(_VALUE.search, reversed(own)))
     heading = own[len(own) - len(values) - 1] if 1 < len(values) < len(own) else ""
     return heading if _RESULTS.search(heading) else ""
@@ -122,7 +136,7 @@ def report(log: bytes) -> str:
     while last and (_NOTICE.search(own[last - 1]) or _STATUS.search(own[last - 1])):
         last -= 1
     own, notices = own[:last], own[last:]
-    if not own or any(check.search(log) for check in _CHECKS):
+    if not own or any(check.search(_CONFLICTS.sub(b"", log)) for check in _CHECKS):
         return ""
     whole = any(_AFTER_BUILT.search(text) or _STATUS.search(text) for text in (*own[-4:-1], *notices))
     if _REPORTS.search(own[-1]) or (whole and _BUILT.search(own[-1])):

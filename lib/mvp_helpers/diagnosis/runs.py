@@ -87,8 +87,9 @@ class Runs:
         for mark, pattern in self._marks.of(raw):
             if (mark.after_end and self.progress.phase != "done") or (mark.phase != "start" and not self._further(mark)):
                 continue
-            texts = texts or (log_lines.clean(raw, 0).text, log_lines.plain(raw))
-            if not (match := pattern.search(texts[0]) or pattern.search(texts[1])):
+            if not texts:  # a bar may be drawn over what a line says
+                texts = (log_lines.clean(raw, 0).text, log_lines.plain(raw), *raw.decode(errors="replace").split("\r")[:1])
+            if not (match := next(filter(None, map(pattern.search, texts)), None)):
                 continue
             if mark.phase == "start":
                 # Tests may start Ray many times; only after an error does the same beginning again mean another run.

@@ -163,7 +163,9 @@ class Scan(Runs):
                     self._found(log, line)
         self._between(log, log.seek(0, os.SEEK_END))
         log.seek(max(0, log.tell() - success.TAIL))
-        self.success.read_end(log.read())
+        end = log.read()
+        log.seek(0)
+        self.success.read_ends(log.read(success.TAIL), end)
         return self._end()
 
     def _several(self, log: BinaryIO, lines: list[bytes]) -> None:
@@ -294,10 +296,10 @@ class Scan(Runs):
         return self.progress.phase == "train" and not self._waiting
 
     def _opens_again(self, raw: bytes, number: int) -> None:
-        """Begin another run where the log's first line comes again after an error; other processes may print it before one."""
+        """Begin another run where the log's first line comes again after an error or a step; processes may share it before."""
         if not self._opening or number <= FIRST_LINES or raw.translate(None, _DIGITS).strip() != self._opening:
             return
-        if self._failed:
+        if self._failed or self.stepped:
             self._another_run()
         else:
             self._opening = b""

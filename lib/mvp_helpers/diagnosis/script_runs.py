@@ -6,6 +6,7 @@ from the script's own report of its end, after which no more are to come.
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from ..log_text import log_lines
@@ -19,8 +20,7 @@ _AGAIN = re.compile(
     r"|\b(?:stage|phase|fold|round) \d+\b.{0,30}\b(?:complete|done|finish)|\b(?:complete|finish|success)\w*\W{1,3}(?:False|no)\b"
 )
 """A script that came to the end of a training begins another one, or has more to do."""
-
-
+_NUMBERS = re.compile(r"[\d\W]+")
 _NAMES_STEP = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?|batch)\b\W{0,4}\d")
 
 
@@ -29,8 +29,11 @@ def of(record: StepRecord) -> str:
     return next((name for name in SCRIPTS if name in record.trained), "")
 
 
-def gap(record: StepRecord, tail: bytes) -> str:
-    """Return what is missing in the lines of the script that the record contains; "" if nothing is. ``tail``: the log's end."""
+def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
+    """Return what is missing in the lines of the script that the record contains; "" if nothing is.
+
+    ``head`` and ``tail`` are the beginning and the end of the log.
+    """
     name = of(record)
     series = record.series[name]
     end = record.ends.get(name) or record.ends.get("lightning")
@@ -38,6 +41,8 @@ def gap(record: StepRecord, tail: bytes) -> str:
     rest = _after(lines, name, end[0] if end else "")
     if more := next((line for line in rest if _AGAIN.search(line) or (not end and finished.wrong(line.encode()))), ""):
         return more
+    if again := _again(head, name, rest):
+        return f"after the last step the log begins again: {again}"
     if series.repeated:
         return f"{series.words()}, with several lines of one: nothing shows whether one is missing"
     if (series.first or 0) > max(1, series.usual * 1.5):
@@ -63,6 +68,23 @@ def _before_last(series: Series, epochs: int, end: re.Match[str] | None, rest: l
     went_on = bool(end or (rest and not any(map(_NAMES_STEP.search, rest))))
     left = total - series.last - (series.first == 0 and (went_on or not series.total))
     return f"the last step with metrics is {series.last:g} of {total:g}" if left >= (series.usual if went_on else 1) else ""
+
+
+def _again(head: bytes, name: str, rest: list[str]) -> str:
+    """Return a line of those after the last step that the log had before its first one, if there are several; "" otherwise."""
+    before = itertools.takewhile(
+        lambda line: not any(_shows(kind, line) for kind in TRAINERS[name].logged),
+        (log_lines.clean(line, 0).text for line in head.splitlines()),
+    )
+    known = {shape for line in before if (shape := _shape(line))}
+    again = [line for line in rest if _shape(line) in known]
+    return again[0].strip() if len(set(map(_shape, again))) > 1 else ""
+
+
+def _shape(line: str) -> str:
+    """Return the words of a line without its numbers; "" for one that says little, or that warns."""
+    words = _NUMBERS.sub(" ", line).split()
+    return "" if len(words) < 2 or "arning" in line or "%|" in line else " ".join(words)
 
 
 def _after(lines: list[str], name: str, end: str) -> list[str]:

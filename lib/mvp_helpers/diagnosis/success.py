@@ -24,7 +24,7 @@ from .signatures import Signatures
 ROUNDED = 0.011
 """How far an epoch with two digits may be from the exact one."""
 TAIL = 1 << 16
-"""Bytes at the end of a log that are kept."""
+"""Bytes at the beginning and at the end of a log that are kept."""
 OTHER_END = "only a launcher or another program reports the end, not what trained"
 NOT_FINITE = "not-finite"
 NO_STEP = "no training step with its metrics is in the log"
@@ -134,7 +134,7 @@ class Success:
         self.record = StepRecord()
         self.spoilt_at: int | None = None
         """The line with the first number that is not finite."""
-        self._tail = b""
+        self._head, self._tail = b"", b""
         self._log: list[bytes] | None = []
         """All of it, unless it is long."""
         self._tests = ""
@@ -144,15 +144,16 @@ class Success:
 
     def read(self, lines: bytes) -> None:
         """Read the next complete lines of the log."""
+        self._head = self._head or lines[:TAIL]
         self._tail = lines[-TAIL:] if len(lines) >= TAIL else (self._tail + lines)[-TAIL:]
         if self._log is not None:
             self._log.append(lines)
             self._log = self._log if sum(map(len, self._log)) <= finished.LONGEST else None
 
-    def read_end(self, lines: bytes) -> None:
-        """Read the end of a log of which only some lines were looked at."""
-        self._log = None
-        self.read(lines)
+    def read_ends(self, begin: bytes, end: bytes) -> None:
+        """Read the beginning and the end of a log of which only some lines were looked at."""
+        self._log, self._head = None, begin
+        self.read(end)
 
     @property
     def work_done(self) -> str:
@@ -238,7 +239,7 @@ class Success:
     @functools.cached_property
     def _all_steps(self) -> bool:
         """Return whether a script's lines of metrics reach the last one that there was to be."""
-        return bool(script_runs.of(self.record)) and not script_runs.gap(self.record, self._tail)
+        return bool(script_runs.of(self.record)) and not script_runs.gap(self.record, self._head, self._tail)
 
     def not_finite(self) -> Doubt | None:
         """Return what a number that is not finite means; None without one."""
@@ -289,7 +290,7 @@ class Success:
         """Return which steps of the trainer that reports its end are missing; "" if none are."""
         record = self.record
         if of_script := script_runs.of(record):
-            return script_runs.gap(record, self._tail) if {of_script, "lightning"} & record.ends.keys() else OTHER_END
+            return script_runs.gap(record, self._head, self._tail) if {of_script, "lightning"} & record.ends.keys() else OTHER_END
         gaps = [self._gap_of(trainer, match) for trainer, match in record.ends.items()]
         if not gaps:
             return OTHER_END if record.trained else NO_STEP

@@ -42,19 +42,19 @@ _CHAIN = ("During handling of the above exception", "The above exception was the
 _FRAME = re.compile(
     r'\s*(?:File ["“]|(?=[^\s"]+\.py", line \d+, in ))(?P<file>[^"“”]+)'  # perhaps cut off at its beginning or end
     r'(?:["”], line (?P<line>\d+)(?:(?:,|(?P<dump>)) in (?P<name>.+))?)?'
-    r"|(?:File )?\[?(?P<file_>(?:[A-Za-z]:(?=\\))?[^\s\[\]():\"]+\.py|<[\w-]+>)(?:\]\([^)]*\))?"
+    r"|(?:File )?\[?(?P<file_>(?:(?:[A-Za-z]:(?=\\))?[/\\][^\[\]():\"]*[/\\])?[^\s\[\]():\"]+\.py|<[\w .-]+>)(?:\]\([^)]*\))?"
     r"(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
-    r"|(?P<cell>Cell In ?\[\d+\]), line (?P<line_in_cell>\d+)(?:, in (?P<name_in_cell>[\w.<>]+))?"
+    r"|(?P<cell>Cell In ?\[\d+\]|[/~].*\.ipynb Cell \d+'?),?(?: line (?P<line_in_cell>\d+))?(?:,? in (?P<name_in_cell>[\w.<>]+))?"
     r"|File (?P<module>[~/][^\s:\"]*\.py):(?P<line_in_module>\d+)$"
 )
 """A frame as Python, IPython, pytest and rich print it; perhaps cut off. ``dump``: by faulthandler, the innermost first."""
 _TORN = re.compile(r'[^\s"]+\.py", line \d+, in ')
 """A frame without its beginning, which no exception's message continues with."""
-_CODE = re.compile(r"\s|[\^~ ]*$|(?:\.{3,}|…)$|-+> *\[?\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
+_CODE = re.compile(r"\s|[\^~ ]*$|(?:\.{3,}|…)$|-+> *(?:<a href=[^>]*>|\[)?\d|\d+ |[│╭╰❱]|_ _ _|(?:Cell|Input) In ?\[")
 """The beginning of a line that shows the code of a frame, or marks a place in it."""
 _RICH = re.compile(r"❱ +\d+ [│|]")
 """The line that rich marks in the code of a frame."""
-_MARKED = re.compile(r"(?:-+> *\[?\d+\]?|❱ +\d+ [│|])(?P<code>.*?)\s*[│|]?$")
+_MARKED = re.compile(r"(?:-+> *(?:<a href=[^>]*>|\[)?\d+(?:</a>|\])?|❱ +\d+ [│|])(?P<code>.*?)\s*[│|]?$")
 """The line that IPython or rich marks in the code of a frame."""
 _IPYTHON = re.compile(r"File [~/][^\s\":]*\.py:\d+, in [\w.<>]+\(")
 """A frame of IPython with the signature of its function."""

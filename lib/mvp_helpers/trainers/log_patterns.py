@@ -227,8 +227,8 @@ TRANSFORMERS = LogPatterns(
             r"(?:[^{}]*?'train_steps_per_second': (?P<speed>[\d.]+))?[^{}]*'train_loss': [^{}]*'epoch': (?P<epoch>\d+(?:\.\d+)?)",
         ),
     ),
-    resumed=r"Continuing training from global step (\d+)",
-    resumed_words=("Continuing training from global step",),
+    resumed=r"Continuing training from global step (\d+)|\bResuming (?:training )?from (?:checkpoint\W+)?\S*\bcheckpoint-(\d+)",
+    resumed_words=("Continuing training from global step", "Resuming from", "Resuming training from"),
 )
 
 TORCHTITAN = LogPatterns(

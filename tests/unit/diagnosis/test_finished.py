@@ -46,6 +46,8 @@ HEALTHY = {
     "2026-01-31 10:00:01,123 - === MoE Analysis Complete ===\n",
     "results under their heading": "scored 40 prompts\n=== Strict results ===\n"
     "format:list 0.88\nwords: 0.5\nrepeat_span = 12.5 tokens/s\n",
+    "a file that it wrote": "asked for 40 answers\nINFO wrote answers.zip\n",
+    "downloads": "Fetching 2 files: 100%|###| 2/2 [00:01<00:00,  1.9s/it]\nDOWNLOADS DONE\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
 LIES = {
@@ -69,6 +71,12 @@ REPORTS = {
     "a wheel, and the status of its command": "adding 'v/exceptions.py'\nSuccessfully built v\n"
     "Removed build tracker: '/t/x'\nBUILD_EXIT_CODE=0\n",
     "uv": "Resolved 3 packages in 2ms\nInstalled 2 packages in 1ms\n + a==1.0\n + b==2.0\n",
+    "pip, about packages that were there": "Collecting a\n"
+    "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed. "
+    "This behaviour is the source of the following dependency conflicts.\n"
+    "b 1.0 requires a<1, but you have a 1.0 which is incompatible.\n"
+    "Successfully installed a-1.0\n",
+    "uv, of what was there": "Resolved 124 packages in 1ms\nAudited 98 packages in 0.02ms\n",
     "setuptools": "Installed /q/a-1.0-py3.12.egg\nFinished processing dependencies for a==1.0\n",
     "CMake": "[ 50%] Building CUDA object errors.cu.o\n[100%] Linking CXX shared library liba.so\n[100%] Built target a\n",
     "Docker": "#12 DONE 54.6s\n\n#13 exporting to image\n#13 naming to docker.io/a/b:v1 done\n#13 DONE 11.0s\n",
@@ -149,6 +157,10 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "2026-01-31 10:00:01,123 - Analysis complete\n"
         + "".join(f"2026-01-31 10:00:02,123 - layer_{n} is next\n" for n in range(4)),
         "WARNING: the run is done\n",
+        "INFO wrote answers.zip\nasking for more\n",
+        "INFO wrote one.json\nasking for more\nINFO wrote two.json\n",
+        "Use 'wait' for all background jobs to complete\n",
+        "[2023-12-07 18:21:36,697 I 44 44] (gcs_server) gcs_init_data.cc:46: Finished loading the job table data\n",
     ],
 )
 def test_words_about_a_part_or_a_plan_are_no_end(tmp_path: Path, log: str) -> None:

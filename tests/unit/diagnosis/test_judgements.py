@@ -44,6 +44,32 @@ CASES = {
         "Blocked",
         "dependency",
     ),
+    "a flag of a module that is imported twice": (
+        "absl.flags._exceptions.DuplicateFlagError: 'rows' is defined twice\n",
+        "Blocked",
+        "config",
+    ),
+    "a name that a cell of a notebook should have defined": (
+        "NameError                 Traceback (most recent call last)\nCell In[5], line 4\n----> 4 model(settings)\n\n"
+        "NameError: name 'settings' is not defined\n",
+        "Blocked",
+        "user code",
+    ),
+    "a text without tokens": (
+        raised("IndexError: list index out of range", PACKAGES + "transformers/tokenization_utils_base.py"),
+        "Blocked",
+        "data",
+    ),
+    "a value that the program asks for": (
+        raised("RuntimeError: Set run_name of the second target.", "/u/bench.py"),
+        "Blocked",
+        "config",
+    ),
+    "a service that refuses to talk": (
+        raised("ConnectionRefusedError: [WinError 17] keine Verbindung", "/u/bench.py"),
+        "Blocked",
+        "network",
+    ),
     "settings in YAML": (
         "yaml.constructor.ConstructorError: could not determine a constructor for the tag '!join'\n",
         "Blocked",
@@ -1233,7 +1259,14 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
     assert FOLLOW_UPS[name] in answer.follow_up, answer
 
 
+OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "FlagError: the flag 'rows' is defined twice": "imported twice",
+    "RuntimeError: grad can be implicitly created only for scalar outputs": "the shape of the loss",
+    "TypeError: 'NoneType' object is not callable": "an optional import",
+    "IndexError: argmax(): Expected reduction dim 1 to have non-zero size.": "which tensor is empty",
+    "KeyError: 'embed_tokens.weight'": "the names in each file of weights",
+    "OSError: [Errno 2] No such file or directory: 'models/one/consolidated.01.pth'": "how many parts",
     "RuntimeError: Trying to backward through the graph a second time": "call it once",
     "RuntimeError: one of the variables has been modified by an inplace operation: [torch.FloatTensor [2]]": "set_detect_anomaly",
     "AttributeError: 'DataParallel' object has no attribute 'encode'": ".module",
@@ -1278,6 +1311,12 @@ KINDS = {
 }
 
 
+def test_a_name_that_a_notebook_lacks_is_that_of_another_cell(tmp_path: Path) -> None:
+    cell = "NameError                 Traceback (most recent call last)\nCell In[5], line 4\n----> 4 model(settings)\n\n{}\n"
+    answer = triaged(tmp_path, cell.format(OF_CELL))
+    assert (answer.verdict, answer.boundary) == ("Blocked", "user code") and "Restart and Run All" in answer.follow_up
+
+
 @pytest.mark.parametrize("error", KINDS)
 def test_what_to_look_at_follows_from_the_kind_of_an_error_that_no_rule_knows(error: str, tmp_path: Path) -> None:
     answer = triaged(tmp_path, raised(error, "/work/own/steps.py"))
@@ -1286,11 +1325,13 @@ def test_what_to_look_at_follows_from_the_kind_of_an_error_that_no_rule_knows(er
 
 
 def test_every_kind_of_error_is_looked_at() -> None:
-    known = signatures.load()
-    for at, kind in enumerate(known.kinds):
-        first = [error for error in KINDS if re.search(kind.evidence, error)]
-        others = [error for error in first if any(re.search(before.evidence, error) for before in known.kinds[:at])]
-        assert set(first) - set(others), f"no example of {kind.evidence}"
+    kinds = signatures.load().kinds
+    examples = [(error, "/work/own/steps.py") for error in KINDS] + [(OF_CELL, "Cell In[5]")]
+    first = {
+        next((at for at, kind in enumerate(kinds) if re.search(kind.evidence, error) and re.search(kind.code, file)), None)
+        for error, file in examples
+    }
+    assert [kind.evidence for at, kind in enumerate(kinds) if at not in first] == []
 
 
 @pytest.mark.parametrize(

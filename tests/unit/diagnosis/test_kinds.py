@@ -564,6 +564,49 @@ RuntimeError: cannot patch
 """
 
 
+def test_of_several_failing_tests_the_first_one_is_the_cause(tmp_path: Path) -> None:
+    failure = (
+        "____ test_{0} ____\n\n    def test_{0}():\n>       assert {0}()\nE       AssertionError: no {0}\n\n"
+        "tests/a.py:7: AssertionError\n"
+    )
+    summary = "==== short test summary info ====\nFAILED tests/a.py::test_one - Asser...\n==== 2 failed in 6.82s ====\n"
+    log = "==== FAILURES ====\n" + failure.format("one") + failure.format("two") + summary
+    assert triaged(tmp_path, log).evidence == "AssertionError: no one"
+
+
+IN_AN_EDITOR = """---------------------------------------------------------------------------
+{name}                          Traceback (most recent call last)
+/work/with space/tune.ipynb Cell 5 line 1
+    <a href='vscode-notebook-cell://lab.invalid/tune.ipynb#W3?line=17'>18</a> trainer = Trainer(model)
+--> <a href='vscode-notebook-cell://lab.invalid/tune.ipynb#W3?line=18'>19</a> trainer.train()
+
+File <frozen importlib._bootstrap>:688, in _load_unlocked(spec)
+
+File c:\\Users\\One Two\\envs\\a\\lib\\site-packages\\transformers\\trainer.py:2548, in Trainer.train(self)
+   2547 with context():
+-> 2548     self.training_step(model)
+   2550 # if loss is nan or inf simply add the average of previous logged losses
+   2551 step()
+
+{name}: {says}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "verdict", "boundary"),
+    [
+        ("KeyboardInterrupt", "", "Blocked", "outside"),
+        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 2.00 GiB.", "Fail", "training"),
+        ("ValueError", "nobody knows this", "Fail", "trainer"),
+    ],
+)
+def test_the_traceback_of_a_notebook_in_an_editor_is_read_to_its_end(
+    name: str, says: str, verdict: str, boundary: str, tmp_path: Path
+) -> None:
+    answer = triaged(tmp_path, IN_AN_EDITOR.format(name=name, says=says))
+    assert (answer.verdict, answer.boundary) == (verdict, boundary) and answer.evidence.startswith(f"{name}: {says}".strip())
+
+
 def test_what_fails_while_a_package_is_imported_is_its_dependency(tmp_path: Path) -> None:
     answer = triaged(tmp_path, NOTEBOOK)
     assert (answer.verdict, answer.boundary, answer.line) == ("Blocked", "dependency", 7)

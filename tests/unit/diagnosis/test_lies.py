@@ -517,6 +517,11 @@ def test_epochs_that_are_rounded_hide_no_step_and_pretend_none(tmp_path: Path) -
     end = "{'train_runtime': 8.1, 'train_loss': 2.0, 'epoch': 2.0}\n"
     assert triaged(tmp_path, "".join(logged) + end).verdict == "Pass"
     assert triaged(tmp_path, "".join(logged[:-1]) + end).verdict == "Unknown"
+    under_a_bar = end.replace("\n", "\r100%|###| 468/468 [00:08<00:00, 58.5it/s]\n")
+    assert triaged(tmp_path, "".join(logged) + under_a_bar).verdict == "Pass"
+    assert triaged(tmp_path, "".join(logged[9:]) + end).verdict == "Unknown"
+    resumed = "INFO - Resuming from checkpoint: out/checkpoint-180\n"
+    assert triaged(tmp_path, resumed + "".join(logged[9:]) + end).verdict == "Pass"
 
 
 def test_a_deepspeed_run_that_shows_no_loss_proves_no_success(tmp_path: Path) -> None:

@@ -107,6 +107,10 @@ NOT_PASSING = {
     "a stop that is only possible": epoch(1) + epoch(2) + "Early stopping counter: 2 out of 5\n",
     "the options of an early stop": epoch(1) + epoch(2) + "early_stopping: patience=2\n",
     "a second training that only begins, without words between": ALL + "Training model B\n",
+    "another start, by the log's first line": "== alpha beta gamma 1 ==\n" + ALL + "== alpha beta gamma 2 ==\n",
+    "another start, in other words": "Criando o conjunto de dados\nDispositivo: cuda:0\n"
+    + ALL
+    + "Criando o conjunto de dados\nDispositivo: cuda:1\n",
     "a later part that only begins": ALL + "Stage 1 training complete\n",
     "killed without its words": ALL + "Killed\n",
     "a doubt without its words": epoch(1) + epoch(2) + "WARNING: ran out of memory, skipping batch\n" + epoch(3) + epoch(4),
