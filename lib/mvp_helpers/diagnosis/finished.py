@@ -52,6 +52,8 @@ _END = re.compile(
     rf"|\b(?:finished|completed|done with)\b.{{0,30}}\b{_WORK}\b"
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}\b{_RESULT}\b"
+    rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
+    r"|^\{(?:['\"][\w@/. -]+['\"]: -?\d[\d.e+-]*(?:, |\}$))+$"
     r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)"
 )
 _FILE = r"\S\.(?:zip|tar|gz|jsonl?|csv|tsv|parquet|arrow|np[yz]|pkl|pth?|safetensors|gguf|png|html|md|txt|xlsx)\b"
@@ -73,10 +75,13 @@ _BATCH = re.compile(r"(?m)^Subject: Job \d+: .* in cluster .*? (?P<end>Done|Exit
 """LSF's report of a job, which its output follows."""
 _REPORTS = re.compile(
     r"^(?:Successfully (?:installed|tagged) \S|Finished processing dependencies for \S|\[100%\] Built target \S"
-    r"|\+ \S+==\S|Audited (?:\d+ packages? )?in \S+$|# Collective test concluded: |# Avg bus bandwidth +: \d"
+    r"|Model successfully exported to \S|\+ \S+==\S|Audited (?:\d+ packages? )?in \S+$|# Collective test concluded: "
+    r"|# Avg bus bandwidth +: \d"
     r"|Wrote preprocessed data to \S)"
 )
-"""With what pip, setuptools, CMake, uv, Docker, nccl-tests and fairseq end."""
+"""With what pip, setuptools, CMake, llama.cpp's export, uv, Docker, nccl-tests and fairseq end."""
+_FETCHED = re.compile(r"\bFetching (?P<files>\d+) files: 100%\|[^|]*\| *(?P=files)/(?P=files) ")
+"""What `hf download` shows before the folder, its last line."""
 _BUILT = re.compile(r"^Successfully built \S|^#\d+ DONE \d")
 _AFTER_BUILT = re.compile(r"(?i)^removed build|^#\d+ (?:naming to|writing image)")
 """What a build without more to do prints after the one, and before the other; parts of others end with the same words."""
@@ -139,7 +144,8 @@ def report(log: bytes) -> str:
     if not own or any(check.search(_CONFLICTS.sub(b"", log)) for check in _CHECKS):
         return ""
     whole = any(_AFTER_BUILT.search(text) or _STATUS.search(text) for text in (*own[-4:-1], *notices))
-    if _REPORTS.search(own[-1]) or (whole and _BUILT.search(own[-1])):
+    fetched = len(own) > 1 and re.fullmatch(r"[~/]\S*", own[-1]) and _FETCHED.search(own[-2])
+    if fetched or _REPORTS.search(own[-1]) or (whole and _BUILT.search(own[-1])):
         return own[-1]
     rows = list(itertools.takewhile(_EVALUATED.search, reversed(own)))
     heads = own[: len(own) - len(rows)][-2:]

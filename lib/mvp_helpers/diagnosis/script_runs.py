@@ -48,25 +48,37 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
     if (series.first or 0) > max(1, series.usual * 1.5):
         return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
     early = bool(end and end.groupdict().get("early"))
-    epochs = 0 if early else series.epochs.total or (next(iter(record.epochs_stated)) if len(record.epochs_stated) == 1 else 0)
-    return series.missing() or series.epochs.missing(series, epochs) or ("" if early else _before_last(series, epochs, end, rest))
+    epochs = 0 if early else series.epochs.total or _only(record.epochs_stated)
+    if missing := series.missing() or series.epochs.missing(series, epochs):
+        return missing
+    stated = epochs if name == "script" else _only(record.steps_stated)
+    from_0 = series.first == 0 and not TRAINERS[name].ends_at_total
+    return "" if early else _before_last(series, epochs, stated, from_0, end, rest)
 
 
-def _before_last(series: Series, epochs: int, end: re.Match[str] | None, rest: list[str]) -> str:
-    """Return how far the steps are from the last one that there was to be; "" if they are not."""
+def _only(stated: set[int]) -> int:
+    """Return the number that was stated; 0 if none was, or several were."""
+    return next(iter(stated)) if len(stated) == 1 else 0
+
+
+def _before_last(series: Series, epochs: int, stated: int, from_0: bool, end: re.Match[str] | None, rest: list[str]) -> str:
+    """Return how far the steps are from the last one that there was to be; "" if they are not.
+
+    ``stated``: how many the options of the script say.
+    """
     of_epochs = series.epochs.now is not None
     total = int(end["last"]) if end and "last" in end.groupdict() else series.total or 0
     if of_epochs and not series.epochs.run_on:
         total *= epochs or (series.epochs.now or 0) + 1 - series.epochs.first
     elif not of_epochs:
-        total = total or epochs
+        total = total or stated
     if not total:
         return "" if end and series.gaps else f"{series.words()}: nothing shows how many there were to be"
     if series.last > total:
         return f"step {series.last:g} of {total:g} is logged"
     # Of steps from 0, the last one of n may be n - 1 or n: more lines, of none of which a step is named, show that it went on.
     went_on = bool(end or (rest and not any(map(_NAMES_STEP.search, rest))))
-    left = total - series.last - (series.first == 0 and (went_on or not series.total))
+    left = total - series.last - (from_0 and (went_on or not series.total))
     return f"the last step with metrics is {series.last:g} of {total:g}" if left >= (series.usual if went_on else 1) else ""
 
 
@@ -98,4 +110,4 @@ def _after(lines: list[str], name: str, end: str) -> list[str]:
 def _shows(kind: StepLine, line: str) -> bool:
     """Return whether a line shows a step with its loss."""
     match = re.search(kind.pattern, line)
-    return bool(match and re.search(kind.trained, match["metrics"]))
+    return bool(match and "metrics" in match.groupdict() and re.search(kind.trained, match["metrics"]))

@@ -87,10 +87,15 @@ _EPOCHS = (
     r"(\d{1,6})(?![\w.]*\d)"
 )
 """How many epochs a script was started with."""
+_ITERATIONS = (
+    r"(?i)(?:^|(?<=[\s,{(\[\"'-]))max[_-](?:train[_-])?(?:iters|iterations|steps)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
+    r"(\d{1,9})(?![\w.]*\d)"
+)
+"""How many steps."""
 WORDS = (
     *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words)},
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
-    *("Metric Checks", "PASS ", "└─", "pochs", *_CLAIM_WORDS, *_LOSS_WORDS),
+    *("Metric Checks", "PASS ", "└─", "pochs", "max_", "max-", *_CLAIM_WORDS, *_LOSS_WORDS),
 )
 """Lines that prove or contradict a success contain one of these, except lines of metrics."""
 
@@ -107,6 +112,7 @@ _SAID = ByWords(
         *(("before", lines.goes_on, lines.mention_words) for lines in TRAINERS.values()),
         *(("end", kind.pattern, kind.words) for lines in TRAINERS.values() for kind in lines.ended_well),
         ("epochs", _EPOCHS, ("pochs",)),
+        ("steps", _ITERATIONS, ("max_", "max-")),
         ("claim", _CLAIM, _CLAIM_WORDS),
         ("loss", _LOSS, _LOSS_WORDS),
     )
@@ -188,6 +194,8 @@ class Success:
                         record.no_number = record.no_number or text.strip()[:300]
             elif what == "epochs":
                 record.epochs_stated.update(_numbers(pattern, text))
+            elif what == "steps":
+                record.steps_stated.update(_numbers(pattern, text))
             elif what == "furthest":
                 record.furthest = max(record.furthest, *_numbers(pattern, text), 0)
             elif not _NOT_RESUMED.search(text):

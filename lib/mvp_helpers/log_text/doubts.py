@@ -30,7 +30,8 @@ _BRIDGE_WORDS = ("bridge", "Bridge")
 _BEFORE_THE_END: tuple[tuple[str, tuple[str, ...]], ...] = (
     # An exception that is mentioned, caught or not. What could not be imported or reached at the start is ordinary.
     (
-        rf"(?<![\w.\"'])(?!(?:\w+\.)*{_NO_MODULE}\b)(?<!raise )(?<!except ){_RAISED}(?:\(['\"]|: \S|\W*$)",
+        rf"(?<![\w.\"'])(?!(?:\w+\.)*{_NO_MODULE}\b)(?!.*thrown while requesting )"
+        rf"(?<!raise )(?<!except ){_RAISED}(?:\(['\"]|: \S|\W*$)",
         ("rror", "xception"),
     ),
     (
@@ -69,7 +70,7 @@ _BEFORE_THE_END: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         r"(?i)(?<!will )\b(?:skip(?:ped|ping)|dropp(?:ed|ing)) (?:the |this |a )?(?:(?:micro|mini)-?)?"
-        r"(?:batch|optimizer step|update)\b(?!.*loss scale)|\b(?:batch|update) (?:was )?(?:skipped|dropped)\b",
+        r"(?:batch|(?:optimizer )?step|update)\b(?!.*loss scale)|\b(?:batch|update) (?:was )?(?:skipped|dropped)\b",
         ("kipp", "ropp"),
     ),
     (

@@ -79,7 +79,8 @@ _LOGGER = re.compile(
     rf"|\[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\](?:\[[^\]]*\]){{0,2}}\[(?P<f>{_LEVELS})\](?: -)? ?"  # Hydra
     r"|\[?(?P<d>[EFWI])(?:\d{3,4} [\d:.]+)? [^\[\]]*\] "  # glog
     rf"|\[(?P<g>{_LEVELS})\|[^\]]*\](?: [\d-]{{10}} [\d:,.]+)?(?: \S+:\d+)? (?:>> )?"  # transformers
-    rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.]+:(?=\S))? ?",
+    rf"|\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} \| (?P<h>{_LEVELS}|SUCCESS) *\| [\w.]+:[\w<>]+:\d+ - "  # loguru
+    rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.-]+:(?=\S))? ?",
 )
 _QUIET = re.compile(
     r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config| - skipping$"
@@ -93,7 +94,7 @@ _QUIET = re.compile(
     re.IGNORECASE,
 )
 _ERROR_LINE = re.compile(
-    r"(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
+    r"(\[[\w.-]+\] )?(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
     r"|(?:[a-z]\w*: )?(failed|unable|could not|cannot) (?!.*\bfall(s|ing)? ?back\b)"
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",
     re.IGNORECASE,
@@ -206,6 +207,7 @@ def clean(raw: bytes, number: int) -> Line:
                 or match["e"]
                 or match["f"]
                 or match["g"]
+                or match["h"]
                 or _CODES.get(match["c"] or match["d"] or "", "INFO")
             )
             logged = True

@@ -45,6 +45,8 @@ class LogPatterns:
     """A run begins."""
     logged: tuple[StepLine, ...] = ()
     """The metrics of a training step."""
+    ends_at_total: bool = False
+    """A script that counts from 0 up to the number of its steps, not to the one before."""
     every_step: bool = False
     """Each step is logged, not only each n-th."""
     mentions: str = ""
@@ -326,7 +328,7 @@ _OWN_END = (
     r"(?i)^(?!.*(?:error|exception|fail|abort|stopp|interrupt|cancel|not |no |partial))\W*"
     rf"(?:(?!{_PART})[a-z/-]+ ){{0,3}}?(?:{_TRAINING}(?: (?:run|loop|process))? (?:is |has |was )?(?:been )?"
     rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING})\b"
-    r"(?: successfully)?(?: (?:in|after|at) [\d:.]+ ?\w*)?(?:\W*$|[.!]+ )"
+    r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*)?(?:\W*$|[.!]+ )"
 )
 _STOPPED_EARLY = (
     r"(?i)^(?!.*(?:counter|patience ?[:=]|callback|error|fail|\b(?:if|when|will|enabled|disabled|best_\w+)\b)).{0,60}?"
@@ -350,6 +352,15 @@ SCRIPT = LogPatterns(
     ),
 )
 """Of a script that numbers its epochs."""
+NANOGPT = LogPatterns(
+    logged=(
+        StepLine("iter ", r"^iter (?P<step>\d{1,9}): (?P<metrics>loss [^,]+, time .*)"),
+        StepLine("train loss ", r"^step \d{1,9}: (?P<note>train loss .*)"),
+    ),
+    ends_at_total=True,
+    finished=SCRIPT.finished,
+)
+"""Of nanoGPT and programs made from it: a step's loss on a line, and those of an evaluation on another."""
 _STEPS = _NO_ERROR + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b" + _COUNT
 SCRIPT_STEPS = LogPatterns(
     logged=(
@@ -393,7 +404,7 @@ SCRIPT_PARTS = LogPatterns(
     finished=SCRIPT.finished,
 )
 """Of a script that numbers the steps of each epoch."""
-SCRIPTS = ("script_parts", "script", "script_steps")
+SCRIPTS = ("nanogpt", "script_parts", "script", "script_steps")
 """Their names below: what they show counts only in a log without lines of another trainer; of these the first counts."""
 
 RAY_JOBS = LogPatterns(ended_well=(LineKind(("' succeeded",), r"(?:^|cli\.py:\d+ -- )Job '\S+' succeeded$"),))
@@ -409,6 +420,7 @@ TRAINERS = {
     "openrlhf": OPENRLHF,
     "lightning": LIGHTNING,
     "olmo": OLMO,
+    "nanogpt": NANOGPT,
     "script_parts": SCRIPT_PARTS,
     "script": SCRIPT,
     "script_steps": SCRIPT_STEPS,

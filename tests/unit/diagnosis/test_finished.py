@@ -48,6 +48,8 @@ HEALTHY = {
     "format:list 0.88\nwords: 0.5\nrepeat_span = 12.5 tokens/s\n",
     "a file that it wrote": "asked for 40 answers\nINFO wrote answers.zip\n",
     "downloads": "Fetching 2 files: 100%|###| 2/2 [00:01<00:00,  1.9s/it]\nDOWNLOADS DONE\n",
+    "checks": "== shapes ==\n  K=64 rel=2.45e-04 [OK]\nRESULT: gemv=PASS  lora=PASS\n",
+    "results in a dictionary": "asked 40 questions\n{'accuracy': 0.53, 'consistency': 7e-1}\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
 LIES = {
@@ -77,6 +79,10 @@ REPORTS = {
     "b 1.0 requires a<1, but you have a 1.0 which is incompatible.\n"
     "Successfully installed a-1.0\n",
     "uv, of what was there": "Resolved 124 packages in 1ms\nAudited 98 packages in 0.02ms\n",
+    "llama.cpp's export": "INFO:hf-to-gguf:Loading model: a\nINFO:hf-to-gguf:loss of precision: none\n"
+    "Writing: 100%|###| 47.1G/47.1G [02:45<00:00, 284Mbyte/s]\nINFO:hf-to-gguf:Model successfully exported to a-bf16.gguf\n",
+    "hf download": "Downloading 'trainer_state.json' to 'a/.cache'\nFetching 2 files:  50%|#  | 1/2 [00:01<00:01,  1.3s/it]\r"
+    "Fetching 2 files: 100%|###| 2/2 [00:02<00:00,  1.3s/it]\n/models/a\n",
     "setuptools": "Installed /q/a-1.0-py3.12.egg\nFinished processing dependencies for a==1.0\n",
     "CMake": "[ 50%] Building CUDA object errors.cu.o\n[100%] Linking CXX shared library liba.so\n[100%] Built target a\n",
     "Docker": "#12 DONE 54.6s\n\n#13 exporting to image\n#13 naming to docker.io/a/b:v1 done\n#13 DONE 11.0s\n",
@@ -157,6 +163,9 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "2026-01-31 10:00:01,123 - Analysis complete\n"
         + "".join(f"2026-01-31 10:00:02,123 - layer_{n} is next\n" for n in range(4)),
         "WARNING: the run is done\n",
+        "asked 40 questions\n{'accuracy': None}\n",
+        "Fetching 3 files: 100%|###| 2/3 [00:02<00:00,  1.3s/it]\n/models/a\n",
+        "== shapes ==\nRESULT: gemv=PASS  lora=FAIL\n",
         "INFO wrote answers.zip\nasking for more\n",
         "INFO wrote one.json\nasking for more\nINFO wrote two.json\n",
         "Use 'wait' for all background jobs to complete\n",

@@ -44,6 +44,16 @@ CASES = {
         "Blocked",
         "dependency",
     ),
+    "a model that cannot checkpoint its gradients": (
+        raised("ValueError: AlbertModel does not support gradient checkpointing.", "/u/train.py"),
+        "Blocked",
+        "config",
+    ),
+    "a run to go on with that is not there": (
+        raised("ValueError: No valid checkpoint found in output directory (out)", PACKAGES + "transformers/trainer.py"),
+        "Blocked",
+        "config",
+    ),
     "a flag of a module that is imported twice": (
         "absl.flags._exceptions.DuplicateFlagError: 'rows' is defined twice\n",
         "Blocked",
@@ -1261,6 +1271,8 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "ValueError: AlbertModel does not support gradient checkpointing.": "supports_gradient_checkpointing",
+    "ValueError: No valid checkpoint found in output directory (out)": "without resume_from_checkpoint",
     "FlagError: the flag 'rows' is defined twice": "imported twice",
     "RuntimeError: grad can be implicitly created only for scalar outputs": "the shape of the loss",
     "TypeError: 'NoneType' object is not callable": "an optional import",

@@ -21,7 +21,17 @@ ALL = every("")
 UNKNOWN = "epoch 1: loss 2.0\nepoch 2: loss 1.9\n"
 END = "Training complete!\n"
 RAISED = 'Traceback (most recent call last):\n  File "/q/t.py", line 3, in <module>\n    save()\nRuntimeError: odd\n'
+GPT = "max_iters = 30\nstep 0: train loss 4.2, val loss 4.3\niter 0: loss 4.2, time 90ms, mfu -100%\n" + "".join(
+    f"iter {n}: loss 3.5, time 9ms, mfu 4%\n" for n in (10, 20)
+)
+GPT += "step 30: train loss 3.1, val loss 3.4\niter 30: loss 3.2, time 90ms, mfu 4%\n"
 PASSING = {
+    "nanoGPT, whose last step ends it": GPT + "wandb: Find logs at: wandb/one\n",
+    "loguru": "".join(
+        f"2026-02-03 14:54:14.221 | INFO     | __main__:tune:279 - Epoch {n} completed. Average loss: {5 - n}.1\n" for n in (1, 2)
+    )
+    + "2026-02-03 14:54:17.062 | INFO     | __main__:tune:295 - Fine-tuning completed!\n",
+    "a time after a colon": UNKNOWN + "Training completed in: 132.16 minutes\n",
     "its own words": ALL + END,
     "a logger before them": ALL + "2026-01-31 10:00:00,123 - __main__ - INFO - GRPO training completed successfully!\n",
     "a sentence after them": ALL + "Fine-tuning finished. The best epoch was 3.\n",
@@ -107,6 +117,9 @@ NOT_PASSING = {
     "a stop that is only possible": epoch(1) + epoch(2) + "Early stopping counter: 2 out of 5\n",
     "the options of an early stop": epoch(1) + epoch(2) + "early_stopping: patience=2\n",
     "a second training that only begins, without words between": ALL + "Training model B\n",
+    "nanoGPT without its last step": GPT.rpartition("iter 30")[0] + "wandb: Find logs at: wandb/one\n",
+    "nanoGPT with a step less": GPT.replace("iter 10: loss 3.5, time 9ms, mfu 4%\n", ""),
+    "nanoGPT with another number of steps": "max_iters = 40\n" + GPT,
     "another start, by the log's first line": "== alpha beta gamma 1 ==\n" + ALL + "== alpha beta gamma 2 ==\n",
     "another start, in other words": "Criando o conjunto de dados\nDispositivo: cuda:0\n"
     + ALL
