@@ -77,7 +77,7 @@ def _before_last(series: Series, epochs: int, stated: int, from_0: bool, end: re
     if series.last > total:
         return f"step {series.last:g} of {total:g} is logged"
     # Of steps from 0, the last one of n may be n - 1 or n: more lines, of none of which a step is named, show that it went on.
-    went_on = bool(end or (rest and not any(map(_NAMES_STEP.search, rest))))
+    went_on = bool(end or (rest and not any(_NAMES_STEP.search(line) for line in rest if not line.startswith("wandb: "))))
     left = total - series.last - (from_0 and (went_on or not series.total))
     return f"the last step with metrics is {series.last:g} of {total:g}" if left >= (series.usual if went_on else 1) else ""
 

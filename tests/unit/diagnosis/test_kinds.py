@@ -574,6 +574,15 @@ def test_of_several_failing_tests_the_first_one_is_the_cause(tmp_path: Path) -> 
     assert triaged(tmp_path, log).evidence == "AssertionError: no one"
 
 
+def test_ctrl_c_after_an_exception_that_python_ignores_ends_a_run(tmp_path: Path) -> None:
+    ignored = "Exception ignored in: <function Cache.__del__ at 0x7fa9>\nTraceback (most recent call last):\n"
+    frame = '  File "/e/lib/python3.12/site-packages/torch/_dynamo/utils.py", line 589, in <lambda>\n'
+    log = f"{ignored}{frame}KeyboardInterrupt: \n\n"
+    assert triaged(tmp_path, log).boundary == ""
+    answer = triaged(tmp_path, f"{log}KeyboardInterrupt\n\n")
+    assert (answer.verdict, answer.boundary, answer.line) == ("Blocked", "outside", 6)
+
+
 IN_AN_EDITOR = """---------------------------------------------------------------------------
 {name}                          Traceback (most recent call last)
 /work/with space/tune.ipynb Cell 5 line 1

@@ -58,6 +58,10 @@ PASSING = {
     + END,
     "the last interval of its steps, and work after it": "".join(f"Epoch:[1/1]({k}/48) loss:1.9\n" for k in (9, 19, 29, 39))
     + "model saved\n",
+    "the last interval of its steps, and a tracker's last words": "".join(
+        f"Epoch:[1/1]({k}/48) loss:1.9\n" for k in (9, 19, 29, 39)
+    )
+    + "wandb: View run Epoch-1-Batch-8 at: https://wandb.example/one\n",
     "bars with a loss": "".join(
         f"Epoch {n}/2:  50%|#####     | 5/10 [00:01<00:01,  4.9it/s, loss=0.5]\r"
         f"Epoch {n}/2: 100%|##########| 10/10 [00:02<00:00,  4.9it/s, loss=0.4]\n"
