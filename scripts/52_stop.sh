@@ -7,11 +7,11 @@
 #   --save-only   write a checkpoint at the end of the step; the job continues. Prints id, step and path
 #
 # The trainer has stop_wait_s seconds of the JobSpec or of the cluster file (default 60, fixed when the job is submitted); then it gets
-# SIGTERM, and SIGKILL 5 s later. A trainer that cannot be asked to save (another version of verl, another program) gets SIGTERM at once
-# and SIGKILL after stop_wait_s; if that would lose steps, nothing is stopped without --now. The job becomes STOPPED, a debug bundle is
-# taken, and processes of the job that are left on any host are ended. Other jobs are not touched. A job that waits for resources is
-# stopped too; a job that has ended stays as it is. A job whose folder was moved away is stopped by Ray, without a checkpoint. For a job
-# with "retry", no further attempt follows, whichever attempt ID names.
+# SIGTERM, and SIGKILL 5 s later; one that was halted (SIGSTOP) goes on for that. A trainer that cannot be asked to save (another
+# version of verl, another program) gets SIGTERM at once and SIGKILL after stop_wait_s; if that would lose steps, nothing is stopped
+# without --now. The job becomes STOPPED, a debug bundle is taken, and processes of the job that are left on any host are ended. Other
+# jobs are not touched. A job that waits for resources is stopped too; a job that has ended stays as it is. A job whose folder was moved
+# away is stopped by Ray, without a checkpoint. For a job with "retry", no further attempt follows, whichever attempt ID names.
 # Ctrl-C ends the waiting, not the stop. When Ray does not answer because its head is gone, the job runners are reached on their own
 # hosts.
 #
