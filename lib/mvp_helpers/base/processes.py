@@ -180,6 +180,15 @@ def renamed_by_ray(folder: Path) -> list[int]:
     return writers
 
 
+def send(pid: int, number: int) -> None:
+    """Signal a process, or with ``-pid`` its group, and let it go on: one that was halted takes a signal only then.
+
+    Raises ProcessLookupError or PermissionError.
+    """
+    os.kill(pid, number)
+    os.kill(pid, signal.SIGCONT)
+
+
 def end(find: Callable[[], Iterable[int]], term_s: float, kill_s: float = 5.0) -> list[int]:
     """End all processes that ``find`` returns, also those it returns later: SIGTERM, and after ``term_s`` seconds SIGKILL.
 
@@ -191,8 +200,7 @@ def end(find: Callable[[], Iterable[int]], term_s: float, kill_s: float = 5.0) -
         while left := set(find()):
             for pid in left - signalled:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, number)
-                    os.kill(pid, signal.SIGCONT)  # a stopped process takes a signal only when it goes on
+                    send(pid, number)
             signalled |= left
             if time.monotonic() > deadline:
                 break

@@ -53,14 +53,8 @@ _END = re.compile(
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}\b{_RESULT}\b"
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
-    r"|^\{(?:['\"][\w@/. -]+['\"]: -?\d[\d.e+-]*(?:, |\}$))+$"
     r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)"
 )
-_FILE = r"\S\.(?:zip|tar|gz|jsonl?|csv|tsv|parquet|arrow|np[yz]|pkl|pth?|safetensors|gguf|png|html|md|txt|xlsx)\b"
-_WROTE = re.compile(
-    rf"(?i)\b(?:saved|wrote|written|exported|stored|dumped)\b.{{0,120}}{_FILE}|{_FILE}\W.{{0,60}}\b(?:saved|written)\b"
-)
-"""A file that was written, which ends a program's work only as its last line."""
 _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
 """Ray's own processes: what they finish ends nothing."""
 _NOT_YET = re.compile(
@@ -126,9 +120,6 @@ def words(log: bytes) -> str:
         said_once = shapes.count(_VARIES.sub("", text)) == 1
         if _STATUS.search(text) or (said_once and _END.search(text) and not _NOT_YET.search(text)):
             return text
-    last = next((text for text in reversed(own) if not _ROW.search(text)), "")
-    if _WROTE.search(last) and not _NOT_YET.search(last) and shapes.count(_VARIES.sub("", last)) == 1:
-        return last
     values = list(itertools.takewhile(_VALUE.search, reversed(own)))
     heading = own[len(own) - len(values) - 1] if 1 < len(values) < len(own) else ""
     return heading if _RESULTS.search(heading) else ""

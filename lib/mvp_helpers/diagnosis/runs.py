@@ -88,7 +88,7 @@ class Runs:
             if (mark.after_end and self.progress.phase != "done") or (mark.phase != "start" and not self._further(mark)):
                 continue
             if not texts:  # a bar may be drawn over what a line says
-                texts = (log_lines.clean(raw, 0).text, log_lines.plain(raw), *raw.decode(errors="replace").split("\r")[:1])
+                texts = (log_lines.clean(raw, 0).text, log_lines.plain(raw), log_lines.plain(raw.partition(b"\r")[0]))
             if not (match := next(filter(None, map(pattern.search, texts)), None)):
                 continue
             if mark.phase == "start":

@@ -92,10 +92,13 @@ _ITERATIONS = (
     r"(\d{1,9})(?![\w.]*\d)"
 )
 """How many steps."""
+_ITERATION_WORDS = tuple(
+    f"max{gap}{what}" for gap in "_-" for what in ("iters", "iterations", "steps", f"train{gap}iters", f"train{gap}steps")
+)
 WORDS = (
     *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words)},
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
-    *("Metric Checks", "PASS ", "└─", "pochs", "max_", "max-", *_CLAIM_WORDS, *_LOSS_WORDS),
+    *("Metric Checks", "PASS ", "└─", "pochs", *_ITERATION_WORDS, *_CLAIM_WORDS, *_LOSS_WORDS),
 )
 """Lines that prove or contradict a success contain one of these, except lines of metrics."""
 
@@ -112,7 +115,7 @@ _SAID = ByWords(
         *(("before", lines.goes_on, lines.mention_words) for lines in TRAINERS.values()),
         *(("end", kind.pattern, kind.words) for lines in TRAINERS.values() for kind in lines.ended_well),
         ("epochs", _EPOCHS, ("pochs",)),
-        ("steps", _ITERATIONS, ("max_", "max-")),
+        ("steps", _ITERATIONS, _ITERATION_WORDS),
         ("claim", _CLAIM, _CLAIM_WORDS),
         ("loss", _LOSS, _LOSS_WORDS),
     )

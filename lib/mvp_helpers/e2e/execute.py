@@ -216,7 +216,7 @@ def _wait(
 def _end_group(process: subprocess.Popen[bytes], used: Used) -> None:
     for number, patience in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, 10.0)):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+            processes.send(-process.pid, number)
         if used.wait(process, patience):
             return
 

@@ -256,8 +256,7 @@ class Runner:
     def _signal_child(self, number: signal.Signals) -> None:
         if child := self.child:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, number)
-                os.killpg(child.pid, signal.SIGCONT)  # a stopped process takes a signal only when it goes on
+                processes.send(-child.pid, number)
 
     def _locate(self) -> None:
         """Which Ray node we are on, from Ray's own record of this job (our addresses can mislead where nodes share a machine)."""

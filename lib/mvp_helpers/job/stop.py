@@ -276,7 +276,7 @@ def stop_here(folder: JobFolder, host: str, say: Say, *, at_once: bool = False) 
     born = {pid: processes.start_time(pid) for pid in runners}
     for pid in runners:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+            processes.send(pid, signal.SIGTERM)
     patience = (UNKNOWN_S if gone else _time_given(folder)) + MARGIN_S
     deadline = time.monotonic() + patience
 

@@ -211,8 +211,9 @@ class StepRecord:
     """By trainer: the line that reports the end of its run."""
     ended_well: bool = False
     epochs_stated: set[int] = field(default_factory=set)
-    steps_stated: set[int] = field(default_factory=set)
     """The numbers of epochs that the log says there are to be."""
+    steps_stated: set[int] = field(default_factory=set)
+    """The numbers of steps."""
     furthest: int = 0
     """The last step that any line mentions."""
     resumed: set[int] = field(default_factory=set)

@@ -42,8 +42,8 @@ _CHAIN = ("During handling of the above exception", "The above exception was the
 _FRAME = re.compile(
     r'\s*(?:File ["“]|(?=[^\s"]+\.py", line \d+, in ))(?P<file>[^"“”]+)'  # perhaps cut off at its beginning or end
     r'(?:["”], line (?P<line>\d+)(?:(?:,|(?P<dump>)) in (?P<name>.+))?)?'
-    r"|(?:File )?\[?(?P<file_>(?:(?:[A-Za-z]:(?=\\))?[/\\][^\[\]():\"]*[/\\])?[^\s\[\]():\"]+\.py|<[\w .-]+>)(?:\]\([^)]*\))?"
-    r"(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
+    r"|(?:File )?\[?(?P<file_>(?:(?:[A-Za-z]:(?=\\))?[/\\][^\[\]():\"]{0,300}[/\\])?[^\s\[\]():\"]+\.py|<[\w .-]+>)"
+    r"(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
     r"|(?P<cell>Cell In ?\[\d+\]|[/~].*\.ipynb Cell \d+'?),?(?: line (?P<line_in_cell>\d+))?(?:,? in (?P<name_in_cell>[\w.<>]+))?"
     r"|File (?P<module>[~/][^\s:\"]*\.py):(?P<line_in_module>\d+)$"
 )

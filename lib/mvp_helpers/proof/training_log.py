@@ -60,7 +60,7 @@ def _note(found: LogView, chains: Sequence[Chain]) -> None:
     for chain in chains:
         if chain.header and not chain.ignored and not found.traceback:
             exception, hit = chain.causes()[0].headline, signatures.load().of_chain(chain, "done")
-            if hit and hit.rule.verdict == "Noise":
+            if hit and hit.rule.verdict == "Noise" and hit.rule.boundary == "shutdown":
                 found.residue = found.residue or exception
             else:
                 found.traceback, found.exception = chain.number, exception

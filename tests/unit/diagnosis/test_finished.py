@@ -46,10 +46,8 @@ HEALTHY = {
     "2026-01-31 10:00:01,123 - === MoE Analysis Complete ===\n",
     "results under their heading": "scored 40 prompts\n=== Strict results ===\n"
     "format:list 0.88\nwords: 0.5\nrepeat_span = 12.5 tokens/s\n",
-    "a file that it wrote": "asked for 40 answers\nINFO wrote answers.zip\n",
     "downloads": "Fetching 2 files: 100%|###| 2/2 [00:01<00:00,  1.9s/it]\nDOWNLOADS DONE\n",
     "checks": "== shapes ==\n  K=64 rel=2.45e-04 [OK]\nRESULT: gemv=PASS  lora=PASS\n",
-    "results in a dictionary": "asked 40 questions\n{'accuracy': 0.53, 'consistency': 7e-1}\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
 LIES = {
@@ -163,11 +161,10 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "2026-01-31 10:00:01,123 - Analysis complete\n"
         + "".join(f"2026-01-31 10:00:02,123 - layer_{n} is next\n" for n in range(4)),
         "WARNING: the run is done\n",
-        "asked 40 questions\n{'accuracy': None}\n",
+        "asked 40 questions\n{'accuracy': 0.53}\n",
         "Fetching 3 files: 100%|###| 2/3 [00:02<00:00,  1.3s/it]\n/models/a\n",
         "== shapes ==\nRESULT: gemv=PASS  lora=FAIL\n",
-        "INFO wrote answers.zip\nasking for more\n",
-        "INFO wrote one.json\nasking for more\nINFO wrote two.json\n",
+        "asked for 40 answers\nINFO wrote answers.zip\n",
         "Use 'wait' for all background jobs to complete\n",
         "[2023-12-07 18:21:36,697 I 44 44] (gcs_server) gcs_init_data.cc:46: Finished loading the job table data\n",
     ],
