@@ -583,6 +583,15 @@ def test_ctrl_c_after_an_exception_that_python_ignores_ends_a_run(tmp_path: Path
     assert (answer.verdict, answer.boundary, answer.line) == ("Blocked", "outside", 6)
 
 
+def test_an_engine_that_generates_was_built(tmp_path: Path) -> None:
+    bar = "Processed prompts:   0%|          | 0/100 [00:00<?, ?it/s]\rProcessed prompts:   1%|          | 1/100 [00:20<33:54]\n"
+    frame = (
+        '  File "/e/lib/python3.12/site-packages/vllm/v1/core/sched/scheduler.py", line 7, in _update_after_schedule\n    x()\n'
+    )
+    raised = f"Traceback (most recent call last):\n{frame}KeyError: '61-ac222aad'\n"
+    assert (triaged(tmp_path, raised).verdict, triaged(tmp_path, bar + raised).verdict) == ("Blocked", "Fail")
+
+
 IN_AN_EDITOR = """---------------------------------------------------------------------------
 {name}                          Traceback (most recent call last)
 /work/with space/tune.ipynb Cell 5 line 1
