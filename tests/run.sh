@@ -36,7 +36,7 @@ for item in "$@"; do
   ((${#files[@]})) || files=("$item")
   items+=("${files[@]}")
 done
-((${#items[@]} > 1)) || start "${items[0]}" --pretty
+((${#items[@]} > 1)) || start "${items[0]}" # bats draws it only on a terminal
 # The long ones first, or the last of them would run alone: those that say so, then by size.
 long() { grep -l -d skip '^# long: ' "${items[@]}" || true; }
 mapfile -t items < <({ long | sed 's/^/9999999999\t/' && du -sb "${items[@]}"; } | sort -rn | cut -f2 | awk '!seen[$0]++')

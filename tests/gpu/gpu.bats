@@ -182,12 +182,12 @@ PY
 }
 
 @test "SFT resumed from a checkpoint repeats the steps that it trained before" {
-  mv "$JOBS/sft/checkpoints/global_step_4" "$FOLDER/"
+  wait_for 20 'the seal' test -s "$JOBS/sft/seal.intoto.jsonl"
+  mv "$JOBS"/sft/checkpoints/{global_step_4,latest_checkpointed_iteration.txt} "$FOLDER/"
   echo 2 >"$JOBS/sft/checkpoints/latest_checkpointed_iteration.txt"
   submit again --wait --timeout 200
   succeeded again
-  mv "$FOLDER/global_step_4" "$JOBS/sft/checkpoints/" # as it was sealed
-  echo 4 >"$JOBS/sft/checkpoints/latest_checkpointed_iteration.txt"
+  mv "$FOLDER"/{global_step_4,latest_checkpointed_iteration.txt} "$JOBS/sft/checkpoints/" # as it was sealed
   python - <(metric sft train/loss) <(metric again train/loss) <<'PY'
 import sys
 first, again = ({int(step): float(loss) for step, loss in map(str.split, open(file))} for file in sys.argv[1:])
