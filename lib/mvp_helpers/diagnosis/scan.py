@@ -51,6 +51,8 @@ class Scan(Runs):
 
     _opening: bytes = b""
     """The first line of the log, without digits: when it comes again after an error, the program was started again."""
+    _once: bytes = b""
+    """That line, if it contains the time: with the same time it is no other run's."""
     _opens: bytes = b""
     """Words of that line, as long as it matters."""
 
@@ -89,8 +91,9 @@ class Scan(Runs):
             letters = line.translate(None, _DIGITS)
             words = max(re.split(rb"\d+", line), key=lambda part: len(part.split()), default=b"").strip()
             kinds = functools.reduce(operator.or_, self._kinds.of(line), 0)
-            if kinds & _ERROR:
-                return  # what follows an error, such as the code in a traceback, may come again with the next one
+            # What follows an error (the code in a traceback) or a step (its other numbers) may come again with the next one.
+            if kinds & _ERROR or step_record.StepRecord().shows_step(log_lines.whole(line)):
+                return
             if (
                 len(letters.split()) < 2
                 or len(words) < len("Driver Version:")
@@ -101,6 +104,7 @@ class Scan(Runs):
             ):
                 continue
             self._opening, self._opens = letters.strip(), words
+            self._once = line.strip() if len(line) - len(letters) >= len(b"20261231") else b""
             for table in self._words.values():
                 table.setdefault(words, _MARK)
             self._learn_words()
@@ -298,6 +302,8 @@ class Scan(Runs):
     def _opens_again(self, raw: bytes, number: int) -> None:
         """Begin another run where the log's first line comes again after an error or a step; processes may share it before."""
         if not self._opening or number <= FIRST_LINES or raw.translate(None, _DIGITS).strip() != self._opening:
+            return
+        if raw.strip() == self._once:
             return
         if self._failed or self.stepped:
             self._another_run()

@@ -19,7 +19,7 @@ from .log_lines import ByWords
 
 _BAD = re.compile(r"nan|inf|none|null|#ind|#[qs]nan|∞|n/?a\b|\bnil\b|undefined|\d[eE]\+?\d{3}", re.IGNORECASE)
 _NOT_FINITE = re.compile(
-    r"""(?P<name>[A-Za-z_][\w@./ -]*?)["']?\s*[:=]\s*"""
+    r"""(?P<name>[A-Za-z_][\w@./ -]*?)["']?\s*[:=|]\s*"""
     r"""(?:[^\[\](){}:=]{0,20}[\[(]{1,3}(?:[^\[\](){}:=]{0,200}?[\s,])?)?["'\[({<`*|]{0,3}(?:(?:np\.|numpy\.)?\w+\()?["']?"""
     r"""(?P<value>[+-]?(?:(?:[a-z]\w*)?\.)?(?:nan|inf(?:inity)?|none|null)(?!\w|\.\w)"""
     r"""|[+-]?(?:∞|\d+\.?#(?:inf|ind|[qs]nan)\b|(?P<large>\d[\d.]*e\+?\d{3,})(?!\w))|(?P<missing>n/?a|nil|undefined)(?!\w))""",
@@ -39,6 +39,9 @@ _ZERO_GRADIENT = re.compile(
 _REWARD = re.compile(
     r"(?:critic/(?:score|rewards)/mean|['\"]reward['\"]|Avg (?:Total )?Reward)[:\s'\"]+(-?[\d.]+(?:[eE][+-]?\d+)?)"
 )
+_BAR = re.compile(r"%\|[^|\r\n]*\| *(?P<now>\d+)/(?P<total>\d+) \[")
+MANY = 3
+"""A bar of fewer things may agree with a step by chance."""
 _FINITE = re.compile(NAMES.finite)
 
 
@@ -291,7 +294,7 @@ class StepRecord:
                     continue
                 series = self._series(trainer)
                 self.steps += rounded or series.first is None or step != series.last  # several lines may report one step
-                total = int(groups.get("total") or 0)
+                total = int(groups.get("total") or 0) or (_total_of_bar(match, series) if trainer in SCRIPTS else 0)
                 if groups.get("in_epoch"):
                     series.epochs.enter(series, int(groups["in_epoch"]), int(groups["step"]), total)
                     series.epochs.total = int(groups.get("epochs") or 0)
@@ -300,6 +303,11 @@ class StepRecord:
                     series.total = total * (int(groups["round"]) + 1 if groups.get("round") else 1)
                 done = int(step) if groups.get("step") else done
         return done
+
+    def shows_step(self, text: str) -> bool:
+        """Return whether a line shows a step with its metrics, after those before; it is added."""
+        self.take(text)
+        return bool(self.trained)
 
     def _step(self, trainer: str, match: re.Match[str]) -> float | None:
         groups = match.groupdict()
@@ -340,6 +348,18 @@ class StepRecord:
             self.skipped = int(skipped[1]) + (0 if skipped[0].startswith("skipped=") else self.skipped)
         if len(self.rewards) < 2:
             self.rewards.update(_REWARD.findall(values)[:2])
+
+
+def _total_of_bar(match: re.Match[str], series: Series) -> int:
+    """Return how many steps the bar counts that a script's line is written behind; 0 without one that counts them.
+
+    A bar of something else may agree with the step now and then: it has to from the first step on.
+    """
+    bars = list(_BAR.finditer(match.string, 0, match.start("step")))
+    if not bars or bars[-1]["now"] != match["step"] or int(bars[-1]["total"]) < MANY:
+        return 0
+    total = int(bars[-1]["total"])
+    return total if series.first is None or series.total == total else 0
 
 
 def _counts(match: re.Match[str]) -> bool:

@@ -295,6 +295,12 @@ LIGHTNING = LogPatterns(
     finished=(LineKind(("Trainer.fit",), r"`Trainer\.fit` stopped: `max_epochs=(?P<last>\d+)` reached"),),
 )
 
+LEROBOT = LogPatterns(
+    # Steps above a thousand are rounded (12K), epochs are not.
+    logged=(StepLine(" epch:", r"\bstep:\S+ smpl:\S+ ep:\S+ epch:(?P<epoch>\d+\.\d+) (?P<metrics>loss:.*)"),),
+    finished=(LineKind(("End of training",), r"train\.py:\d+ End of training$"),),
+)
+
 OLMO = LogPatterns(
     stepped=(LineKind(("[step=",), r"\[step=(?P<step>[1-9]\d{0,11})/\d+"),),
     logged=(
@@ -307,7 +313,7 @@ OLMO = LogPatterns(
 
 # Scripts with a loop of their own: lines with a loss, and the words in which they report their end.
 _HELD_OUT = r"(?:val\w*|eval\w*|test|dev)"
-_NO_ERROR = rf"(?i)^(?!.*(?:error|exception|failed|traceback|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
+_NO_ERROR = rf"(?i)^(?!.*(?:error|exception|failed|traceback|\bNamespace\(|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
 _OF = r"(?: ?/ ?| of )"
 _COUNT = rf"[\s:=#\[(|]{{0,4}}(?P<step>\d{{1,9}})(?![\d.]|,\d)(?:{_OF}(?P<total>\d{{1,9}})(?![\d.]))?(?P<metrics>[^\r\n]*)"
 _TRAIN_LOSS = (
@@ -361,6 +367,14 @@ NANOGPT = LogPatterns(
     finished=SCRIPT.finished,
 )
 """Of nanoGPT and programs made from it: a step's loss on a line, and those of an evaluation on another."""
+STABLE_BASELINES = LogPatterns(
+    logged=(
+        StepLine("n_updates ", r"^\|\s+n_updates\s+\| (?P<step>\d{1,12}) +\|(?P<metrics>)"),
+        *(StepLine(word, r"^\|\s+(?P<note>(?:\w+_)?loss\s+\| .*)") for word in ("   loss ", "_loss ")),
+    ),
+    finished=SCRIPT.finished,
+)
+"""Of a script that trains with Stable-Baselines3: a table after each rollout, here counted by its updates."""
 _STEPS = _NO_ERROR + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b" + _COUNT
 SCRIPT_STEPS = LogPatterns(
     logged=(
@@ -404,7 +418,7 @@ SCRIPT_PARTS = LogPatterns(
     finished=SCRIPT.finished,
 )
 """Of a script that numbers the steps of each epoch."""
-SCRIPTS = ("nanogpt", "script_parts", "script", "script_steps")
+SCRIPTS = ("nanogpt", "stable_baselines", "script_parts", "script", "script_steps")
 """Their names below: what they show counts only in a log without lines of another trainer; of these the first counts."""
 
 RAY_JOBS = LogPatterns(ended_well=(LineKind(("' succeeded",), r"(?:^|cli\.py:\d+ -- )Job '\S+' succeeded$"),))
@@ -419,8 +433,10 @@ TRAINERS = {
     "deepspeed": DEEPSPEED,
     "openrlhf": OPENRLHF,
     "lightning": LIGHTNING,
+    "lerobot": LEROBOT,
     "olmo": OLMO,
     "nanogpt": NANOGPT,
+    "stable_baselines": STABLE_BASELINES,
     "script_parts": SCRIPT_PARTS,
     "script": SCRIPT,
     "script_steps": SCRIPT_STEPS,

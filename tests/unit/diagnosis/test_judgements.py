@@ -28,6 +28,12 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "a file of data that is not there": (
+        'Traceback (most recent call last):\n  File "/u/train.py", line 9, in <module>\n    read("seqs.pkl")\n'
+        "FileNotFoundError: [Errno 2] No such file or directory: 'seqs.pkl'\n",
+        "Blocked",
+        "data",
+    ),
     "a script that does not parse": (
         '0:   File "/u/bench.py", line 7\n0:     two words (4)\n0: SyntaxError: invalid syntax\n',
         "Fail",

@@ -25,7 +25,34 @@ GPT = "max_iters = 30\nstep 0: train loss 4.2, val loss 4.3\niter 0: loss 4.2, t
     f"iter {n}: loss 3.5, time 9ms, mfu 4%\n" for n in (10, 20)
 )
 GPT += "step 30: train loss 3.1, val loss 3.4\niter 30: loss 3.2, time 90ms, mfu 4%\n"
+
+
+def behind_a_bar(states: range, of: int, total: int = 4) -> str:
+    return "".join(f" 50%|##| {n}/{total} [00:02<00:02, 1.1s/it] Epoch: {n} | train_loss: 0.7\n" for n in states) + f"of {of}\n"
+
+
+def table(updates: int, loss: str = "5.4") -> str:
+    rows = ("time/", ""), ("   iterations", "7"), ("train/", ""), ("   loss", loss), ("   n_updates", str(updates))
+    return "-" * 40 + "\n" + "".join(f"| {name:<20} | {value:<9} |\n" for name, value in (*rows, ("   value_loss", "9.1")))
+
+
+TABLES = "Using cpu device\n" + "".join(map(table, (10, 20, 30)))
+LEROBOT = "".join(
+    f"INFO 2026-05-23 01:27:39 train.py:357 step:{n}K smpl:2M ep:5K epch:{n}.27 loss:{{}} grdn:0.658 lr:1.0e-05\n"
+    for n in (1, 2, 3)
+)
+LEROBOT_END = "INFO 2026-05-23 01:34:36 train.py:438 End of training\n"
 PASSING = {
+    "behind a bar that counts its epochs": behind_a_bar(range(1, 5), 4),
+    "Stable-Baselines3": TABLES + END,
+    "Stable-Baselines3, whose folder comes again": "Run directory: /q/logs/2026-02-06_21-21-02\n"
+    + TABLES
+    + END
+    + "Run directory: /q/logs/2026-02-06_21-21-02\n",
+    "LeRobot": LEROBOT.format(0.1, 0.1, 0.1) + LEROBOT_END,
+    "a line after each epoch that the log almost begins with": "Start\n"
+    + "".join(epoch(n, total=4) + f"Train accuracy: {n}.9, Validation accuracy: 6.5\n" for n in (1, 2, 3, 4)),
+    "options with an epoch and none": "args = Namespace(lr=0.1, epochs=4, perturb='none', loss=None)\n" + ALL,
     "nanoGPT, whose last step ends it": GPT + "wandb: Find logs at: wandb/one\n",
     "loguru": "".join(
         f"2026-02-03 14:54:14.221 | INFO     | __main__:tune:279 - Epoch {n} completed. Average loss: {5 - n}.1\n" for n in (1, 2)
@@ -120,6 +147,14 @@ NOT_PASSING = {
     ),
     "a stop that is only possible": epoch(1) + epoch(2) + "Early stopping counter: 2 out of 5\n",
     "the options of an early stop": epoch(1) + epoch(2) + "early_stopping: patience=2\n",
+    "behind a bar, without the last epochs": behind_a_bar(range(1, 3), 4),
+    "behind a bar of something else": " 99%|##| 5/5 [00:02<00:02, 1.1s/it] Epoch: 4 | train_loss: 0.7\n" * 2
+    + " 99%|##| 5/5 [00:02<00:02, 1.1s/it] Epoch: 5 | train_loss: 0.7\n",
+    "Stable-Baselines3 without its end": TABLES,
+    "Stable-Baselines3 with NaN": TABLES + table(40, "nan") + table(50) + END,
+    "Stable-Baselines3 with a table less": TABLES + table(50) + table(60) + END,
+    "LeRobot without its end": LEROBOT.format(0.1, 0.1, 0.1),
+    "LeRobot with NaN": LEROBOT.format(0.1, "nan", 0.1) + LEROBOT_END,
     "a second training that only begins, without words between": ALL + "Training model B\n",
     "nanoGPT without its last step": GPT.rpartition("iter 30")[0] + "wandb: Find logs at: wandb/one\n",
     "nanoGPT with a step less": GPT.replace("iter 10: loss 3.5, time 9ms, mfu 4%\n", ""),
