@@ -22,6 +22,12 @@ run_tests() { # outside of bats, as far as bats can tell
   assert_output '*2 files in * s. Failed: none. Skipped: 1: no such thing here.'
 }
 
+@test "one file alone is shown as it runs, also where there is no terminal" {
+  run_tests good.bats
+  assert_status 0
+  assert_output '*ok 1 good*'
+}
+
 @test "one that fails, one that dies, and a failing unit test are 1, and named with how many failed" {
   printf '@test "bad" {\n  false\n}\n@test "bad too" {\n  false\n}\n' >bad.bats
   printf 'syntax error (\n' >broken.bats

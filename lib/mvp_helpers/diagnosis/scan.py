@@ -38,6 +38,7 @@ _FILLED = re.compile(rb"\0{8,}")
 _COUNTER = re.compile(rb"\d ?/ ?\d| of \d")
 """A line that counts parts of the work begins none."""
 _DIGITS = b"0123456789"
+_TIME = re.compile(rb"\d{4}-\d\d-\d\d\D{1,2}\d\d\D\d\d\D\d\d")
 LARGE = 8 << 20
 """Bytes of a file from which on a search program finds its lines of interest."""
 _ERROR, _MARK, _RECORD, _UNKNOWN, _SAMPLE, _DOUBT = 1, 2, 4, 8, 16, 32
@@ -52,7 +53,7 @@ class Scan(Runs):
     _opening: bytes = b""
     """The first line of the log, without digits: when it comes again after an error, the program was started again."""
     _once: bytes = b""
-    """That line, if it contains the time: with the same time it is no other run's."""
+    """That line, if it contains a date and time: with the same one after a run's end it is still that run's."""
     _opens: bytes = b""
     """Words of that line, as long as it matters."""
 
@@ -92,7 +93,7 @@ class Scan(Runs):
             words = max(re.split(rb"\d+", line), key=lambda part: len(part.split()), default=b"").strip()
             kinds = functools.reduce(operator.or_, self._kinds.of(line), 0)
             # What follows an error (the code in a traceback) or a step (its other numbers) may come again with the next one.
-            if kinds & _ERROR or step_record.StepRecord().shows_step(log_lines.whole(line)):
+            if kinds & _ERROR or step_record.shows_step(log_lines.whole(line)):
                 return
             if (
                 len(letters.split()) < 2
@@ -104,7 +105,7 @@ class Scan(Runs):
             ):
                 continue
             self._opening, self._opens = letters.strip(), words
-            self._once = line.strip() if len(line) - len(letters) >= len(b"20261231") else b""
+            self._once = line.strip() if _TIME.search(line) else b""
             for table in self._words.values():
                 table.setdefault(words, _MARK)
             self._learn_words()
@@ -303,7 +304,7 @@ class Scan(Runs):
         """Begin another run where the log's first line comes again after an error or a step; processes may share it before."""
         if not self._opening or number <= FIRST_LINES or raw.translate(None, _DIGITS).strip() != self._opening:
             return
-        if raw.strip() == self._once:
+        if self.progress.phase == "done" and raw.strip() == self._once:
             return
         if self._failed or self.stepped:
             self._another_run()

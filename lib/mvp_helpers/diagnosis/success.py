@@ -328,7 +328,8 @@ class Success:
         groups = end.groupdict()
         if groups.get("epoch") and not record.resumed and (unseen := _hidden(series, groups)):
             return unseen
-        if first > max(1, series.usual * 1.5) and not any(first - series.usual <= step < first for step in record.resumed):
+        begins = max(0 if series.in_epochs and not groups.get("epoch") else 1, series.usual * 1.5)
+        if first > begins and not any(first - series.usual <= step < first for step in record.resumed):
             return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
         if missing := series.missing():
             return missing

@@ -19,7 +19,7 @@ from .log_lines import ByWords
 
 _BAD = re.compile(r"nan|inf|none|null|#ind|#[qs]nan|∞|n/?a\b|\bnil\b|undefined|\d[eE]\+?\d{3}", re.IGNORECASE)
 _NOT_FINITE = re.compile(
-    r"""(?P<name>[A-Za-z_][\w@./ -]*?)["']?\s*[:=|]\s*"""
+    r"""(?P<name>[A-Za-z_][\w@./ -]*?)["']?\s*(?:[:=]|\|(?=\s*[+-]?(?:nan|inf)\b))\s*"""
     r"""(?:[^\[\](){}:=]{0,20}[\[(]{1,3}(?:[^\[\](){}:=]{0,200}?[\s,])?)?["'\[({<`*|]{0,3}(?:(?:np\.|numpy\.)?\w+\()?["']?"""
     r"""(?P<value>[+-]?(?:(?:[a-z]\w*)?\.)?(?:nan|inf(?:inity)?|none|null)(?!\w|\.\w)"""
     r"""|[+-]?(?:∞|\d+\.?#(?:inf|ind|[qs]nan)\b|(?P<large>\d[\d.]*e\+?\d{3,})(?!\w))|(?P<missing>n/?a|nil|undefined)(?!\w))""",
@@ -193,10 +193,15 @@ class Series:
         steps = (gap, gap + 1) if self.first == 1 else (gap,)
         return any(abs(self.last / step - round(self.last / step)) < 0.05 for step in steps)
 
+    @property
+    def in_epochs(self) -> bool:
+        """Return whether the steps are fractions of epochs."""
+        return not all(gap.is_integer() for gap in map(float, self.gaps))
+
     def words(self) -> str:
         """Return the steps for a person."""
         first = self.first or 0
-        unit = "epoch" if self.gaps and not all(gap.is_integer() for gap in map(float, self.gaps)) else "step"
+        unit = "epoch" if self.in_epochs else "step"
         return f"{unit} {first:g}" if self.last <= first else f"{unit}s {first:g}-{self.last:g}"
 
 
@@ -304,11 +309,6 @@ class StepRecord:
                 done = int(step) if groups.get("step") else done
         return done
 
-    def shows_step(self, text: str) -> bool:
-        """Return whether a line shows a step with its metrics, after those before; it is added."""
-        self.take(text)
-        return bool(self.trained)
-
     def _step(self, trainer: str, match: re.Match[str]) -> float | None:
         groups = match.groupdict()
         if groups.get("epoch"):
@@ -350,16 +350,26 @@ class StepRecord:
             self.rewards.update(_REWARD.findall(values)[:2])
 
 
+def shows_step(text: str) -> bool:
+    """Return whether a line shows a step with its metrics."""
+    record = StepRecord()
+    record.take(text)
+    return bool(record.trained)
+
+
 def _total_of_bar(match: re.Match[str], series: Series) -> int:
     """Return how many steps the bar counts that a script's line is written behind; 0 without one that counts them.
 
-    A bar of something else may agree with the step now and then: it has to from the first step on.
+    A bar of something else may agree with a step by chance: it has to with every one, or no total is known.
     """
     bars = list(_BAR.finditer(match.string, 0, match.start("step")))
-    if not bars or bars[-1]["now"] != match["step"] or int(bars[-1]["total"]) < MANY:
+    if not bars:
         return 0
     total = int(bars[-1]["total"])
-    return total if series.first is None or series.total == total else 0
+    if bars[-1]["now"] == match["step"] and total >= MANY and (series.first is None or series.total == total):
+        return total
+    series.total = None
+    return 0
 
 
 def _counts(match: re.Match[str]) -> bool:

@@ -313,7 +313,7 @@ OLMO = LogPatterns(
 
 # Scripts with a loop of their own: lines with a loss, and the words in which they report their end.
 _HELD_OUT = r"(?:val\w*|eval\w*|test|dev)"
-_NO_ERROR = rf"(?i)^(?!.*(?:error|exception|failed|traceback|\bNamespace\(|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
+_NO_ERROR_OR_OPTIONS = rf"(?i)^(?!.*(?:error|exception|failed|traceback|\bNamespace\(|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
 _OF = r"(?: ?/ ?| of )"
 _COUNT = rf"[\s:=#\[(|]{{0,4}}(?P<step>\d{{1,9}})(?![\d.]|,\d)(?:{_OF}(?P<total>\d{{1,9}})(?![\d.]))?(?P<metrics>[^\r\n]*)"
 _TRAIN_LOSS = (
@@ -343,7 +343,7 @@ _STOPPED_EARLY = (
 )
 SCRIPT = LogPatterns(
     logged=(
-        StepLine("poch", _NO_ERROR + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH),
+        StepLine("poch", _NO_ERROR_OR_OPTIONS + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH),
         StepLine(  # its progress bar
             "poch",
             rf"(?i)(?:^|\r)(?![^|\r\n]*\b{_HELD_OUT}\b)[^|\r\n]{{0,60}}?\bepochs?[\s:=#\[(]{{1,3}}"
@@ -370,12 +370,15 @@ NANOGPT = LogPatterns(
 STABLE_BASELINES = LogPatterns(
     logged=(
         StepLine("n_updates ", r"^\|\s+n_updates\s+\| (?P<step>\d{1,12}) +\|(?P<metrics>)"),
-        *(StepLine(word, r"^\|\s+(?P<note>(?:\w+_)?loss\s+\| .*)") for word in ("   loss ", "_loss ")),
+        *(
+            StepLine(word, r"^\|\s+(?P<note>\w+\s+\| .*)")
+            for word in ("   loss ", "_loss ", "approx_kl ", "ep_rew_mean ", "ent_coef ")
+        ),
     ),
     finished=SCRIPT.finished,
 )
 """Of a script that trains with Stable-Baselines3: a table after each rollout, here counted by its updates."""
-_STEPS = _NO_ERROR + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b" + _COUNT
+_STEPS = _NO_ERROR_OR_OPTIONS + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b" + _COUNT
 SCRIPT_STEPS = LogPatterns(
     logged=(
         *(
@@ -397,7 +400,7 @@ SCRIPT_STEPS = LogPatterns(
 )
 """Of a script that numbers its steps alone."""
 _IN_EPOCH = (
-    _NO_ERROR
+    _NO_ERROR_OR_OPTIONS
     + rf".*?\bepochs?\b[\s:=#\[(|]{{0,4}}(?P<in_epoch>\d{{1,6}})(?![\d.])(?:{_OF}(?P<epochs>\d{{1,6}}))?[\s\])|,:-]{{1,5}}"
 )
 SCRIPT_PARTS = LogPatterns(

@@ -34,6 +34,12 @@ CASES = {
         "Blocked",
         "data",
     ),
+    "a file of sound that is not there": (
+        'Traceback (most recent call last):\n  File "/u/train.py", line 9, in <module>\n    read("1.mp3")\n'
+        "soundfile.LibsndfileError: Error opening '/d/1.mp3': System error.\n",
+        "Blocked",
+        "data",
+    ),
     "a script that does not parse": (
         '0:   File "/u/bench.py", line 7\n0:     two words (4)\n0: SyntaxError: invalid syntax\n',
         "Fail",

@@ -27,8 +27,8 @@ GPT = "max_iters = 30\nstep 0: train loss 4.2, val loss 4.3\niter 0: loss 4.2, t
 GPT += "step 30: train loss 3.1, val loss 3.4\niter 30: loss 3.2, time 90ms, mfu 4%\n"
 
 
-def behind_a_bar(states: range, of: int, total: int = 4) -> str:
-    return "".join(f" 50%|##| {n}/{total} [00:02<00:02, 1.1s/it] Epoch: {n} | train_loss: 0.7\n" for n in states) + f"of {of}\n"
+def behind_a_bar(last: int) -> str:
+    return "".join(f" 50%|##| {n}/4 [00:02<00:02, 1.1s/it] Epoch: {n} | train_loss: 0.7\n" for n in range(1, last + 1))
 
 
 def table(updates: int, loss: str = "5.4") -> str:
@@ -37,21 +37,22 @@ def table(updates: int, loss: str = "5.4") -> str:
 
 
 TABLES = "Using cpu device\n" + "".join(map(table, (10, 20, 30)))
+SAME_FOLDER = "Run directory: /q/logs/2026-02-06_21-21-02\nMap saved there\n"
 LEROBOT = "".join(
-    f"INFO 2026-05-23 01:27:39 train.py:357 step:{n}K smpl:2M ep:5K epch:{n}.27 loss:{{}} grdn:0.658 lr:1.0e-05\n"
-    for n in (1, 2, 3)
+    f"INFO 2026-05-23 01:27:39 train.py:357 step:{n}K smpl:2M ep:5K epch:{n * 0.27:.2f} loss:{{}} grdn:0.658 lr:1.0e-05\n"
+    for n in (1, 2, 3, 4)
 )
 LEROBOT_END = "INFO 2026-05-23 01:34:36 train.py:438 End of training\n"
 PASSING = {
-    "behind a bar that counts its epochs": behind_a_bar(range(1, 5), 4),
+    "behind a bar that counts its epochs": behind_a_bar(4),
     "Stable-Baselines3": TABLES + END,
     "Stable-Baselines3, whose folder comes again": "Run directory: /q/logs/2026-02-06_21-21-02\n"
     + TABLES
     + END
     + "Run directory: /q/logs/2026-02-06_21-21-02\n",
-    "LeRobot": LEROBOT.format(0.1, 0.1, 0.1) + LEROBOT_END,
+    "LeRobot": LEROBOT.replace("{}", "0.1") + LEROBOT_END,
     "a line after each epoch that the log almost begins with": "Start\n"
-    + "".join(epoch(n, total=4) + f"Train accuracy: {n}.9, Validation accuracy: 6.5\n" for n in (1, 2, 3, 4)),
+    + "".join(epoch(n) + f"Train accuracy: {n}.9, Validation accuracy: 6.5\n" for n in (1, 2, 3, 4)),
     "options with an epoch and none": "args = Namespace(lr=0.1, epochs=4, perturb='none', loss=None)\n" + ALL,
     "nanoGPT, whose last step ends it": GPT + "wandb: Find logs at: wandb/one\n",
     "loguru": "".join(
@@ -147,14 +148,21 @@ NOT_PASSING = {
     ),
     "a stop that is only possible": epoch(1) + epoch(2) + "Early stopping counter: 2 out of 5\n",
     "the options of an early stop": epoch(1) + epoch(2) + "early_stopping: patience=2\n",
-    "behind a bar, without the last epochs": behind_a_bar(range(1, 3), 4),
-    "behind a bar of something else": " 99%|##| 5/5 [00:02<00:02, 1.1s/it] Epoch: 4 | train_loss: 0.7\n" * 2
-    + " 99%|##| 5/5 [00:02<00:02, 1.1s/it] Epoch: 5 | train_loss: 0.7\n",
+    "behind a bar, without the last epochs": behind_a_bar(2),
+    "behind a bar of something else": "".join(
+        f" 25%|##| 1/4 [00:02<00:02, 1.1s/it] Epoch: {n} | train_loss: 0.7\n" for n in (1, 2, 3, 4)
+    ),
     "Stable-Baselines3 without its end": TABLES,
-    "Stable-Baselines3 with NaN": TABLES + table(40, "nan") + table(50) + END,
     "Stable-Baselines3 with a table less": TABLES + table(50) + table(60) + END,
-    "LeRobot without its end": LEROBOT.format(0.1, 0.1, 0.1),
-    "LeRobot with NaN": LEROBOT.format(0.1, "nan", 0.1) + LEROBOT_END,
+    "Stable-Baselines3 without its first table": "Using cpu device\n" + "".join(map(table, (20, 30, 40))) + END,
+    "another start in the same folder, after an end": SAME_FOLDER + TABLES + END + SAME_FOLDER,
+    "LeRobot without its first line": LEROBOT.replace("{}", "0.1").partition("\n")[2] + LEROBOT_END,
+    "LeRobot with a line less": "".join(
+        line for line in LEROBOT.replace("{}", "0.1").splitlines(keepends=True) if "step:3K" not in line
+    )
+    + LEROBOT_END,
+    "LeRobot without its end": LEROBOT.replace("{}", "0.1"),
+    "LeRobot with NaN": LEROBOT.replace("{}", "nan") + LEROBOT_END,
     "a second training that only begins, without words between": ALL + "Training model B\n",
     "nanoGPT without its last step": GPT.rpartition("iter 30")[0] + "wandb: Find logs at: wandb/one\n",
     "nanoGPT with a step less": GPT.replace("iter 10: loss 3.5, time 9ms, mfu 4%\n", ""),
@@ -212,6 +220,17 @@ def test_a_script_that_shows_all_its_steps_and_their_end_passes(case: str, tmp_p
 @pytest.mark.parametrize("case", NOT_PASSING)
 def test_a_script_that_leaves_something_open_does_not_pass(case: str, tmp_path: Path) -> None:
     assert triaged(tmp_path, NOT_PASSING[case]).verdict not in ("Pass", "Noise")
+
+
+@pytest.mark.parametrize("name", ["loss", "value_loss", "approx_kl", "ep_rew_mean", "ent_coef"])
+def test_a_number_of_a_table_that_is_not_finite_fails(name: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, TABLES + f"|    {name:<17} | nan       |\n" + table(40) + END)
+    assert answer.verdict == "Fail", answer
+
+
+def test_a_start_in_the_same_folder_after_an_error_is_another_run(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, SAME_FOLDER + TABLES + RAISED + SAME_FOLDER)
+    assert (answer.verdict, "2 runs" in answer.advice) == ("Unknown", True), answer
 
 
 def test_words_of_a_script_before_any_step_do_not_end_a_run(tmp_path: Path) -> None:
