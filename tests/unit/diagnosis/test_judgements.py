@@ -34,6 +34,12 @@ CASES = {
         "Blocked",
         "data",
     ),
+    "a tokenizer's file that is not there": (
+        'Traceback (most recent call last):\n  File "/u/train.py", line 9, in <module>\n    read("m/vocab.txt")\n'
+        "FileNotFoundError: [Errno 2] No such file or directory: 'm/vocab.txt'\n",
+        "Blocked",
+        "model path",
+    ),
     "a file of sound that is not there": (
         'Traceback (most recent call last):\n  File "/u/train.py", line 9, in <module>\n    read("1.mp3")\n'
         "soundfile.LibsndfileError: Error opening '/d/1.mp3': System error.\n",
