@@ -181,7 +181,7 @@ def test_only_a_possible_beginning_of_a_value_is_kept_back() -> None:
 
 
 def test_the_trainer_gets_the_values_and_no_kept_file_shows_them(tmp_path: Path) -> None:
-    letters = "import os\nfor letter in os.environ['TOKEN']: print(letter, end='', flush=True)\nprint()\n"
+    letters = "import os\nfor letter in os.environ['TOKEN']: print(letter, end='', flush=True)\nprint(flush=True)\n"
     folder = job(tmp_path, python(letters + "raise ValueError('refused: ' + os.environ['TOKEN'])"), secrets=["TOKEN"])
     job_secrets.keep(folder.shared, folder.secrets, {"TOKEN": CANARY})
     code, out, result = run(folder)
