@@ -19,7 +19,7 @@ PASSED='^(ok |[.s]+ +\[)'         # as they show what passed
 BIN=$(cd "$(dirname "$0")/../.venv/bin" && pwd)
 
 start() { # <file or folder> <bats' option>...
-  [[ $1 == *.bats ]] || exec "$BIN/pytest" "$1"
+  [[ $1 == *.bats ]] || exec "$BIN/pytest" -rfEs --no-fold-skipped "$1"
   # Started in the background, bash cannot be interrupted, and tests of Ctrl-C would wait for ever: SIGINT is put back.
   exec "$BIN/python" -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
     "$BIN/bats" --timing ${TEST_TAGS:+--filter-tags "$TEST_TAGS" --allow-empty-suite} "${@:2}" "$1"
@@ -131,7 +131,7 @@ for item in "${items[@]}"; do
   printf '\n=== %s\n' "$item"
   grep -vE "$PASSED" "$log"
 done
-skipped=$(sed -n 's/^ok .* # skip *\(([^)]*) *\)\?//p' "$logs"/* | sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\1: \2/' | paste -sd';')
+skipped=$(sed -n -e 's/^ok .* # skip *\(([^)]*) *\)\?//p' -e 's/^SKIPPED .* - Skipped: //p' "$logs"/* | sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\1: \2/' | paste -sd';')
 printf '\n%s files in %s s. Failed:%s. Skipped: %s.%s\n' "${#items[@]}" "$SECONDS" "${failed:- none}" "${skipped:-none}" \
   "${unsteady:+ Passed only alone:$unsteady.}"
 exit "$worst"

@@ -22,6 +22,13 @@ run_tests() { # outside of bats, as far as bats can tell
   assert_output '*2 files in * s. Failed: none. Skipped: 1: no such thing here.'
 }
 
+@test "skipped unit tests are counted, too" {
+  printf 'import pytest\n@pytest.mark.parametrize("n", [1, 2])\ndef test_n(n):\n    pytest.skip("not: here")\n' >unit/test_s.py
+  run_tests good.bats unit
+  assert_status 0
+  assert_output '*Skipped: 1: no such thing here;2: not: here.'
+}
+
 @test "one file alone is shown as it runs, also where there is no terminal" {
   run_tests good.bats
   assert_status 0
