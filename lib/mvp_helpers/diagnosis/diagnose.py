@@ -58,6 +58,8 @@ SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
 LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
+OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "unknown"})
+"""Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
 
@@ -124,6 +126,8 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
     diagnosis = _of_cause(scans, known, target)
     if diagnosis.verdict == "Unknown" and diagnosis.line is not None and not diagnosis.rule and diagnosis.advice != REFUSED:
         diagnosis = _judged(diagnosis, known)
+        if diagnosis.verdict == "Blocked" and diagnosis.boundary in OF_A_TEST and _tests_failed(scans):
+            diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test")
     if diagnosis.rule and diagnosis.confidence == "low" and diagnosis.phase == "done":
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
     if diagnosis.verdict in ("Pass", "Noise") or (diagnosis.verdict == "Unknown" and diagnosis.line is None):
@@ -202,6 +206,11 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     if says_error and answer.phase == "start" and any(scan.success.ends_with(cause.evidence, LAST_LINES) for scan in scans):
         return msgspec.structs.replace(answer, advice=LAST_ERROR)
     return answer
+
+
+def _tests_failed(scans: Sequence[Scan]) -> bool:
+    """Return whether a log ends with a summary of tests that failed."""
+    return any(finding.rule.summary for scan in scans for finding in scan.findings.known.values() if finding.rule)
 
 
 def _work_done(scans: Sequence[Scan]) -> str:

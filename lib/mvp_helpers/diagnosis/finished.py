@@ -23,7 +23,8 @@ def _any(words: str) -> re.Pattern[bytes]:
 
 
 _TRAINS = _any(
-    r"train(?:ing|ers?|s)?(?![-_]\d|[-_\s]?(?:splits?|sets?|size)|/) fine-?_?tun\w* epochs? optimi[sz]ers? learning[_\s]rate"
+    r"train(?:ing|ers?|s)?(?![-_]\d|[-_\s]?(?:splits?|sets?|size)|/|\[|_\w+\.json|\s?[:=]\s?\d+(?![\d.]))"
+    r" fine-?_?tun\w* epochs? optimi[sz]ers? learning[_\s]rate"
     r" grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
 )
 """Words of a training; a part of the data is none."""
@@ -31,16 +32,17 @@ _WRONG = _any(
     r"errors? exceptions? fail\w* traceback fatal panic\w* killed abort\w* cancel\w* interrupt\w* time\s?-?outs? timed\sout"
     r" unable cannot can't could\s?n[o']t refused denied rejected missing retry\w* skipp(?:ed|ing) incomplete nans? inf(?:inity)?"
     r" lost segmentation segfault core\sdumped oom out\sof\smemory no\ssuch not\sfound undefined assertion\w* unsupported invalid"
-    r" corrupt\w* crash\w* hang\w* stuck died dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong"
+    r" corrupt\w* faulty crash\w* hang\w* stuck died dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong"
     r" 错误 失败 异常 中断 エラー 失敗 오류 실패"
 )
 _NONE = re.compile(
-    rb"(?i)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
-    rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*"
+    rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
+    rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
+    rb"|^\S+:\d+: (?:Future|Deprecation|PendingDeprecation)Warning: [^\n]*"
     rb"|(?<![a-z])(?:errors?|exceptions?|fail(?:ed|ures?)|skipped|missing|nans?|timeout)\w*[\"']?\s*[:=|]\s*"
     rb"(?:0(?:\.0+)?%?|none|false|\[\])(?![\w.])"
 )
-"""Words that say that nothing went wrong."""
+"""Words that say that nothing went wrong, or that a program goes on as if nothing had."""
 _WORK = (
     r"(?:run|jobs?|tests?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|benchmark(?:s|ing)?|analys[ei]s|conversion"
     r"|pass|sweep|execution|downloads|uploads)"
@@ -53,6 +55,7 @@ _END = re.compile(
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}\b{_RESULT}\b"
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
+    rf"|^\W*done[!.:] \w.*\d"
     r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)"
 )
 _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
@@ -91,6 +94,10 @@ _NOTICE = re.compile(
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
 _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
 """A row of the table of lm-eval, and its head."""
+_BURNT, _TESTED = re.compile(r"^GPU \d+: OK$"), re.compile(r"^Tested (?P<gpus>\d+) GPUs:$")
+"""What gpu-burn says of each GPU, and the line before."""
+_FINAL = re.compile(r"(?i)^\W*(?:final|overall|total)\b[\w @-]{0,40}[:=]\s*[\d.]+(?![\w.])")
+"""A result of everything."""
 _RESULTS = re.compile(r"(?i)^\W*(?:[\w-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
 """The heading of results."""
 _VALUE = re.compile(r"^\W*(?:\S+\s|\w[^,;!?]*?[:=|])\s*[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?\W*$|^\W*$")
@@ -118,7 +125,8 @@ def words(log: bytes) -> str:
     for text in reversed([text for text in own if not _ROW.search(text)][-LAST_LINES:]):
         # What a program says more than once is about a part of its work.
         said_once = shapes.count(_VARIES.sub("", text)) == 1
-        if _STATUS.search(text) or (said_once and _END.search(text) and not _NOT_YET.search(text)):
+        ends = _FINAL.search(text) or (_END.search(text) and not _NOT_YET.search(text))
+        if _STATUS.search(text) or (said_once and ends):
             return text
     values = list(itertools.takewhile(_VALUE.search, reversed(own)))
     heading = own[len(own) - len(values) - 1] if 1 < len(values) < len(own) else ""
@@ -138,6 +146,9 @@ def report(log: bytes) -> str:
     fetched = len(own) > 1 and re.fullmatch(r"[~/]\S*", own[-1]) and _FETCHED.search(own[-2])
     if fetched or _REPORTS.search(own[-1]) or (whole and _BUILT.search(own[-1])):
         return own[-1]
+    burnt = list(itertools.takewhile(_BURNT.search, reversed(own)))
+    if (tested := _TESTED.search(" ".join(own[: len(own) - len(burnt)][-1:]))) and int(tested["gpus"]) == len(burnt):
+        return tested[0]
     rows = list(itertools.takewhile(_EVALUATED.search, reversed(own)))
     heads = own[: len(own) - len(rows)][-2:]
     return rows[0] if rows and any(map(_EVALUATION.search, heads)) else ""

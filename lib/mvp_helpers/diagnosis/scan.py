@@ -102,6 +102,7 @@ class Scan(Runs):
                 or b"arning" in line
                 or _COUNTER.search(line)
                 or log_lines.clean(line, 1).source
+                or (beginning.count(words) > 2 and _between_steps(beginning, letters.strip()))
             ):
                 continue
             self._opening, self._opens = letters.strip(), words
@@ -306,13 +307,26 @@ class Scan(Runs):
             return
         if self.progress.phase == "done" and raw.strip() == self._once:
             return
-        if self._failed or self.stepped:
+        if self._failed or self.stepped or self.findings.error_line:
             self._another_run()
         else:
             self._opening = b""
             for table in self._words.values():
                 table.pop(self._opens)
             self._learn_words()
+
+
+def _between_steps(log: bytes, letters: bytes) -> bool:
+    """Return whether further steps of one run come before each line of these ``letters``, which then begins no run."""
+    record, step, before = step_record.StepRecord(), 0, list[int]()
+    for raw in log.splitlines():
+        if raw.translate(None, _DIGITS).strip() == letters:
+            before.append(step)
+        elif record.restarts(text := log_lines.whole(raw)):
+            return False
+        else:
+            step = record.take(text) or step
+    return len(before) > 2 and all(map(operator.lt, before[:-1], before[1:]))
 
 
 def _without_margin(log: bytes) -> bytes:

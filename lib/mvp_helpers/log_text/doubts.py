@@ -104,7 +104,7 @@ _BEFORE_THE_END: tuple[tuple[str, tuple[str, ...]], ...] = (
         r"(?i)\bno (?:trainable parameters|parameters (?:require|are trainable))"
         r"|\bno (?:target )?modules (?:were )?(?:matched|found)\b"
         r"|\b(?:to|found|matched|injected|converted|wrapped) 0 (?:\w+ )?(?:lora |adapter |linear )?(?:modules|layers|adapters)\b"
-        r"|\blora modules: \[\]|\b(?:lora|adapter)s?\b[^:=]{0,20}: *0(?:\.0*)?\b(?![.,]\d| *%)",
+        r"|\blora modules: \[\]|\b(?:lora|adapter)s?\b[^:=]{0,20}: *0(?:\.0*)?(?![\w%]|[.,]\d| *%)",
         ("o trainable", "o parameters", " modules", "o target", "LoRA", "lora ", "dapters", " layers"),
     ),
 )

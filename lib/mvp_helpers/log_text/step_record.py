@@ -10,7 +10,7 @@ import operator
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..trainers.log_patterns import SCRIPTS, TRAINERS, StepLine
@@ -215,6 +215,8 @@ class StepRecord:
     """The step that has begun, of trainers whose metrics do not name it."""
     before: dict[str, int] = field(default_factory=dict)
     """The steps of earlier epochs, of trainers whose steps begin with 1 in each."""
+    heading: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The epoch that the last heading names, and of how many (0: not said), of trainers whose steps do not name theirs."""
     ends: dict[str, re.Match[str]] = field(default_factory=dict)
     """By trainer: the line that reports the end of its run."""
     ended_well: bool = False
@@ -261,6 +263,10 @@ class StepRecord:
                 continue
             series = self.series.get(trainer)
             for match in re.finditer(kind.pattern, text):
+                if series and (epoch := match.groupdict().get("heading")):
+                    if series.epochs.now is not None and int(epoch) <= series.epochs.now:
+                        return True
+                    continue
                 if _earlier_epoch(match, series):
                     return True
                 step = self._step(trainer, match)
@@ -280,8 +286,12 @@ class StepRecord:
                 continue
             for match in re.finditer(kind.pattern, text):
                 groups = match.groupdict()
+                if groups.get("heading"):
+                    self.heading[trainer] = int(groups["heading"]), int(groups.get("headings") or 0)
+                    continue
                 if groups.get("epoch_begun"):
-                    self.before[trainer] = int(self._series(trainer).last) if int(groups["epoch_begun"]) > 1 else 0
+                    done_before = self.series[trainer].last if trainer in self.series else 0
+                    self.before[trainer] = int(done_before) if int(groups["epoch_begun"]) > 1 else 0
                     continue
                 if groups.get("begun"):
                     before = self.before.get(trainer, 0)
@@ -300,9 +310,9 @@ class StepRecord:
                 series = self._series(trainer)
                 self.steps += rounded or series.first is None or step != series.last  # several lines may report one step
                 total = int(groups.get("total") or 0) or (_total_of_bar(match, series) if trainer in SCRIPTS else 0)
-                if groups.get("in_epoch"):
-                    series.epochs.enter(series, int(groups["in_epoch"]), int(groups["step"]), total)
-                    series.epochs.total = int(groups.get("epochs") or 0)
+                if epoch := self._epoch(trainer, groups):
+                    series.epochs.enter(series, epoch[0], int(groups["step"]), total)
+                    series.epochs.total = epoch[1]
                 series.add(step)
                 if total:
                     series.total = total * (int(groups["round"]) + 1 if groups.get("round") else 1)
@@ -316,10 +326,16 @@ class StepRecord:
         if groups.get("step") is None:
             return None
         step, total = int(groups["step"]), int(groups.get("total") or 0)
-        if groups.get("in_epoch"):
+        if epoch := self._epoch(trainer, groups):
             series = self.series.get(trainer) or Series()
-            return series.epochs.place(series, int(groups["in_epoch"]), step, total)
+            return series.epochs.place(series, epoch[0], step, total)
         return step + int(groups.get("round") or 0) * total
+
+    def _epoch(self, trainer: str, groups: Mapping[str, str | None]) -> tuple[int, int] | None:
+        """Return the epoch of a line's step, and of how many (0: not said), by the line or the last heading; None without one."""
+        if groups.get("in_epoch"):
+            return int(groups["in_epoch"] or 0), int(groups.get("epochs") or 0)
+        return self.heading.get(trainer)
 
     def _series(self, trainer: str) -> Series:
         if trainer not in SCRIPTS and self.series.keys() & set(SCRIPTS):

@@ -381,6 +381,7 @@ STABLE_BASELINES = LogPatterns(
 _STEPS = _NO_ERROR_OR_OPTIONS + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b" + _COUNT
 SCRIPT_STEPS = LogPatterns(
     logged=(
+        StepLine("poch ", rf"(?i)^\W*epoch\W{{0,3}}(?P<heading>\d{{1,6}})(?:{_OF}(?P<headings>\d{{1,6}}))?\W*$"),
         *(
             StepLine(word, _STEPS, trained=_LOSS)
             for word in ("iter ", "Iter ", "step ", "Step ", "teration ", "step:", "Step:", "step=", "iter:", "Iter:", "iter=")

@@ -48,6 +48,12 @@ HEALTHY = {
     "format:list 0.88\nwords: 0.5\nrepeat_span = 12.5 tokens/s\n",
     "downloads": "Fetching 2 files: 100%|###| 2/2 [00:01<00:00,  1.9s/it]\nDOWNLOADS DONE\n",
     "checks": "== shapes ==\n  K=64 rel=2.45e-04 [OK]\nRESULT: gemv=PASS  lora=PASS\n",
+    "a result of everything": "Resolved 9 packages in 14ms\nwarning: Failed to hardlink files; falling back to full copy.\n"
+    "3 of 10 (30%)\nFinal: 4/10 (40.0%)\naccuracy: 40%\n",
+    "parts of the data": "Splitting and saving\n  train: 148 pairs\n  val: 18 pairs\n\nDone! Corpus=166, Train=148\n",
+    "requests that were sent again": "INFO _base_client.py:1621: Retrying request to /chat/completions in 0.45 seconds\n"
+    + EVALUATION,
+    "a notice of a package": "/opt/lib/x.py:65: FutureWarning: pynvml is deprecated, or it fails later\n" + EVALUATION,
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
 LIES = {
@@ -66,6 +72,7 @@ LIES = {
 
 
 REPORTS = {
+    "gpu-burn": "Uninitted cublas\ndone\n\nTested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK\n",
     "pip": "Collecting a\n  Downloading async_timeout-5.0.1-py3-none-any.whl (5 kB)\nSuccessfully built a\n"
     "Successfully installed a-1.0 async_timeout-5.0.1\n\n[notice] A new release of pip is available: 24.0 -> 25.1\n",
     "a wheel, and the status of its command": "adding 'v/exceptions.py'\nSuccessfully built v\n"
@@ -156,6 +163,9 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "checking the data\nwill run the evaluation when the build is done\n",
         "3 / 5 runs finished\n",
         "Subject: Job 811: <convert> in cluster <lab> Exited\n" + BATCH,
+        "done\n\nTested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: FAULTY\n",
+        "end\n\nTested 3 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK\n",
+        "Final: 4/10\nFinal: 5/10\n",
         "waiting\nstarting the evaluation of results that were saved\n",
         "nothing more\n",
         "2026-01-31 10:00:01,123 - Analysis complete\n"

@@ -28,6 +28,26 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "a table with other columns than a script gives": (
+        'Traceback (most recent call last):\n  File "/u/store.py", line 9, in <module>\n    cursor.executemany(query, rows)\n'
+        "sqlite3.OperationalError: table answers has 5 columns but 3 values were supplied\n",
+        "Fail",
+        "user code",
+    ),
+    "a test that unpacks too many values": (
+        "==== FAILURES ====\n____ test_loop ____\n    def test_loop():\n>       fit(data)\n\ntests/test_loop.py:7:\n\n"
+        ">       for (batch,) in loader:\nE       ValueError: too many values to unpack (expected 1)\n\nm/gc.py:5: ValueError\n"
+        "==== 1 failed, 6 passed in 2.98s ====\n",
+        "Fail",
+        "test",
+    ),
+    "a test without a package": (
+        "==== FAILURES ====\n____ test_loop ____\n    def test_loop():\n>       import apex\n"
+        "E       ModuleNotFoundError: No module named 'apex'\n\ntests/test_loop.py:7: ModuleNotFoundError\n"
+        "==== 1 failed, 6 passed in 2.98s ====\n",
+        "Blocked",
+        "dependency",
+    ),
     "a file of data that is not there": (
         'Traceback (most recent call last):\n  File "/u/train.py", line 9, in <module>\n    read("seqs.pkl")\n'
         "FileNotFoundError: [Errno 2] No such file or directory: 'seqs.pkl'\n",

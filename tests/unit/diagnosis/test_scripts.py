@@ -31,6 +31,10 @@ def behind_a_bar(last: int) -> str:
     return "".join(f" 50%|##| {n}/4 [00:02<00:02, 1.1s/it] Epoch: {n} | train_loss: 0.7\n" for n in range(1, last + 1))
 
 
+def under_headings(*epochs: int, steps: tuple[int, ...] = (10, 20, 30)) -> str:
+    return "".join(f"=== Epoch {n}/2 ===\n" + "".join(f"[step {s}] avg_loss=0.{s}\n" for s in steps) for n in epochs)
+
+
 def table(updates: int, loss: str = "5.4") -> str:
     rows = ("time/", ""), ("   iterations", "7"), ("train/", ""), ("   loss", loss), ("   n_updates", str(updates))
     return "-" * 40 + "\n" + "".join(f"| {name:<20} | {value:<9} |\n" for name, value in (*rows, ("   value_loss", "9.1")))
@@ -44,6 +48,11 @@ LEROBOT = "".join(
 )
 LEROBOT_END = "INFO 2026-05-23 01:34:36 train.py:438 End of training\n"
 PASSING = {
+    "steps that begin again below the heading of each epoch": under_headings(1, 2) + END,
+    "the same with a line before each step": "Load of the host: 3.1 of 16 cores\n"
+    + re.sub(r"(?m)^(?=.step)", "Load of the host: 3.1 of 16 cores\n", under_headings(1, 2))
+    + END,
+    "the size of an adapter's gradients": ALL.replace("\n", "\nAverage LoRA gradient magnitude: 0.00028\n") + END,
     "behind a bar that counts its epochs": behind_a_bar(4),
     "Stable-Baselines3": TABLES + END,
     "Stable-Baselines3, whose folder comes again": "Run directory: /q/logs/2026-02-06_21-21-02\n"
@@ -105,6 +114,11 @@ PASSING = {
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
 }
 NOT_PASSING = {
+    "headings, without the last epoch": under_headings(1) + END,
+    "headings, without the last step": under_headings(1) + under_headings(2, steps=(10, 20)) + END,
+    "headings, begun again": under_headings(1, 2) + under_headings(1) + END,
+    "headings, with the second epoch alone": under_headings(2) + END,
+    "an adapter without parameters": ALL + "LoRA parameters: 0.0\n" + END,
     "an end alone": END,
     "one epoch of an unknown number": "epoch 1: loss 2.0\nFinished training\n",
     "a missing epoch": epoch(1) + epoch(2) + epoch(4) + END,
