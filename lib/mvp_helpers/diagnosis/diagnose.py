@@ -130,7 +130,8 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
             diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test")
     if diagnosis.rule and diagnosis.confidence == "low" and diagnosis.phase == "done":
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
-    if diagnosis.verdict in ("Pass", "Noise") or (diagnosis.verdict == "Unknown" and diagnosis.line is None):
+    unexplained = diagnosis.verdict == "Unknown" and diagnosis.line is None
+    if unexplained or diagnosis.verdict in ("Pass", "Noise") or diagnosis.boundary == "outside":
         diagnosis = _doubted(diagnosis, scans, known, target)
     ended = diagnosis.line is not None and diagnosis.verdict in ("Fail", "Blocked") and diagnosis.rule != NOT_FINITE
     if ended and _reported_success(scans):
@@ -371,7 +372,7 @@ def _followed_up(diagnosis: Diagnosis, follow_up: FollowUp | None) -> Diagnosis:
 def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
     """Return the diagnosis, unless a log contradicts a success, or shows numbers that are not finite, or an outlived error."""
     own = {scan.name: scan.success for scan in scans if not scan.known_only}
-    success = diagnosis.verdict != "Unknown"
+    success = diagnosis.verdict in ("Pass", "Noise")
     doubts = (
         (name, each.doubt(known, diagnosis.phase == "done") if success else each.not_finite()) for name, each in own.items()
     )

@@ -326,7 +326,7 @@ def _between_steps(log: bytes, letters: bytes) -> bool:
             return False
         else:
             step = record.take(text) or step
-    return len(before) > 2 and all(map(operator.lt, before[:-1], before[1:]))
+    return len(set(before)) > 2 and before == sorted(before)
 
 
 def _without_margin(log: bytes) -> bytes:

@@ -19,7 +19,7 @@ from .log_lines import ByWords
 
 _BAD = re.compile(r"nan|inf|none|null|#ind|#[qs]nan|∞|n/?a\b|\bnil\b|undefined|\d[eE]\+?\d{3}", re.IGNORECASE)
 _NOT_FINITE = re.compile(
-    r"""(?P<name>[A-Za-z_][\w@./ -]*?)["']?\s*(?:[:=]|\|(?=\s*[+-]?(?:nan|inf)\b))\s*"""
+    r"""(?P<name>[A-Za-z_][\w@./ -]*?)["']?\s*(?:[:=]|(?:\||(?<=loss)(?=\s))(?=\s*[+-]?(?:nan|inf)\b))\s*"""
     r"""(?:[^\[\](){}:=]{0,20}[\[(]{1,3}(?:[^\[\](){}:=]{0,200}?[\s,])?)?["'\[({<`*|]{0,3}(?:(?:np\.|numpy\.)?\w+\()?["']?"""
     r"""(?P<value>[+-]?(?:(?:[a-z]\w*)?\.)?(?:nan|inf(?:inity)?|none|null)(?!\w|\.\w)"""
     r"""|[+-]?(?:∞|\d+\.?#(?:inf|ind|[qs]nan)\b|(?P<large>\d[\d.]*e\+?\d{3,})(?!\w))|(?P<missing>n/?a|nil|undefined)(?!\w))""",

@@ -51,6 +51,7 @@ HEALTHY = {
     "a result of everything": "Resolved 9 packages in 14ms\nwarning: Failed to hardlink files; falling back to full copy.\n"
     "3 of 10 (30%)\nFinal: 4/10 (40.0%)\naccuracy: 40%\n",
     "parts of the data": "Splitting and saving\n  train: 148 pairs\n  val: 18 pairs\n\nDone! Corpus=166, Train=148\n",
+    "a file about the training": "[SPLIT] train[:1000]\nCreated training_manifest.json\n" + EVALUATION,
     "requests that were sent again": "INFO _base_client.py:1621: Retrying request to /chat/completions in 0.45 seconds\n"
     + EVALUATION,
     "a notice of a package": "/opt/lib/x.py:65: FutureWarning: pynvml is deprecated, or it fails later\n" + EVALUATION,

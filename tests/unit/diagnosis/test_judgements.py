@@ -304,6 +304,12 @@ CASES = {
         "Blocked",
         "checkpoint",
     ),
+    "a folder that is there": (
+        'Traceback (most recent call last):\n  File "/w/start.py", line 9, in make_folder\n    x()\n'
+        "FileExistsError: Experiment directory already exists: /c/one\n",
+        "Blocked",
+        "config",
+    ),
     "a folder where a file of settings is to be": (
         'Traceback (most recent call last):\n  File "/w/settings.py", line 9, in read\n    with open(name) as file:\n'
         "IsADirectoryError: [Errno 21] Is a directory: '/w/settings'\n",

@@ -255,6 +255,7 @@ DOUBTFUL_LINES = [
     "<module 'megatron.bridge' from '/e/lib/python3.12/site-packages/megatron/bridge/__init__.py'>",
     "Wrapped 0 linear layers with LoRA",
     "no trainable parameters",
+    "adapters of the actor: 0.0",
     "{'trainable_params': 0, 'all_params': 7}",
     "trainable params: 0, all params: 7",
     "0 of 7 parameters are trainable",
@@ -292,6 +293,7 @@ CLAIMS = [
 ]
 NOT_RESUMED = ["will resume from {} if it exists", "could not resume from {}", "not resuming from {}", "resuming from {} failed"]
 HARMLESS = [
+    "Mean LoRA gradient: 0.00028",
     "W UserWarning: an engine is not available: ModuleNotFoundError(\"No module named 'x'\")",
     "  raise ValueError('only in a listing')",
     "Will skip the first 3 batches in the first epoch.",
