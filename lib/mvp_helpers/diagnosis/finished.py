@@ -56,6 +56,7 @@ _END = re.compile(
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}\b{_RESULT}\b"
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
     rf"|^\W*done[!.:] \w.*\d"
+    r"|^\W*successfully (?:saved|exported|converted|uploaded|downloaded|merged|written|created|processed|completed)\b"
     r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)"
 )
 _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
@@ -74,9 +75,12 @@ _REPORTS = re.compile(
     r"^(?:Successfully (?:installed|tagged) \S|Finished processing dependencies for \S|\[100%\] Built target \S"
     r"|Model successfully exported to \S|\+ \S+==\S|Audited (?:\d+ packages? )?in \S+$|# Collective test concluded: "
     r"|# Avg bus bandwidth +: \d"
-    r"|Wrote preprocessed data to \S)"
+    r"|Wrote preprocessed data to \S|Status: (?:Downloaded newer image|Image is up to date) for \S|# +\$ conda deactivate$)"
+    r"|^(?:[\d: -]+)?\([^)]*/s\) - .* saved \[(?P<bytes>\d+)/(?P=bytes)\]$"
 )
-"""With what pip, setuptools, CMake, llama.cpp's export, uv, Docker, nccl-tests and fairseq end."""
+"""With what pip, setuptools, CMake, llama.cpp's export, uv, Docker, nccl-tests, fairseq, conda and wget end."""
+_TESTS_RUN, _TESTS_OK = re.compile(r"^Ran [1-9]\d* tests? in [\d.]+ ?s"), re.compile(r"^OK(?: \([\w =,]+\))?$")
+"""What unittest ends with."""
 _FETCHED = re.compile(r"\bFetching (?P<files>\d+) files: 100%\|[^|]*\| *(?P=files)/(?P=files) ")
 """What `hf download` shows before the folder, its last line."""
 _BUILT = re.compile(r"^Successfully built \S|^#\d+ DONE \d")
@@ -84,11 +88,15 @@ _AFTER_BUILT = re.compile(r"(?i)^removed build|^#\d+ (?:naming to|writing image)
 """What a build without more to do prints after the one, and before the other; parts of others end with the same words."""
 _CONFLICTS = re.compile(rb"(?im)^(?:\x1b\[\d+m)?ERROR: pip's dependency resolver does not currently take into account .*$")
 """pip's notice about other packages, after which it goes on."""
-_CHECKS = (re.compile(rb"(?m)^# Out of bounds values : (?!0 OK)"), re.compile(rb"(?im)^(?:#\d+ )?(?:ERROR|FAILED)\b"))
+_CHECKS = (
+    re.compile(rb"(?m) ERROR \d{3}: "),
+    re.compile(rb"(?m)^# Out of bounds values : (?!0 OK)"),
+    re.compile(rb"(?im)^(?:#\d+ )?(?:ERROR|FAILED)\b"),
+)
 """Lines in which these programs say that it went wrong."""
 _NOTICE = re.compile(
     r"(?i)^\W*(?:notice\b|warning: running pip as|note: you may need to restart|writing image|naming to|removed build)"
-    r"|NCCL INFO|^#?$"
+    r"|NCCL INFO|^#?$|^docker\.io/\S+$"
 )
 """Lines that may follow such a report."""
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
@@ -146,6 +154,8 @@ def report(log: bytes) -> str:
     fetched = len(own) > 1 and re.fullmatch(r"[~/]\S*", own[-1]) and _FETCHED.search(own[-2])
     if fetched or _REPORTS.search(own[-1]) or (whole and _BUILT.search(own[-1])):
         return own[-1]
+    if len(own) > 1 and _TESTS_OK.search(own[-1]) and _TESTS_RUN.search(own[-2]):
+        return own[-2]
     burnt = list(itertools.takewhile(_BURNT.search, reversed(own)))
     if (tested := _TESTED.search(" ".join(own[: len(own) - len(burnt)][-1:]))) and int(tested["gpus"]) == len(burnt):
         return tested[0]

@@ -55,6 +55,7 @@ HEALTHY = {
     "requests that were sent again": "INFO _base_client.py:1621: Retrying request to /chat/completions in 0.45 seconds\n"
     + EVALUATION,
     "a notice of a package": "/opt/lib/x.py:65: FutureWarning: pynvml is deprecated, or it fails later\n" + EVALUATION,
+    "one that was saved": "converting layer 1\nSuccessfully saved the weights to /out/hf\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
 LIES = {
@@ -73,6 +74,13 @@ LIES = {
 
 
 REPORTS = {
+    "docker pull": "latest: Pulling from a/b\naece: Pull complete\nDigest: sha256:2b\n"
+    "Status: Downloaded newer image for a/b:latest\ndocker.io/a/b:latest\n",
+    "conda": "Executing transaction: done\n#\n# To activate this environment, use\n#\n#     $ conda activate rl\n#\n"
+    "# To deactivate an active environment, use\n#\n#     $ conda deactivate\n",
+    "wget": "Length: 438 [text]\na.gguf  100%[===>]  438  --.-KB/s  in 0s\n\n"
+    "2026-01-03 10:00:48 (87.1 MB/s) - 'a.gguf' saved [438/438]\n",
+    "unittest": "test_one (tests.A) ... ok\ntest_error (tests.A) ... ok\n\n-----\nRan 2 tests in 0.003s\n\nOK (skipped=1)\n",
     "gpu-burn": "Uninitted cublas\ndone\n\nTested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK\n",
     "pip": "Collecting a\n  Downloading async_timeout-5.0.1-py3-none-any.whl (5 kB)\nSuccessfully built a\n"
     "Successfully installed a-1.0 async_timeout-5.0.1\n\n[notice] A new release of pip is available: 24.0 -> 25.1\n",
@@ -167,6 +175,10 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "done\n\nTested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: FAULTY\n",
         "end\n\nTested 3 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK\n",
         "Final: 4/10\nFinal: 5/10\n",
+        "ok\nRan 0 tests in 0.003s\n\nOK\n",
+        "2026-01-03 10:00:01 ERROR 404: Not Found.\n\n2026-01-03 10:00:48 (87.1 MB/s) - 'a.gguf' saved [438/438]\n",
+        "2026-01-03 10:00:48 (87.1 MB/s) - 'a.gguf' saved [402/438]\n",
+        "Successfully saved shard 1\nSuccessfully saved shard 2\n",
         "waiting\nstarting the evaluation of results that were saved\n",
         "nothing more\n",
         "2026-01-31 10:00:01,123 - Analysis complete\n"

@@ -28,6 +28,24 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "a model's folder without a model": (
+        'Traceback (most recent call last):\n  File "/u/serve.py", line 9, in main\n    config["architectures"]\n'
+        "KeyError: 'architectures'\n",
+        "Blocked",
+        "model path",
+    ),
+    "a file that is too short": (
+        'Traceback (most recent call last):\n  File "/u/index.py", line 9, in main\n    struct.unpack("<Q", read(8))\n'
+        "struct.error: unpack requires a buffer of 8 bytes\n",
+        "Blocked",
+        "data",
+    ),
+    "a database without an extension": (
+        'Traceback (most recent call last):\n  File "/u/index.py", line 9, in main\n    cursor.execute(query)\n'
+        'psycopg2.errors.UndefinedObject: type "vector" does not exist\n',
+        "Blocked",
+        "dependency",
+    ),
     "a table with other columns than a script gives": (
         'Traceback (most recent call last):\n  File "/u/store.py", line 9, in <module>\n    cursor.executemany(query, rows)\n'
         "sqlite3.OperationalError: table answers has 5 columns but 3 values were supplied\n",
@@ -1328,6 +1346,9 @@ KINDS = {
     "AttributeError: 'DataParallel' object has no attribute 'encode'": ".module",
     "AttributeError: 'QwenForCausalLM' object has no attribute 'layers'": "a level deeper or higher",
     "FileExistsError: /c/one already exists": "overwrite",
+    'psycopg2.errors.UndefinedObject: type "vector" does not exist': "CREATE EXTENSION",
+    "KeyError: 'architectures'": "config.json of the model's folder",
+    "struct.error: unpack requires a buffer of 8 bytes": "head -c 200",
     "RuntimeError: \"normal_kernel\" not implemented for 'Char'": "the dtype in that line",
     "UnicodeEncodeError: 'cp1252' codec can't encode character": "PYTHONUTF8=1",
     "ValueError: Expected target size (8, 5), got torch.Size([8])": "the shapes of what the model returns and of the labels",
