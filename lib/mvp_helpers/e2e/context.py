@@ -27,8 +27,11 @@ from .requests.request import Request, planned_of
 
 INHERITED = "MVP_E2E_PYTHONPATH"
 """The PYTHONPATH of whoever started the script; PYTHONPATH itself is this project's own, and is not handed on."""
-CACHES = ("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE", "CUDA_CACHE_PATH")
-"""Variables of folders that are in the home by default, into which vLLM, Triton, FlashInfer and CUDA write what they compile."""
+CACHES = (
+    *("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE", "CUDA_CACHE_PATH"),
+    *("CUPY_CACHE_DIR", "TORCH_EXTENSIONS_DIR"),
+)
+"""Variables of folders in the home by default, where vLLM, Triton, FlashInfer, CUDA, CuPy and torch keep what they compile."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,8 @@ class Context:
             "run": str(self.folder.path),
         }
         own = [re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), text) for text in one.wrapper.overrides]
+        given, joins = one.wrapper.worker_variable, self.base["RAY_ADDRESS"] != "local"
+        own += [given.format(name=name, value=self.base[name]) for name in CACHES] if given and joins else []
         return [*own, *self._output_arguments(one), *self.settings(one), *self.extra, *one.overrides]
 
     def _contradictions(self, one: Planned, config: Mapping[str, Any]) -> list[str]:

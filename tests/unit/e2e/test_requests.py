@@ -321,6 +321,7 @@ def test_workers_of_a_running_cluster_get_what_keeps_the_checkouts_as_they_are(r
     context = reading.context(reading.request(), RAY_ADDRESS="10.0.0.1:6379")
     variables = context.checked(context.planned[0]).config["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"]
     assert variables["PYTHONDONTWRITEBYTECODE"] == "1" and variables["PYTHONPATH"] == context.pythonpath()
+    assert {name: variables[name] for name in CACHES} == {name: str(context.folder.cache / name.lower()) for name in CACHES}
 
 
 def test_what_libraries_compile_is_kept_beside_the_runs_and_not_in_the_home(reading: World) -> None:
