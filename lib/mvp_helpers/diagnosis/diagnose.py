@@ -58,6 +58,8 @@ SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
 LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
+RESUME = "resume from the last checkpoint, if one was saved"
+START_AGAIN = "start it again (no step was done, so there is no checkpoint of it)"
 OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
@@ -297,7 +299,9 @@ def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) ->
 
 
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
-    values = {**target, "line": str(place.line), **hit.groups}
+    where = f"{place.code_file}:{place.code_line}: " if place.code_file and place.code_line else ""
+    going_on = RESUME if place.phase in ("train", "done") else START_AGAIN
+    values = {**target, "line": str(place.line), "place": where, "go_on": going_on, **hit.groups}
     advice, todo, limitation = _filled(rule.advice, values), _filled(rule.next, values), rule.limitation
     if memory := gpu_memory.shortage(hit.evidence):
         (advice, todo), limitation = memory, ""
