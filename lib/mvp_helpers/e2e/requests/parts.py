@@ -112,7 +112,7 @@ class Wrapper(Data, frozen=True, kw_only=True):
     overrides: list[str] = []
     """Arguments with {pythonpath}, {checkpoints} and {run} (the run's folder) filled."""
     worker_variable: str = ""
-    """The argument that gives the variable {name} with {value} to workers of a running cluster, which have none of the shell's."""
+    """The argument that gives the variable {name} with {value} to a running cluster's workers: they have none of the shell's."""
     steps_key: str = ""
     """The config key of its number of steps, where that is not the procedure's."""
     keeps_outputs: bool = False
