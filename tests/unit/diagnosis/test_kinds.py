@@ -771,3 +771,14 @@ def test_neither_a_chain_of_exceptions_nor_a_counter_begins_another_run(tmp_path
     assert "runs in the log" not in triaged(tmp_path, "the script was copied\n" + chain * 2 + link + "TypeError: odd\n").advice
     parts = "".join(f"[{at}/9] Running the example number_{at}\nOSError: [Errno 28] No space left on device\n" for at in range(4))
     assert "runs in the log" not in triaged(tmp_path, "reads 9 cases\n" + parts).advice
+
+
+def test_what_follows_an_interrupt_depends_on_whether_a_step_was_done(tmp_path: Path) -> None:
+    assert "start it again" in triaged(tmp_path, "loading the model\n^C\n").follow_up
+    assert "resume from the last checkpoint" in triaged(tmp_path, "step 10 loss 2.3\n^C\n").follow_up
+
+
+def test_what_is_not_implemented_is_named_with_its_place(tmp_path: Path) -> None:
+    frame = '  File "/w/megatron/core/ssm.py", line 9, in forward\n    x()\n'
+    answer = triaged(tmp_path, f"Traceback (most recent call last):\n{frame}NotImplementedError: packing\n")
+    assert (answer.rule, answer.follow_up.partition(": ")[0]) == ("unsupported", "/w/megatron/core/ssm.py:9"), answer
