@@ -15,6 +15,14 @@ teardown_file() {
   end_slurm_lab
 }
 
+teardown() { # what a failed test leaves in the background would keep bats waiting
+  local pid
+  for pid in $(jobs -p); do
+    pkill -KILL -P "$pid" || true
+    kill -KILL "$pid" 2>/dev/null || true
+  done
+}
+
 variant() { # <sed program>: MVP_CLUSTER of this test, changed
   sed "$1" "$TEST_CLUSTER" >"$LAB_DIR/variant.yaml"
   export MVP_CLUSTER=$LAB_DIR/variant.yaml
@@ -203,7 +211,8 @@ PY
   wait_for 20 'a step of ours' eval "[[ \$(steps) == n2 ]]"
   run --separate-stderr in_lab 02_down.sh
   assert_status 0
-  [[ $(in_lab squeue -h -j "$id" -o %T) == RUNNING && -z $(steps) && $(in_lab squeue -h -s -j "$id" -o %j) == *mine* ]] || fail 'wrong things were ended'
+  wait_for 20 'the end of our step' eval "[[ -z \$(steps) ]]"
+  [[ $(in_lab squeue -h -j "$id" -o %T) == RUNNING && $(in_lab squeue -h -s -j "$id" -o %j) == *mine* ]] || fail 'wrong things were ended'
   in_lab scancel "$id"
   wait || true
 }
