@@ -43,8 +43,9 @@ REQUEST = "what the client sent, beside the limits of the server (max_model_len,
 WARNINGS = "The log has warnings, which healthy runs print too, and neither an error nor the end of a run."
 AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
 WATCH = (
-    "the learning rate, the loss scale and the gradient norms of the steps before it; the first batch with a lower learning rate,"
-    " and in fp32 (torch.autograd.set_detect_anomaly names the operation); then a baseline run of the unchanged checkout"
+    "the first step at which it happens: at the first of all the loaded weights, the mask and the attention kernel, with one"
+    " batch in fp32 (torch.autograd.set_detect_anomaly names the operation); later the learning rate, the loss scale and the"
+    " gradient norms of the steps before it; then a baseline run of the unchanged checkout"
 )
 _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 WORK_DONE = "The log shows no training: its own words report the end of the work, and nothing in it says that something failed."
@@ -59,7 +60,7 @@ SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)
 LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
 RESUME = "resume from the last checkpoint, if one was saved"
-START_AGAIN = "start it again (no step was done, so there is no checkpoint of it)"
+START_AGAIN = "start it again (the log shows no step of which a checkpoint could be)"
 OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
@@ -129,7 +130,9 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
     if diagnosis.verdict == "Unknown" and diagnosis.line is not None and not diagnosis.rule and diagnosis.advice != REFUSED:
         diagnosis = _judged(diagnosis, known)
         if diagnosis.verdict == "Blocked" and diagnosis.boundary in OF_A_TEST and _tests_failed(scans):
-            diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test")
+            place = diagnosis.next.partition("; then ")[0]
+            diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test", next=place)
+            diagnosis = _followed_up(diagnosis, known.follow_up("test", ".", ""))
     if diagnosis.rule and diagnosis.confidence == "low" and diagnosis.phase == "done":
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
     unexplained = diagnosis.verdict == "Unknown" and diagnosis.line is None
