@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 
 from ..log_text import log_lines
 
@@ -23,7 +24,7 @@ def _any(words: str) -> re.Pattern[bytes]:
 
 
 _TRAINS = _any(
-    r"train(?:ing|ers?|s)?(?![-_]\d|[-_\s]?(?:splits?|sets?|size)|/|\[|_\w+\.json|\s?[:=]\s?\d+(?![\d.]))"
+    r"(?<!\ba\s)train(?:ing|ers?|s)?(?![-_]\d|[-_\s]?(?:splits?|sets?|size)|/|\[|_\w+\.json|\s?[:=]\s?\d+(?![\d.]))"
     r" fine-?_?tun\w* epochs? optimi[sz]ers? learning[_\s]rate"
     r" grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
 )
@@ -33,11 +34,13 @@ _WRONG = _any(
     r" unable cannot can't could\s?n[o']t refused denied rejected missing retry\w* skipp(?:ed|ing) incomplete nans? inf(?:inity)?"
     r" lost segmentation segfault core\sdumped oom out\sof\smemory no\ssuch not\sfound undefined assertion\w* unsupported invalid"
     r" corrupt\w* faulty crash\w* hang\w* stuck died dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong"
-    r" 错误 失败 异常 中断 エラー 失敗 오류 실패"
+    r" 错误 失败 异常 中断 エラー 失敗 오류 실패 σφάλμα Σφάλμα αποτυχ\w* ошибк\w* Ошибк\w*"
+    r" fehler\w* fehlgeschlagen erreurs? échec\w* erro falh\w* fall[óo]s?"
 )
 _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
+    rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
     rb"|^\S+:\d+: (?:Future|Deprecation|PendingDeprecation)Warning: [^\n]*"
     rb"|(?<![a-z])(?:errors?|exceptions?|fail(?:ed|ures?)|skipped|missing|nans?|timeout)\w*[\"']?\s*[:=|]\s*"
     rb"(?:0(?:\.0+)?%?|none|false|\[\])(?![\w.])"
@@ -55,8 +58,9 @@ _END = re.compile(
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}\b{_RESULT}\b"
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
-    rf"|^\W*done[!.:] \w.*\d"
+    r"|^\W*done[!.:] (?:\(in [\d.]+ ?\w|\w.*\d)"
     r"|^\W*successfully (?:saved|exported|converted|uploaded|downloaded|merged|written|created|processed|completed)\b"
+    r"|\b(?:completad[oa]s?|finalizad[oa]s?|conclu[ií]d[oa]s?|terminée?s?|abgeschlossen|ολοκληρώθηκ\w+|заверш[её]н\w*)\b"
     r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)"
 )
 _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
@@ -66,7 +70,8 @@ _NOT_YET = re.compile(
 )
 """A line that is about a part of the work, or about what comes."""
 _STATUS = re.compile(
-    r"(?i)^\W*(?:\w+[ _])?(?:exit(?:ed)?|return|finish(?:ed)?)(?:[ _-](?:with|code|status|value))*\W{1,3}0\W*$"
+    r"(?i)^\W*(?:\w+\.py:\d+} INFO - )?(?:\w+[ _])?(?:exit(?:ed)?|return|finish(?:ed)?)"
+    r"(?:[ _-](?:with|return|code|status|value))*\W{1,3}0\W*$"
     r"|^Job terminated of its own accord .* with exit-code 0\b|^\(1\) Normal termination \(return value 0\)"
 )
 _BATCH = re.compile(r"(?m)^Subject: Job \d+: .* in cluster .*? (?P<end>Done|Exited)\s*$")
@@ -114,6 +119,7 @@ _ROW = re.compile(r"^\W*$|^.*(?: {2,}|\||\t)[-+\d.,%]+\S{0,3}(?: {2,}|\||\t).*\d
 """A row of a table, a rule, or the head of a list."""
 _ITEM = re.compile(rb"\s+[-*] ")
 """An item of a list, indented: what a logger prints may begin with a dash, too."""
+_PART = re.compile(r"\[(?P<part>\d+)/(?P<total>\d+)\] \S")
 _VARIES = re.compile(r"\S*[\d/.]\S*")
 
 
@@ -130,7 +136,7 @@ def words(log: bytes) -> str:
         return batch[-1][0].strip() if all(job["end"] == "Done" for job in batch) else ""
     own = _texts(log)
     shapes = [_VARIES.sub("", text) for text in own]
-    for text in reversed([text for text in own if not _ROW.search(text)][-LAST_LINES:]):
+    for text in reversed([text for text in _texts(log, items=False) if not _ROW.search(text)][-LAST_LINES:]):
         # What a program says more than once is about a part of its work.
         said_once = shapes.count(_VARIES.sub("", text)) == 1
         ends = _FINAL.search(text) or (_END.search(text) and not _NOT_YET.search(text))
@@ -138,7 +144,18 @@ def words(log: bytes) -> str:
             return text
     values = list(itertools.takewhile(_VALUE.search, reversed(own)))
     heading = own[len(own) - len(values) - 1] if 1 < len(values) < len(own) else ""
-    return heading if _RESULTS.search(heading) else ""
+    return heading if _RESULTS.search(heading) else _all_parts(own)
+
+
+def _all_parts(own: Sequence[str]) -> str:
+    """Return the heading of the last of n parts that a program counts (``[3/3] name``), if it logs each like the one before."""
+    heads = [(at, match) for at, text in enumerate(own) if (match := _PART.match(text))]
+    total = int(heads[-1][1]["total"]) if heads else 0
+    if total < 3 or [(int(head["part"]), int(head["total"])) for _, head in heads] != [(n, total) for n in range(1, total + 1)]:
+        return ""
+    (before, _), (last, _) = heads[-2:]
+    shapes = [_VARIES.sub("", text) for text in own]
+    return own[last] if last + 1 < len(own) and shapes[last + 1 :] == shapes[before + 1 : last] else ""
 
 
 def report(log: bytes) -> str:
@@ -164,9 +181,18 @@ def report(log: bytes) -> str:
     return rows[0] if rows and any(map(_EVALUATION.search, heads)) else ""
 
 
-def _texts(log: bytes) -> list[str]:
-    """Return the lines of a log that say anything, without colours and prefixes, except warnings and items of lists."""
-    lines = [
-        line for raw in log.splitlines() if not _ITEM.match(raw) and (line := log_lines.clean(raw, 0)).text.strip(" .=-*#_─═\t")
-    ]
-    return [line.text.strip() for line in lines if line.level not in ("WARNING", "WARN")]
+def _texts(log: bytes, items: bool = True) -> list[str]:
+    """Return the lines of a log that say anything, without colours and prefixes, except warnings and items of lists.
+
+    ``items``: with the indented lines below a line that ends with a colon.
+    """
+    texts, listed = list[str](), False
+    for raw in log.splitlines():
+        line = log_lines.clean(raw, 0)
+        if _ITEM.match(raw) or not line.text.strip(" .=-*#_─═\t"):
+            continue
+        listed = line.text.rstrip().endswith(":") or (listed and raw.startswith(b"  "))
+        below = listed and not line.text.rstrip().endswith(":")
+        if line.level not in ("WARNING", "WARN") and (items or not below):
+            texts.append(line.text.strip())
+    return texts

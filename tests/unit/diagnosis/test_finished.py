@@ -55,6 +55,15 @@ HEALTHY = {
     "requests that were sent again": "INFO _base_client.py:1621: Retrying request to /chat/completions in 0.45 seconds\n"
     + EVALUATION,
     "a notice of a package": "/opt/lib/x.py:65: FutureWarning: pynvml is deprecated, or it fails later\n" + EVALUATION,
+    "parts that are counted": "".join(f"[{n}/3] paper_{n}.pdf\n  https://q/{n}\n  -> ok bytes={n}03\n" for n in (1, 2, 3)),
+    "an indented summary after its words": "Evaluation completed! Results saved to a.json\nBy category:\n"
+    + "".join(f"  {name}: 8 prompts, 1.8s avg, 7 words avg\n" for name in ("long", "short", "hard", "easy")),
+    "a train that is none": "A train leaves the station at 2 PM | 55.0 tok/s\n" + EVALUATION,
+    "a package that would be faster": "`flash-attention` package not found, consider installing it: x\n"
+    "`a` is deprecated. Calling `b` will raise error from v4.48\n" + EVALUATION,
+    "Airflow": "[2025-10-31T10:02:20.103+0000] {local_task_job_runner.py:240} INFO - Task exited with return code 0\n",
+    "in Greek": "η αξιολόγηση\nη αξιολόγηση ολοκληρώθηκε επιτυχώς!\n",
+    "with a time": "- reading\n ✔ Done! (in 3s 797ms)\n",
     "one that was saved": "converting layer 1\nSuccessfully saved the weights to /out/hf\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
@@ -178,6 +187,10 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "ok\nRan 0 tests in 0.003s\n\nOK\n",
         "2026-01-03 10:00:01 ERROR 404: Not Found.\n\n2026-01-03 10:00:48 (87.1 MB/s) - 'a.gguf' saved [438/438]\n",
         "2026-01-03 10:00:48 (87.1 MB/s) - 'a.gguf' saved [402/438]\n",
+        "".join(f"[{n}/3] paper_{n}.pdf\n  -> ok\n" for n in (1, 2)) + "[3/3] paper_3.pdf\n",
+        "".join(f"[{n}/4] paper_{n}.pdf\n  -> ok\n" for n in (1, 2, 3)),
+        "[1/3] a\n  -> ok\n[3/3] c\n  -> ok\n",
+        "σφάλμα: η λήψη\nη αξιολόγηση ολοκληρώθηκε\n",
         "Successfully saved shard 1\nSuccessfully saved shard 2\n",
         "waiting\nstarting the evaluation of results that were saved\n",
         "nothing more\n",

@@ -28,6 +28,12 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "a format that no value has": (
+        'Traceback (most recent call last):\n  File "/u/report.py", line 9, in main\n    print(f"{checkpoint:{odd}}")\n'
+        "ValueError: Invalid format specifier\n",
+        "Fail",
+        "user code",
+    ),
     "a model's folder without a model": (
         'Traceback (most recent call last):\n  File "/u/serve.py", line 9, in main\n    config["architectures"]\n'
         "KeyError: 'architectures'\n",
