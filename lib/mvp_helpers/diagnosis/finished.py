@@ -23,9 +23,9 @@ def _any(words: str) -> re.Pattern[bytes]:
     return re.compile(rf"(?i)(?<![a-z-])(?:{'|'.join(words.split())})(?![a-z])".encode())
 
 
+_OF_DATA = r"(?![-_]\d|[-_\s]?(?:splits?|sets?|size)|/|\[[\d:%]*\]|_\w+\.json|\s?[:=]\s?\d+(?![\d./%]))"
 _TRAINS = _any(
-    r"(?<!\ba\s)train(?:ing|ers?|s)?(?![-_]\d|[-_\s]?(?:splits?|sets?|size)|/|\[|_\w+\.json|\s?[:=]\s?\d+(?![\d.]))"
-    r" fine-?_?tun\w* epochs? optimi[sz]ers? learning[_\s]rate"
+    rf"(?<!\ba\s)train{_OF_DATA} train(?:ing|ers?|s){_OF_DATA} fine-?_?tun\w* epochs? optimi[sz]ers? learning[_\s]rate"
     r" grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
 )
 """Words of a training; a part of the data is none."""
@@ -66,7 +66,8 @@ _END = re.compile(
 _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
 """Ray's own processes: what they finish ends nothing."""
 _NOT_YET = re.compile(
-    r"(?i)\b(?:not|will|would|when|once|until|if|wait\w*|to (?:complete|finish)|start\w*|begin\w*|next|\d+ ?/ ?\d+|\d+ of \d+)\b"
+    r"(?i)\b(?:não|nicht|pas|не|δεν|no (?:se|completad[oa]s?|finalizad[oa]s?)|load\w*"
+    r"|not|will|would|when|once|until|if|wait\w*|to (?:complete|finish)|start\w*|begin\w*|next|\d+ ?/ ?\d+|\d+ of \d+)\b"
 )
 """A line that is about a part of the work, or about what comes."""
 _STATUS = re.compile(
@@ -109,7 +110,7 @@ _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
 """A row of the table of lm-eval, and its head."""
 _BURNT, _TESTED = re.compile(r"^GPU \d+: OK$"), re.compile(r"^Tested (?P<gpus>\d+) GPUs:$")
 """What gpu-burn says of each GPU, and the line before."""
-_FINAL = re.compile(r"(?i)^\W*(?:final|overall|total)\b[\w @-]{0,40}[:=]\s*[\d.]+(?![\w.])")
+_FINAL = re.compile(r"(?i)^\W*(?:final|overall)\b[\w @-]{0,40}[:=]\s*[\d.]+(?![\w.])(?! ?(?:/|of) ?\d+(?!.*%))")
 """A result of everything."""
 _RESULTS = re.compile(r"(?i)^\W*(?:[\w-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
 """The heading of results."""
@@ -120,6 +121,8 @@ _ROW = re.compile(r"^\W*$|^.*(?: {2,}|\||\t)[-+\d.,%]+\S{0,3}(?: {2,}|\||\t).*\d
 _ITEM = re.compile(rb"\s+[-*] ")
 """An item of a list, indented: what a logger prints may begin with a dash, too."""
 _PART = re.compile(r"\[(?P<part>\d+)/(?P<total>\d+)\] \S")
+_REFUSED = re.compile(r"(?i)(?:status|code|http(?:/[\d.]+)?|[-=]>)\W{0,4}[45]\d\d\b")
+_COUNTS = re.compile(r": .*\d")
 _VARIES = re.compile(r"\S*[\d/.]\S*")
 
 
@@ -151,7 +154,11 @@ def _all_parts(own: Sequence[str]) -> str:
     """Return the heading of the last of n parts that a program counts (``[3/3] name``), if it logs each like the one before."""
     heads = [(at, match) for at, text in enumerate(own) if (match := _PART.match(text))]
     total = int(heads[-1][1]["total"]) if heads else 0
-    if total < 3 or [(int(head["part"]), int(head["total"])) for _, head in heads] != [(n, total) for n in range(1, total + 1)]:
+    if (
+        total < 3
+        or any(map(_REFUSED.search, own))
+        or [(int(head["part"]), int(head["total"])) for _, head in heads] != [(n, total) for n in range(1, total + 1)]
+    ):
         return ""
     (before, _), (last, _) = heads[-2:]
     shapes = [_VARIES.sub("", text) for text in own]
@@ -184,7 +191,7 @@ def report(log: bytes) -> str:
 def _texts(log: bytes, items: bool = True) -> list[str]:
     """Return the lines of a log that say anything, without colours and prefixes, except warnings and items of lists.
 
-    ``items``: with the indented lines below a line that ends with a colon.
+    ``items``: with the indented lines with numbers below a line that ends with a colon.
     """
     texts, listed = list[str](), False
     for raw in log.splitlines():
@@ -192,7 +199,7 @@ def _texts(log: bytes, items: bool = True) -> list[str]:
         if _ITEM.match(raw) or not line.text.strip(" .=-*#_─═\t"):
             continue
         listed = line.text.rstrip().endswith(":") or (listed and raw.startswith(b"  "))
-        below = listed and not line.text.rstrip().endswith(":")
+        below = listed and bool(_COUNTS.search(line.text)) and not _NOT_YET.search(line.text)
         if line.level not in ("WARNING", "WARN") and (items or not below):
             texts.append(line.text.strip())
     return texts
