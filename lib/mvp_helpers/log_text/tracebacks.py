@@ -93,7 +93,8 @@ _WRAPPER = re.compile(
     r"|^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup|WorkerGroupError|TrainingFailedError)"
 )
 _FRESH = re.compile(
-    r"[\w./-]+: (?:fatal )?(?:error|warning)\b|\++ \S|(?:error|fatal)(?:\[\w+\])?: |KeyboardInterrupt$|" + VERL.metrics,
+    r"[\w./-]+: (?:fatal )?(?:error|warning)\b|\++ \S|(?:error|fatal)(?:\[\w+\])?: |KeyboardInterrupt$"
+    r"|Ran \d+ tests? in [\d.]+ ?s$|FAILED \((?:failures|errors)=|" + VERL.metrics,
     re.IGNORECASE,
 )
 """The beginning of a line that no exception's message continues with."""

@@ -65,6 +65,13 @@ CASES = {
         "Fail",
         "test",
     ),
+    "a test of unittest": (
+        "======\nERROR: test_loop (tests.Loop)\n------\nTraceback (most recent call last):\n"
+        '  File "/u/tests.py", line 3, in test_loop\n    fit()\nValueError: x\n\n'
+        "------\nRan 2 tests in 0.001s\n\nFAILED (errors=1)\n",
+        "Fail",
+        "test",
+    ),
     "a test without a package": (
         "==== FAILURES ====\n____ test_loop ____\n    def test_loop():\n>       import apex\n"
         "E       ModuleNotFoundError: No module named 'apex'\n\ntests/test_loop.py:7: ModuleNotFoundError\n"
