@@ -58,8 +58,8 @@ _END = re.compile(
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}\b{_RESULT}\b"
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
-    r"|^\W*done[!.:] (?:\(in [\d.]+ ?\w|\w.*\d)"
-    r"|^\W*successfully (?:saved|exported|converted|uploaded|downloaded|merged|written|created|processed|completed)\b"
+    r"|^\W*done[!.:\]] (?:\(in [\d.]+ ?\w|\w.*\d)"
+    r"|^\W*successfully (?:saved|restored|exported|converted|uploaded|downloaded|merged|written|created|processed|completed)\b"
     r"|\b(?:completad[oa]s?|finalizad[oa]s?|conclu[ií]d[oa]s?|terminée?s?|abgeschlossen|ολοκληρώθηκ\w+|заверш[её]н\w*)\b"
     r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)"
 )
@@ -67,7 +67,7 @@ _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|
 """Ray's own processes: what they finish ends nothing."""
 _NOT_YET = re.compile(
     r"(?i)\b(?:não|nicht|pas|не|δεν|no (?:se|completad[oa]s?|finalizad[oa]s?)|load\w*"
-    r"|not|will|would|when|once|until|if|wait\w*|to (?:complete|finish)|start\w*|begin\w*|next|\d+ ?/ ?\d+|\d+ of \d+)\b"
+    r"|not|will|would|when|once|until|if|wait\w*|to (?:complete|finish)|start\w*(?!=)|begin\w*|next|\d+ ?/ ?\d+|\d+ of \d+)\b"
 )
 """A line that is about a part of the work, or about what comes."""
 _STATUS = re.compile(
@@ -81,10 +81,11 @@ _REPORTS = re.compile(
     r"^(?:Successfully (?:installed|tagged) \S|Finished processing dependencies for \S|\[100%\] Built target \S"
     r"|Model successfully exported to \S|\+ \S+==\S|Audited (?:\d+ packages? )?in \S+$|# Collective test concluded: "
     r"|# Avg bus bandwidth +: \d"
-    r"|Wrote preprocessed data to \S|Status: (?:Downloaded newer image|Image is up to date) for \S|# +\$ conda deactivate$)"
+    r"|Wrote preprocessed data to \S|Status: (?:Downloaded newer image|Image is up to date) for \S|# +\$ conda deactivate$"
+    r"|llama_quantize: +total time = )"
     r"|^(?:[\d: -]+)?\([^)]*/s\) - .* saved \[(?P<bytes>\d+)/(?P=bytes)\]$"
 )
-"""With what pip, setuptools, CMake, llama.cpp's export, uv, Docker, nccl-tests, fairseq, conda and wget end."""
+"""With what pip, setuptools, CMake, uv, Docker, nccl-tests, fairseq, conda, wget, and llama.cpp's export and quantisation end."""
 _TESTS_RUN, _TESTS_OK = re.compile(r"^Ran [1-9]\d* tests? in [\d.]+ ?s"), re.compile(r"^OK(?: \([\w =,]+\))?$")
 """What unittest ends with."""
 _FETCHED = re.compile(r"\bFetching (?P<files>\d+) files: 100%\|[^|]*\| *(?P=files)/(?P=files) ")
@@ -110,7 +111,10 @@ _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
 """A row of the table of lm-eval, and its head."""
 _BURNT, _TESTED = re.compile(r"^GPU \d+: OK$"), re.compile(r"^Tested (?P<gpus>\d+) GPUs:$")
 """What gpu-burn says of each GPU, and the line before."""
-_FINAL = re.compile(r"(?i)^\W*(?:final|overall)\b[\w @-]{0,40}[:=]\s*[\d.]+(?![\w.])(?! ?(?:/|of) ?\d+(?!.*%))")
+_FINAL = re.compile(
+    r"(?i)^(?:.* (?:I|INFO - \S+ -) +|\W*)(?:final|overall|test accuracy)\b[\w @:-]{0,40}[:=]\s*[\d.]+(?![\w.])"
+    r"(?! ?(?:/|of) ?\d+(?!.*%))"
+)
 """A result of everything."""
 _RESULTS = re.compile(r"(?i)^\W*(?:[\w-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
 """The heading of results."""
@@ -120,6 +124,7 @@ _ROW = re.compile(r"^\W*$|^.*(?: {2,}|\||\t)[-+\d.,%]+\S{0,3}(?: {2,}|\||\t).*\d
 """A row of a table, a rule, or the head of a list."""
 _ITEM = re.compile(rb"\s+[-*] ")
 """An item of a list, indented: what a logger prints may begin with a dash, too."""
+_ALL = re.compile(r"\b(\d+) ?(?:/|of) ?\1\b")
 _PART = re.compile(r"\[(?P<part>\d+)/(?P<total>\d+)\] \S")
 _REFUSED = re.compile(r"(?i)(?:status|code|http(?:/[\d.]+)?|[-=]>)\W{0,4}[45]\d\d\b")
 _COUNTS = re.compile(r": .*\d")
@@ -142,7 +147,7 @@ def words(log: bytes) -> str:
     for text in reversed([text for text in _texts(log, items=False) if not _ROW.search(text)][-LAST_LINES:]):
         # What a program says more than once is about a part of its work.
         said_once = shapes.count(_VARIES.sub("", text)) == 1
-        ends = _FINAL.search(text) or (_END.search(text) and not _NOT_YET.search(text))
+        ends = _FINAL.search(text) or (_END.search(text) and not _NOT_YET.search(_ALL.sub("", text)))
         if _STATUS.search(text) or (said_once and ends):
             return text
     values = list(itertools.takewhile(_VALUE.search, reversed(own)))

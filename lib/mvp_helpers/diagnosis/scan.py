@@ -100,6 +100,7 @@ class Scan(Runs):
                 or len(words) < len("Driver Version:")
                 or kinds
                 or b"arning" in line
+                or line.rstrip().endswith(b":")  # as multiprocessing's before each process's traceback
                 or _COUNTER.search(line)
                 or log_lines.clean(line, 1).source
                 or (beginning.count(words) > 2 and _between_steps(beginning, letters.strip()))

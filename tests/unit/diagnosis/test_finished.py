@@ -64,6 +64,10 @@ HEALTHY = {
     "Airflow": "[2025-10-31T10:02:20.103+0000] {local_task_job_runner.py:240} INFO - Task exited with return code 0\n",
     "in Greek": "η αξιολόγηση\nη αξιολόγηση ολοκληρώθηκε επιτυχώς!\n",
     "with a time": "- reading\n ✔ Done! (in 3s 797ms)\n",
+    "all of them": "Processing tags.sql\nSuccessfully restored tags.sql\nSuccessfully restored 86 / 86 SQL files\n",
+    "a shard": "[time] resume_scan=0.33s\n[done] shard-id=0 processed=318 samples (pending at start=318).\n",
+    "llama.cpp's perplexity": "1.00 seconds for each pass\n1.40.220.756 I Final estimate: PPL = 9.9691 +/- 0.07641\n",
+    "a test set": "11/17/2024 11:07:50 - INFO - __main__ -   Test accuracy: 41.9\nWall time: 41min 35s\n",
     "one that was saved": "converting layer 1\nSuccessfully saved the weights to /out/hf\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
@@ -90,6 +94,8 @@ REPORTS = {
     "wget": "Length: 438 [text]\na.gguf  100%[===>]  438  --.-KB/s  in 0s\n\n"
     "2026-01-03 10:00:48 (87.1 MB/s) - 'a.gguf' saved [438/438]\n",
     "unittest": "test_one (tests.A) ... ok\ntest_error (tests.A) ... ok\n\n-----\nRan 2 tests in 0.003s\n\nOK (skipped=1)\n",
+    "llama-quantize": "[ 427/ 427] output.weight, type = f16\nllama_quantize: quantize time = 73112.83 ms\n"
+    "llama_quantize:    total time = 73112.83 ms\n",
     "gpu-burn": "Uninitted cublas\ndone\n\nTested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK\n",
     "pip": "Collecting a\n  Downloading async_timeout-5.0.1-py3-none-any.whl (5 kB)\nSuccessfully built a\n"
     "Successfully installed a-1.0 async_timeout-5.0.1\n\n[notice] A new release of pip is available: 24.0 -> 25.1\n",
@@ -198,6 +204,7 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "Train: 5/10\nall done!\n",
         "el trabajo no completado\n",
         "Evaluation completed! Results saved to a.json\nStage two:\n" + "".join(f"  loading part: {n}\n" for n in range(4)),
+        "Successfully restored 85 / 86 SQL files\n",
         "Successfully saved shard 1\nSuccessfully saved shard 2\n",
         "waiting\nstarting the evaluation of results that were saved\n",
         "nothing more\n",

@@ -773,6 +773,12 @@ def test_neither_a_chain_of_exceptions_nor_a_counter_begins_another_run(tmp_path
     assert "runs in the log" not in triaged(tmp_path, "reads 9 cases\n" + parts).advice
 
 
+def test_tracebacks_of_several_processes_are_those_of_one_run(tmp_path: Path) -> None:
+    raised = "Traceback (most recent call last):\n  File \"/w/prepare.py\", line 9, in main\n    read()\nKeyError: 'text'\n"
+    answer = triaged(tmp_path, "".join(f"Process Process-{n}:\n{raised}" for n in (1, 2, 3)))
+    assert ("runs in the log" in answer.advice, answer.evidence) == (False, "KeyError: 'text'"), answer
+
+
 def test_what_follows_an_interrupt_depends_on_whether_a_step_was_done(tmp_path: Path) -> None:
     assert "start it again" in triaged(tmp_path, "loading the model\n^C\n").follow_up
     assert "resume from the last checkpoint" in triaged(tmp_path, "step 10 loss 2.3\n^C\n").follow_up
