@@ -61,7 +61,7 @@ LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
 RESUME = "resume from the last checkpoint, if one was saved"
 START_AGAIN = "start it again (the log shows no step of which a checkpoint could be)"
-OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "unknown"})
+OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "test", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""

@@ -82,7 +82,7 @@ _REPORTS = re.compile(
     r"|Model successfully exported to \S|\+ \S+==\S|Audited (?:\d+ packages? )?in \S+$|# Collective test concluded: "
     r"|# Avg bus bandwidth +: \d"
     r"|Wrote preprocessed data to \S|Status: (?:Downloaded newer image|Image is up to date) for \S|# +\$ conda deactivate$"
-    r"|llama_quantize: +total time = )"
+    r"|(?:llama_quantize|main): +total time = |(?:-- )?Build files have been written to: \S)"
     r"|^(?:[\d: -]+)?\([^)]*/s\) - .* saved \[(?P<bytes>\d+)/(?P=bytes)\]$"
 )
 """With what pip, setuptools, CMake, uv, Docker, nccl-tests, fairseq, conda, wget, and llama.cpp's export and quantisation end."""

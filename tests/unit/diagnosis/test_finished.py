@@ -96,6 +96,7 @@ REPORTS = {
     "unittest": "test_one (tests.A) ... ok\ntest_error (tests.A) ... ok\n\n-----\nRan 2 tests in 0.003s\n\nOK (skipped=1)\n",
     "llama-quantize": "[ 427/ 427] output.weight, type = f16\nllama_quantize: quantize time = 73112.83 ms\n"
     "llama_quantize:    total time = 73112.83 ms\n",
+    "CMake's configuration": "-- Configuring done (4.2s)\n-- Build files have been written to: /src/build\n",
     "gpu-burn": "Uninitted cublas\ndone\n\nTested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK\n",
     "pip": "Collecting a\n  Downloading async_timeout-5.0.1-py3-none-any.whl (5 kB)\nSuccessfully built a\n"
     "Successfully installed a-1.0 async_timeout-5.0.1\n\n[notice] A new release of pip is available: 24.0 -> 25.1\n",

@@ -65,6 +65,13 @@ CASES = {
         "Fail",
         "test",
     ),
+    "a test without its file": (
+        '==== FAILURES ====\n____ test_read ____\n>       read("t.csv")\ntests/test_read.py:7:\n'
+        "E       FileNotFoundError: [Errno 2] No such file or directory: 't.csv'\n\ntests/test_read.py:7: FileNotFoundError\n"
+        "==== 1 failed in 2.98s ====\n",
+        "Fail",
+        "test",
+    ),
     "a test of unittest": (
         "======\nERROR: test_loop (tests.Loop)\n------\nTraceback (most recent call last):\n"
         '  File "/u/tests.py", line 3, in test_loop\n    fit()\nValueError: x\n\n'
