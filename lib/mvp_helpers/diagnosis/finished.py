@@ -23,7 +23,10 @@ def _any(words: str) -> re.Pattern[bytes]:
     return re.compile(rf"(?i)(?<![a-z-])(?:{'|'.join(words.split())})(?![a-z])".encode())
 
 
-_OF_DATA = r"(?![-_]\d|[-_\s]?(?:splits?|sets?|size)|/|\[[\d:%]*\]|_\w+\.json|\s?[:=]\s?\d+(?![\d./%]))"
+_OF_DATA = (
+    r"(?![-_]\d|[-_\s]?(?:splits?|sets?|size|data\b)|/|\[[\d:%]*\]|_\w+\.json|\.(?:csv|jsonl?|tsv|txt|parquet|arrow|bin|npy)\b"
+    r"|\s?[:=]\s?\d+(?![\d./%]))"
+)
 _TRAINS = _any(
     rf"(?<!\ba\s)train{_OF_DATA} train(?:ing|ers?|s){_OF_DATA} fine-?_?tun\w* epochs? optimi[sz]ers? learning[_\s]rate"
     r" grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
@@ -39,21 +42,23 @@ _WRONG = _any(
 )
 _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
+    rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
+    rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w_timeout\b(?! \w)"
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
     rb"|^\S+:\d+: (?:Future|Deprecation|PendingDeprecation)Warning: [^\n]*"
-    rb"|(?<![a-z])(?:errors?|exceptions?|fail(?:ed|ures?)|skipped|missing|nans?|timeout)\w*[\"']?\s*[:=|]\s*"
+    rb"|(?<![a-z])(?:errors?|exceptions?|fail(?:ed|ures?)|skipped|missing|nans?|timeout|unsupported)(?:\w|(?<!:) (?=\w)){0,40}[\"']?\s*[:=|]\s*"
     rb"(?:0(?:\.0+)?%?|none|false|\[\])(?![\w.])"
 )
 """Words that say that nothing went wrong, or that a program goes on as if nothing had."""
 _WORK = (
-    r"(?:run|jobs?|tests?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|benchmark(?:s|ing)?|analys[ei]s|conversion"
+    r"(?:run|jobs?|tests?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|(?:pre|post)processing|benchmark(?:s|ing)?|analys[ei]s|conversion"
     r"|pass|sweep|execution|downloads|uploads)"
 )
-_RESULT = r"(?:results?|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
+_RESULT = r"(?:results?|benchmark|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
 _END = re.compile(
     rf"(?i)^\W*(?:all |everything )?(?:done|finished|completed?)\W*$"
-    rf"|\b{_WORK}\b.{{0,80}}\b(?:finished|completed?|done|processed|ended|successful(?:ly)?)\b"
+    rf"|\b{_WORK}\b.{{0,80}}(?<!/)\b(?:finished|completed?|done|processed|ended|successful(?:ly)?)\b"
     rf"|\b(?:finished|completed|done with)\b.{{0,30}}\b{_WORK}\b"
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}\b{_RESULT}\b"
@@ -106,6 +111,8 @@ _NOTICE = re.compile(
     r"|NCCL INFO|^#?$|^docker\.io/\S+$"
 )
 """Lines that may follow such a report."""
+_TRIALS = re.compile(rb"(?m)^Trial status: (?P<states>.*\S)\s*$")
+"""What Ray Tune says of its trials, again and again."""
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
 _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
 """A row of the table of lm-eval, and its head."""
@@ -118,8 +125,9 @@ _FINAL = re.compile(
 """A result of everything."""
 _RESULTS = re.compile(r"(?i)^\W*(?:[\w-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
 """The heading of results."""
-_VALUE = re.compile(r"^\W*(?:\S+\s|\w[^,;!?]*?[:=|])\s*[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?\W*$|^\W*$")
-"""A name and its number."""
+_NUMBER = r"~?[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?"
+_VALUE = re.compile(rf"^\W*(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER})*\W*$|^\W*$")
+"""A name and its numbers."""
 _ROW = re.compile(r"^\W*$|^.*(?: {2,}|\||\t)[-+\d.,%]+\S{0,3}(?: {2,}|\||\t).*\d\D{0,3}$|^[A-Z][\w ]+:$")
 """A row of a table, a rule, or the head of a list."""
 _ITEM = re.compile(rb"\s+[-*] ")
@@ -188,6 +196,9 @@ def report(log: bytes) -> str:
     burnt = list(itertools.takewhile(_BURNT.search, reversed(own)))
     if (tested := _TESTED.search(" ".join(own[: len(own) - len(burnt)][-1:]))) and int(tested["gpus"]) == len(burnt):
         return tested[0]
+    trials = list(_TRIALS.finditer(log))
+    if trials and re.fullmatch(rb"\d+ TERMINATED", trials[-1]["states"]) and not wrong(log[trials[-1].end() :]):
+        return trials[-1][0].decode().strip()
     rows = list(itertools.takewhile(_EVALUATED.search, reversed(own)))
     heads = own[: len(own) - len(rows)][-2:]
     return rows[0] if rows and any(map(_EVALUATION.search, heads)) else ""

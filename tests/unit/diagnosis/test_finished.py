@@ -69,6 +69,14 @@ HEALTHY = {
     "llama.cpp's perplexity": "1.00 seconds for each pass\n1.40.220.756 I Final estimate: PPL = 9.9691 +/- 0.07641\n",
     "a test set": "11/17/2024 11:07:50 - INFO - __main__ -   Test accuracy: 41.9\nWall time: 41min 35s\n",
     "one that was saved": "converting layer 1\nSuccessfully saved the weights to /out/hf\n",
+    "data that were prepared": "Loading and preprocessing data from raw/train.csv...\n"
+    "Data cleaned: removed duplicates and missing values.\nSaved train data to out/train_data.csv\n"
+    "Preprocessing complete. Processed data saved to out\n",
+    "a build before a benchmark": "csrc/binding.cpp [skipped, no changes]\n"
+    "Total number of unsupported CUDA function calls: 0\n  return overrides().subprocess_timeout\n"
+    "Guessing device ID. This can cause a hang\n 20   1   32   0.03   66.9   1.98x\nSaved benchmark CSV to run.csv\n",
+    "several numbers of each": "clearing memory\nCOMPARISON SUMMARY\nA: 17.19s, ~1024 tokens, 59.6 tok/s\n"
+    "B: 15.56s, ~836 tokens, 53.7 tok/s\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
 LIES = {
@@ -125,6 +133,8 @@ REPORTS = {
     "lm-eval, before": "|    Tasks    |Version|Filter|n-shot| Metric |Value |   |Stderr|\n"
     "|-------------|-------|------|-----:|--------|-----:|---|-----:|\n"
     "|             |       |none  |     0|acc_norm|0.2867|±  |0.0132|\n",
+    "Ray Tune": "(f pid=7) INFO: upgrade, add_is_nan_constraint\nTrial status: 3 TERMINATED | 1 RUNNING\n"
+    "Trial status: 4 TERMINATED\nTotal run time: 97.06 seconds (96.99 seconds for the tuning loop).\nbest: 0.98\n",
     "fairseq": "Namespace(criterion='cross_entropy', lr=[0.25], trainpref='a')\n"
     "[en] Dictionary: 144 types\nWrote preprocessed data to d\n",
 }
@@ -134,7 +144,7 @@ REPORT_LIES = {
     "an ERROR line": lambda log: "ERROR: part 3 was not built\n" + log,
     "an exit status": lambda log: log + "exit status: 1\n",
     "killed": lambda log: log + "Killed\n",
-    "more work": lambda log: log + "reading the next part\n",
+    "more work": lambda log: log + "Trial status: 1 RUNNING\nreading the next part\n",
     "values out of bounds": lambda log: "# Out of bounds values : 3 FAILED\n" + log,
     "a training in progress": lambda log: "Epoch 1/4, Loss: 1.9\n" + log,
 }
@@ -200,6 +210,12 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "σφάλμα: η λήψη\nη αξιολόγηση ολοκληρώθηκε\n",
         "".join(f"[{n}/3] paper_{n}.pdf\n  -> {code}\n" for n, code in ((1, 200), (2, 404), (3, 200))),
         "Final: 3 of 10 parts\n",
+        "Trial status: 3 TERMINATED | 1 ERROR\n",
+        "Trial status: 4 TERMINATED\nthe best one is missing\n",
+        "Saved test data to data/processed/a.csv\n",
+        "Total number of unsupported calls: 3\n" + EVALUATION,
+        "the server skipped: 3, reason: 0\n" + EVALUATION,
+        "read_timeout exceeded\n" + EVALUATION,
         "Final: 3/10\n",
         "begin a training with Adam\nall done!\n",
         "Train: 5/10\nall done!\n",
