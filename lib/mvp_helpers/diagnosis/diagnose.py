@@ -339,7 +339,7 @@ def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     if judgement:
         reasons = "its kind" if judgement.evidence else "whose code raised it"
         reasons += ", and how far the run was" if judgement.phase else ""
-        advice = f"No signature matches it; judged by {reasons}."
+        advice = f"No rule knows this error; it is judged by {reasons}."
         diagnosis = msgspec.structs.replace(
             diagnosis,
             verdict=judgement.verdict,
@@ -351,6 +351,8 @@ def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     guessed = before == "unknown" and diagnosis.boundary == "trainer"
     if guessed and diagnosis.code_file and "-packages/" not in diagnosis.code_file:
         diagnosis = msgspec.structs.replace(diagnosis, boundary="user code", whose="user")  # no known trainer's
+    if judgement and (meaning := known.meanings.get(diagnosis.boundary)):
+        diagnosis = msgspec.structs.replace(diagnosis, advice=f"{meaning} {diagnosis.advice}")
     if diagnosis.advice == LAST_ERROR and before == "unknown":
         return msgspec.structs.replace(diagnosis, next=SCRIPT)
     boundary = before if guessed else diagnosis.boundary

@@ -165,6 +165,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     judgements: list[Judgement]
     kinds: list[FollowUp]
     """By the kind of an error, for a boundary that has nothing for that evidence; the first that fits counts."""
+    meanings: dict[str, str]
+    """What the boundary of an error that no rule knows says of it."""
     follow_ups: dict[str, list[FollowUp]]
     """By boundary: first those with evidence; what has none is for errors of no kind. The first that fits counts."""
 

@@ -98,6 +98,7 @@ _FRESH = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a line that no exception's message continues with."""
+_PLACE_ONLY, _ERROR_IN_QUOTES = re.compile(r": at \d+:\d+:$"), re.compile(r"\w+(Error|Exception)\(")
 _REMOTE = re.compile(r"ray::\S+ \(pid=")
 """Ray's messages separate chained exceptions with this, where Python prints its header."""
 
@@ -155,6 +156,9 @@ class Link:
         if _VALIDATION.search(self.text):  # which field is wrong, and how, are in the next two lines
             says = (line.text.strip() for line in self.rest[:2] if "For further information" not in line.text)
             return "; ".join([self.text, *says])
+        if _PLACE_ONLY.search(self.text):  # Triton's, before the code and what is wrong with it
+            says = [line.text.strip() for line in self.rest if _ERROR_IN_QUOTES.match(line.text)]
+            return " ".join([self.text, *says[-1:]])
         if self.text.rstrip(": ") != self.name:
             return self.text
         if ":" not in self.text:  # it has no message, so the next line is another's

@@ -28,6 +28,33 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "a sensor that waited in vain": (
+        raised("airflow.exceptions.AirflowSensorTimeout: Sensor has timed out; run duration of 601 seconds", "/u/dag.py"),
+        "Blocked",
+        "data",
+    ),
+    "a folder that is no model": (
+        raised("RuntimeError: No config file found - is the name correct?", "/u/evaluate.py"),
+        "Blocked",
+        "model path",
+    ),
+    "a type that this GPU lacks": (
+        raised(
+            "triton.compiler.errors.CompilationError: at 1:0:\ndef kernel(\n^\n"
+            "ValueError(\"type fp8e4nv not supported in this architecture\")",
+            PACKAGES + "sglang/srt/layers/decode.py",
+        ),
+        "Blocked",
+        "host",
+    ),
+    "an engine's kernel that does not compile": (
+        raised(
+            "triton.compiler.errors.CompilationError: at 3:4:\n    if a:\n    ^\nAssertionError('x is fp16, then bf16')",
+            PACKAGES + "sglang/srt/layers/conv.py",
+        ),
+        "Blocked",
+        "rollout engine",
+    ),
     "a format that no value has": (
         'Traceback (most recent call last):\n  File "/u/report.py", line 9, in main\n    print(f"{checkpoint:{odd}}")\n'
         "ValueError: Invalid format specifier\n",
@@ -1234,6 +1261,16 @@ def test_the_field_that_pydantic_refuses_is_in_the_evidence(tmp_path: Path) -> N
     assert answer.verdict == "Blocked" and "; max_num_seqs; Input should be less than 5" in answer.evidence
 
 
+def test_what_triton_says_below_the_code_is_in_the_evidence(tmp_path: Path) -> None:
+    error = "triton.compiler.errors.CompilationError: at 3:4:\n    if a:\n    ^\nAssertionError('x is fp16, then bf16')"
+    assert triaged(tmp_path, raised(error, "/u/kernels.py")).evidence.endswith("at 3:4: AssertionError('x is fp16, then bf16')")
+
+
+def test_a_judgement_says_what_its_boundary_means(tmp_path: Path) -> None:
+    own = triaged(tmp_path, STEP.format(0.5) + raised("AttributeError: 'type' object has no attribute 'pad'", "/u/model.py"))
+    assert own.boundary == "user code" and own.advice.startswith(signatures.load().meanings["user code"])
+
+
 def test_what_a_message_asks_for_comes_first(tmp_path: Path) -> None:
     said = "ValueError: no rows fit. Please raise max_length."
     answer = triaged(tmp_path, raised(said, PACKAGES + "datasets/load.py"))
@@ -1375,10 +1412,15 @@ KINDS = {
     "TypeError: iteration over a 0-d tensor": "return_outputs=True",
     "struct.error: unpack requires a buffer of 8 bytes": "head -c 200",
     "RuntimeError: \"normal_kernel\" not implemented for 'Char'": "the dtype in that line",
-    "UnicodeEncodeError: 'cp1252' codec can't encode character": "PYTHONUTF8=1",
+    "UnicodeEncodeError: 'cp1252' codec can't encode character": "PYTHONIOENCODING=utf-8",
     "ValueError: Expected target size (8, 5), got torch.Size([8])": "the shapes of what the model returns and of the labels",
     "RuntimeError: assigned grad has data of a different type": "without mixed precision",
-    "RuntimeError: cuDNN Error: decoding is not supported with a sink": "another backend of attention",
+    "RuntimeError: cuDNN Error: decoding is not supported with a sink": "another attention",
+    "AttributeError: 'builtin_function_or_method' object has no attribute 'pad'": "hides the module",
+    "airflow.exceptions.AirflowSensorTimeout: Sensor has timed out; run duration of 601 seconds": "what the sensor waits for",
+    "RuntimeError: No config file found - is the name correct?": "adapter_config.json",
+    "CompilationError: at 1:0: ValueError(\"type fp8 not supported in this architecture\")": "compute_cap",
+    "ValueError: Invalid format specifier": "in that f-string",
     "RuntimeError: NCCL is not available": "hccl for NPUs",
     "FileNotFoundError: No shards match '/d/part_*'": "ls of the folder in that pattern",
     "ValueError: too many values to unpack (expected 2)": "docstring",
