@@ -160,10 +160,16 @@ class Findings:
             self.error_line = None
 
     def overcome(self, by: str) -> None:
-        """Forget what lines of the program ``by`` called an error: it serves now. An exception still counts."""
-        self.known = {rule: finding for rule, finding in self.known.items() if finding.chain or finding.program != by}
-        if self.error_line and self.error_line.program == by:
-            self.error_line = None
+        """Forget what lines of the program ``by`` called an error: it serves now. An exception counts, unless as a warning."""
+
+        def counts(finding: Finding) -> bool:
+            return finding.program != by or bool(finding.chain and not finding.chain.quiet)
+
+        self.known = {rule: finding for rule, finding in self.known.items() if counts(finding)}
+        self.first_unknown, self.last_unknown, self.cut_off, self.error_line = (
+            finding if finding and counts(finding) else None
+            for finding in (self.first_unknown, self.last_unknown, self.cut_off, self.error_line)
+        )
 
     def _keep(self, finding: Finding) -> None:
         if len(self.every) < KEPT:

@@ -98,6 +98,8 @@ _FRESH = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a line that no exception's message continues with."""
+_UNCAUGHT = re.compile(r"^(?:Uncaught|Unhandled)(?: [Ee]xception)?:? (?=[\w.]+(?:Error|Exception)\b)")
+"""What a program's own hook prints before the exception that ends it."""
 _PLACE_ONLY, _ERROR_IN_QUOTES = re.compile(r": at \d+:\d+:$"), re.compile(r"\w+(Error|Exception)\(")
 _REMOTE = re.compile(r"ray::\S+ \(pid=")
 """Ray's messages separate chained exceptions with this, where Python prints its header."""
@@ -177,6 +179,8 @@ class Chain:
     """Python printed that it ignores the exception."""
     header: str = ""
     """The line that began it; in Ray's messages it contains the method that was called."""
+    quiet: bool = False
+    """A logger printed it as a warning."""
 
     def causes(self) -> list[Link]:
         """Return the exceptions without those that only carry another."""
@@ -213,13 +217,13 @@ class Tracebacks:
                 done += self._close(line.source)
                 opened = None
             if opened is None:
-                chain = Chain(line.number, line.source, ignored=ignored, header=line.text)
-                self._open[line.source] = opened = _Open(chain, logged=line.logged)
+                chain = Chain(line.number, line.source, ignored=ignored, header=line.text, quiet=line.quiet)
+                self._open[line.source] = opened = _Open(chain, line.level, line.logged)
             opened.begin(line.number, named["name"] if (named := _NAMED.match(line.text)) else "")
             return True, done
         if opened is None and not line.quiet and _begins_within(line.text):
             # An excerpt that begins within a traceback, or after lines of another process.
-            self._open[line.source] = opened = _Open(Chain(line.number, line.source), logged=line.logged)
+            self._open[line.source] = opened = _Open(Chain(line.number, line.source), line.level, line.logged)
             opened.begin(line.number)
         if opened and opened.take(line):
             return True, done
@@ -228,7 +232,7 @@ class Tracebacks:
         if line.quiet or not (lone := exception_in(line.text)):
             return False, done
         chain = Chain(line.number, line.source, links=[Link(line.number, *lone)], ignored=ignored)
-        self._open[line.source] = _Open(chain, last=line.number, logged=False)
+        self._open[line.source] = _Open(chain, last=line.number)
         return True, done
 
     def rest(self) -> list[Chain]:
@@ -261,6 +265,7 @@ def _begins_within(text: str) -> bool:
 
 def exception_in(text: str) -> tuple[str, str] | None:
     """Return class name and text of the exception that a line by itself reports; None when it reports none."""
+    text = _UNCAUGHT.sub("", text)
     if text.endswith("]") and (listed := _LISTED.search(text)):
         text = listed["text"]
     head = text.partition(":")[0]
@@ -278,7 +283,9 @@ class _Open:
     """A chain that may continue. ``frames`` is None between an exception's line and the next traceback."""
 
     chain: Chain
-    logged: bool
+    level: str = ""
+    """The level at which a logger printed it."""
+    logged: bool = False
     """Whether a logger printed each of its lines, as in vLLM; otherwise a logger's line begins something new."""
     last: int = 0
     frames: list[Frame] | None = None
@@ -360,7 +367,7 @@ class _Open:
         if raised and link.wrapper:
             self.chain.links.append(Link(line.number, *raised))
             return True
-        if (line.logged and not self.logged) or raised or _FRESH.match(line.text) or _TORN.match(line.text):
+        if (line.logged and (line.level != self.level or not self.logged)) or raised or _FRESH.match(line.text) or _TORN.match(line.text):
             return False
         link.rest.append(line)
         return True
