@@ -28,6 +28,11 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "torch's own distributed test": (
+        raised("RuntimeError: Process 1 exited with error code 10", "/opt/torch/testing/_internal/common_distributed.py"),
+        "Fail",
+        "test",
+    ),
     "a sensor that waited in vain": (
         raised("airflow.exceptions.AirflowSensorTimeout: Sensor has timed out; run duration of 601 seconds", "/u/dag.py"),
         "Blocked",

@@ -31,6 +31,30 @@ def test_what_a_server_called_an_error_before_it_was_ready_is_no_cause(tmp_path:
     assert (stopped.verdict, stopped.boundary) == ("Blocked", "outside")
 
 
+@pytest.mark.parametrize("error", ["ImportError: libx.so.13: cannot open shared object file", "ValueError: too small", ""])
+@pytest.mark.parametrize("level, verdict", [("WARNING", "Unknown"), ("ERROR", "Blocked")])
+def test_a_traceback_that_is_only_a_warning_does_not_count_once_the_server_serves(
+    tmp_path: Path, error: str, level: str, verdict: str
+) -> None:
+    prefix = f"(EngineCore pid=7) {level} 07-03 04:42:04 [import_utils.py:408] "
+    logged = "".join(f"{prefix}{line}\n" for line in f"{RAISED}{error}".splitlines())
+    after = "(EngineCore pid=7) INFO 07-03 04:42:14 [worker.py:66] Graph capturing finished in 11 secs\n"
+    assert triaged(tmp_path, f"{logged}{after}(APIServer pid=3) {READY}").verdict == verdict
+    assert triaged(tmp_path, f"{logged}{after}").verdict == "Blocked"
+
+
+def test_what_a_programs_own_hook_prints_is_the_exception_if_its_traceback_is_cut_off(tmp_path: Path) -> None:
+    log = "Uncaught ZeroDivisionError: division by zero\nTraceback (most recent call last):\n  File \"/u/run.py\", line 5, in fit\n"
+    assert triaged(tmp_path, log).evidence == "ZeroDivisionError: division by zero"
+
+
+def test_what_ended_rays_workers_comes_before_their_absence(tmp_path: Path) -> None:
+    absent = "(raylet) [2023-02-27 22:59:41,974 E 69 69] (raylet) worker_pool.cc:502: Some workers of the worker process(6) "
+    absent += "have not registered within the timeout. The process is dead, probably it crashed during start.\n"
+    died = "".join(f"(raylet) {line}\n" for line in f"{RAISED}OSError: /opt/_raylet.so: undefined symbol: _Py_X".splitlines())
+    assert (triaged(tmp_path, absent + died).rule, triaged(tmp_path, absent).rule) == ("binary-mismatch", "workers-never-register")
+
+
 WARNED = (
     "[WARNING|2026-03-26 08:17:49] logging.py:148 >> No metric loss to plot.\n",
     "train.py:196: FutureWarning: `torch.cuda.amp.GradScaler(args...)` is deprecated.\n  scaler = torch.cuda.amp.GradScaler()\n",
