@@ -47,7 +47,8 @@ _NONE = re.compile(
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
     rb"|^\S+:\d+: (?:Future|Deprecation|PendingDeprecation)Warning: [^\n]*"
-    rb"|(?<![a-z])(?:errors?|exceptions?|fail(?:ed|ures?)|skipped|missing|nans?|timeout|unsupported)(?:\w|(?<!:) (?=\w)){0,40}[\"']?\s*[:=|]\s*"
+    rb"|(?<![a-z])(?:errors?|exceptions?|fail(?:ed|ures?)|skipped|missing|nans?|timeout|unsupported)"
+    rb"(?:\w|(?<!:) (?=\w)){0,40}[\"']?\s*[:=|]\s*"
     rb"(?:0(?:\.0+)?%?|none|false|\[\])(?![\w.])"
 )
 """Words that say that nothing went wrong, or that a program goes on as if nothing had."""

@@ -16,7 +16,7 @@ from . import finished
 
 _AGAIN = re.compile(
     r"(?i)\b(?:start|begin)\w*\b.{0,20}\b(?:train|fine-?tun)\w*"
-    r"|^\W*(?:training|fine-?tuning) (?!(?:is |was |has )?(?:complete|done|finish|end)|time|took|loss)"
+    r"|^\W*(?:training|fine-?tuning) (?!(?:is |was |has |\w+ (?:is |was |has )?)?(?:complete|done|finish|end)|time|took|loss)"
     r"|\b(?:stage|phase|fold|round) \d+\b.{0,30}\b(?:complete|done|finish)|\b(?:complete|finish|success)\w*\W{1,3}(?:False|no)\b"
 )
 """A script that came to the end of a training begins another one, or has more to do."""
@@ -43,7 +43,7 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
         return more
     if again := _again(head, name, rest):
         return f"after the last step the log begins again: {again}"
-    if series.repeated:
+    if series.repeated and not TRAINERS[name].redrawn:
         return f"{series.words()}, with several lines of one: nothing shows whether one is missing"
     if (series.first or 0) > max(1, series.usual * 1.5):
         return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
@@ -51,7 +51,7 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
     epochs = 0 if early else series.epochs.total or _only(record.epochs_stated)
     if missing := series.missing() or series.epochs.missing(series, epochs):
         return missing
-    stated = epochs if name == "script" else _only(record.steps_stated)
+    stated = epochs if name in ("script", "script_epochs") else _only(record.steps_stated)
     from_0 = series.first == 0 and not TRAINERS[name].ends_at_total
     return "" if early else _before_last(series, epochs, stated, from_0, end, rest)
 

@@ -297,7 +297,7 @@ class StepRecord:
                     before = self.before.get(trainer, 0)
                     self.begun[trainer] = before + int(groups["begun"])
                     if not before:  # which step of a later epoch is the last one, no line says
-                        self._series(trainer).total = int(groups["total"])
+                        self._series(trainer).total = int(groups["total"] or 0)
                     continue
                 values = groups.get("metrics") or groups.get("note") or ""
                 step = self._step(trainer, match)
@@ -309,7 +309,9 @@ class StepRecord:
                     continue
                 series = self._series(trainer)
                 self.steps += rounded or series.first is None or step != series.last  # several lines may report one step
-                total = int(groups.get("total") or 0) or (_total_of_bar(match, series) if trainer in SCRIPTS else 0)
+                total = int(groups.get("total") or 0) or (
+                    _total_of_bar(match, series) if trainer in SCRIPTS and groups.get("step") else 0
+                )
                 if epoch := self._epoch(trainer, groups):
                     series.epochs.enter(series, epoch[0], int(groups["step"]), total)
                     series.epochs.total = epoch[1]

@@ -367,7 +367,8 @@ class _Open:
         if raised and link.wrapper:
             self.chain.links.append(Link(line.number, *raised))
             return True
-        if (line.logged and (line.level != self.level or not self.logged)) or raised or _FRESH.match(line.text) or _TORN.match(line.text):
+        another = line.logged and (line.level != self.level or not self.logged)
+        if another or raised or _FRESH.match(line.text) or _TORN.match(line.text):
             return False
         link.rest.append(line)
         return True

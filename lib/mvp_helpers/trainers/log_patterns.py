@@ -49,6 +49,8 @@ class LogPatterns:
     """A script that counts from 0 up to the number of its steps, not to the one before."""
     every_step: bool = False
     """Each step is logged, not only each n-th."""
+    redrawn: bool = False
+    """Its bar may show a step more than once."""
     mentions: str = ""
     """A step that the run reached or was to reach, in the group that matches, whatever else the line reports."""
     mention_words: tuple[str, ...] = ()
@@ -378,10 +380,11 @@ STABLE_BASELINES = LogPatterns(
     finished=SCRIPT.finished,
 )
 """Of a script that trains with Stable-Baselines3: a table after each rollout, here counted by its updates."""
+_HEADING = r"(?i)(?:^|[-:|\]>])\W*epoch\W{0,3}"
 _STEPS = _NO_ERROR_OR_OPTIONS + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b" + _COUNT
 SCRIPT_STEPS = LogPatterns(
     logged=(
-        StepLine("poch ", rf"(?i)^\W*epoch\W{{0,3}}(?P<heading>\d{{1,6}})(?:{_OF}(?P<headings>\d{{1,6}}))?\W*$"),
+        StepLine("poch ", rf"{_HEADING}(?P<heading>\d{{1,6}})(?:{_OF}(?P<headings>\d{{1,6}}))?\W*$"),
         *(
             StepLine(word, _STEPS, trained=_LOSS)
             for word in ("iter ", "Iter ", "step ", "Step ", "teration ", "step:", "Step:", "step=", "iter:", "Iter:", "iter=")
@@ -422,7 +425,33 @@ SCRIPT_PARTS = LogPatterns(
     finished=SCRIPT.finished,
 )
 """Of a script that numbers the steps of each epoch."""
-SCRIPTS = ("nanogpt", "stable_baselines", "script_parts", "script", "script_steps")
+SCRIPT_EPOCHS = LogPatterns(
+    logged=(
+        StepLine("poch ", rf"{_HEADING}(?P<begun>\d{{1,6}})(?:{_OF}(?P<total>\d{{1,6}}))?\W*$"),
+        *(
+            StepLine(
+                word,
+                rf"{_NO_ERROR_OR_OPTIONS}(?!.*\b(?:epoch|{_PART_OF_EPOCH})s?\b\W{{0,4}}\d)(?:.*\r)?(?:(?!\b{_HELD_OUT}\b)[^\r\n])*?"
+                rf"(?:^|[-:|\]>\r])\W*(?P<metrics>(?:(?:average|avg|mean|epoch|train\w*)[ _-]){{0,3}}{_TRAIN_LOSS}[^\r\n]*)",
+                trained=_LOSS,
+            )
+            for word in ("loss:", "Loss:", "loss=")
+        ),
+    ),
+    finished=SCRIPT.finished,
+)
+"""Of a script whose lines of an epoch's loss are below a heading that numbers the epoch."""
+TORCHTUNE = LogPatterns(
+    logged=(
+        StepLine(
+            "|Loss: ",
+            r"(?:^|\r)\d{1,6}\|(?P<step>\d{1,9})\|(?P<metrics>Loss: [^|\r\n]*?): +\d+%\|[^|\r\n]*\| *\d+/(?P<total>\d{1,9}) \[",
+        ),
+    ),
+    redrawn=True,
+)
+"""Of torchtune: a bar for each epoch, named by the epoch, the step of the run, and its loss; no words about its end."""
+SCRIPTS = ("nanogpt", "stable_baselines", "torchtune", "script_parts", "script", "script_steps", "script_epochs")
 """Their names below: what they show counts only in a log without lines of another trainer; of these the first counts."""
 
 RAY_JOBS = LogPatterns(ended_well=(LineKind(("' succeeded",), r"(?:^|cli\.py:\d+ -- )Job '\S+' succeeded$"),))
@@ -440,9 +469,11 @@ TRAINERS = {
     "lerobot": LEROBOT,
     "olmo": OLMO,
     "nanogpt": NANOGPT,
+    "torchtune": TORCHTUNE,
     "stable_baselines": STABLE_BASELINES,
     "script_parts": SCRIPT_PARTS,
     "script": SCRIPT,
     "script_steps": SCRIPT_STEPS,
+    "script_epochs": SCRIPT_EPOCHS,
     "ray_jobs": RAY_JOBS,
 }

@@ -46,7 +46,7 @@ CASES = {
     "a type that this GPU lacks": (
         raised(
             "triton.compiler.errors.CompilationError: at 1:0:\ndef kernel(\n^\n"
-            "ValueError(\"type fp8e4nv not supported in this architecture\")",
+            'ValueError("type fp8e4nv not supported in this architecture")',
             PACKAGES + "sglang/srt/layers/decode.py",
         ),
         "Blocked",
@@ -1395,6 +1395,11 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "RuntimeError: Expected to mark a variable ready only once. Two hooks fired.": "use_reentrant=False",
+    "openai_harmony.HarmonyError: invalid tiktoken vocab file: expected token and rank": "in base64",
+    "serde.Error: invalid type: null, expected f64, line 33": "not finite",
+    "SchemaInferenceError: Please pass `features` or at least one example when writing data": "no row is left",
+    "ValueError: Failed job id seven": "by hand",
     "ValueError: AlbertModel does not support gradient checkpointing.": "supports_gradient_checkpointing",
     "ValueError: No valid checkpoint found in output directory (out)": "without resume_from_checkpoint",
     "FlagError: the flag 'rows' is defined twice": "imported twice",
@@ -1424,7 +1429,7 @@ KINDS = {
     "AttributeError: 'builtin_function_or_method' object has no attribute 'pad'": "hides the module",
     "airflow.exceptions.AirflowSensorTimeout: Sensor has timed out; run duration of 601 seconds": "what the sensor waits for",
     "RuntimeError: No config file found - is the name correct?": "adapter_config.json",
-    "CompilationError: at 1:0: ValueError(\"type fp8 not supported in this architecture\")": "compute_cap",
+    'CompilationError: at 1:0: ValueError("type fp8 not supported in this architecture")': "compute_cap",
     "ValueError: Invalid format specifier": "in that f-string",
     "RuntimeError: NCCL is not available": "hccl for NPUs",
     "FileNotFoundError: No shards match '/d/part_*'": "ls of the folder in that pattern",

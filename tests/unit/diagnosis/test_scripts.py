@@ -35,6 +35,12 @@ def under_headings(*epochs: int, steps: tuple[int, ...] = (10, 20, 30)) -> str:
     return "".join(f"=== Epoch {n}/2 ===\n" + "".join(f"[step {s}] avg_loss=0.{s}\n" for s in steps) for n in epochs)
 
 
+def below_headings(*epochs: int, of: str = "/3", loss: str = "Train Loss: 1.2, Acc: 70.8%") -> str:
+    bars = "Training:  50%|#  | 2/4 [00:00<00:01, 5.1it/s]\rTraining: 100%|##| 4/4 [00:00<00:00, 5.1it/s]"
+    logged = "2026-02-03 14:54:14,221 - INFO - "
+    return "".join(f"{logged}Epoch {n}{of}\n\n{bars}{logged}{loss}\n{logged}Val Loss: 1.3\n" for n in epochs)
+
+
 def table(updates: int, loss: str = "5.4") -> str:
     rows = ("time/", ""), ("   iterations", "7"), ("train/", ""), ("   loss", loss), ("   n_updates", str(updates))
     return "-" * 40 + "\n" + "".join(f"| {name:<20} | {value:<9} |\n" for name, value in (*rows, ("   value_loss", "9.1")))
@@ -47,8 +53,18 @@ LEROBOT = "".join(
     for n in (1, 2, 3, 4)
 )
 LEROBOT_END = "INFO 2026-05-23 01:34:36 train.py:438 End of training\n"
+TUNE = "INFO:torchtune.utils._logging:Learning rate scheduler is initialized.\n" + "\r".join(
+    f"1|{n}|Loss: {3 - n / 10}: {n * 25:>3}%|##| {n}/4 [00:0{n}<00:00,  9.4it/s]" for n in (1, 2, 3, 4)
+)
+TUNE += "\r" + TUNE.rpartition("\r")[2]
+TUNE_END = "\nINFO:torchtune.utils._logging:Starting checkpoint save...\nINFO:torchtune.utils._logging:Saved in 9.1 seconds.\n"
 PASSING = {
+    "torchtune": TUNE + TUNE_END,
     "steps that begin again below the heading of each epoch": under_headings(1, 2) + END,
+    "losses below the heading of each epoch": below_headings(1, 2, 3) + END,
+    "losses below headings, without words about the end": "Train Loss: 3.1\n" + below_headings(1, 2, 3),
+    "losses below headings without a total": below_headings(1, 2, 3, of="", loss="loss: 0.7 Acc: 0.6") + END,
+    "its own words twice": ALL + END + "Training pipeline completed successfully!\n",
     "the same with a line before each step": "Memory of this host: 61.2 percent, swap 3.2 GB\n"
     + re.sub(r"(?m)^(?=.step)", "Memory of this host: 61.2 percent, swap 3.2 GB\n", under_headings(1, 2))
     + END,
@@ -115,6 +131,19 @@ PASSING = {
 NOT_PASSING = {
     "headings, without the last epoch": under_headings(1) + END,
     "headings, without the last step": under_headings(1) + under_headings(2, steps=(10, 20)) + END,
+    "losses below headings, without the last epoch": below_headings(1, 2) + END,
+    "losses below headings, without one": below_headings(1, 2, 4, of="/4") + END,
+    "losses below headings, begun again": below_headings(1, 2, 3) + below_headings(1) + END,
+    "losses below headings, of held-out data alone": below_headings(1, 2, 3, loss="Test Loss: 1.2") + END,
+    "losses below headings, without one of a training": below_headings(1, 2)
+    + below_headings(3, loss="training took 3.1 s")
+    + END,
+    "losses below headings, without a total or an end": below_headings(1, 2, 3, of=""),
+    "another part of a pipeline after its own words": ALL + END + "Training part two of the pipeline\n",
+    "torchtune without its last step": "\r".join(state for state in TUNE.split("\r") if "|4|" not in state) + TUNE_END,
+    "torchtune without one step": "\r".join(state for state in TUNE.split("\r") if "|3|" not in state) + TUNE_END,
+    "torchtune's second epoch": TUNE + "\n" + "2|5|Loss: 2.1:  25%|#   | 1/4 [00:01<00:03,  9.4it/s]" + TUNE_END,
+    "torchtune with NaN": TUNE.replace("Loss: 2.8", "Loss: nan") + TUNE_END,
     "headings, begun again": under_headings(1, 2) + under_headings(1) + END,
     "headings, with the second epoch alone": under_headings(2) + END,
     "an end alone": END,
