@@ -159,8 +159,8 @@ class Link:
             says = (line.text.strip() for line in self.rest[:2] if "For further information" not in line.text)
             return "; ".join([self.text, *says])
         if _PLACE_ONLY.search(self.text):  # Triton's, before the code and what is wrong with it
-            says = [line.text.strip() for line in self.rest if _ERROR_IN_QUOTES.match(line.text)]
-            return " ".join([self.text, *says[-1:]])
+            named = [line.text.strip() for line in self.rest if _ERROR_IN_QUOTES.match(line.text)]
+            return " ".join([self.text, *named[-1:]])
         if self.text.rstrip(": ") != self.name:
             return self.text
         if ":" not in self.text:  # it has no message, so the next line is another's
