@@ -28,6 +28,11 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "a trainer that was written for another vLLM": (
+        raised("AttributeError: 'LLMEngine' object has no attribute 'model_executor'", PACKAGES + "vllm/entrypoints/llm.py"),
+        "Blocked",
+        "rollout engine",
+    ),
     "torch's own distributed test": (
         raised("RuntimeError: Process 1 exited with error code 10", "/opt/torch/testing/_internal/common_distributed.py"),
         "Fail",
@@ -1381,6 +1386,7 @@ FOLLOW_UPS = {
     "a source without a reward function": "the reward function alone",
     "activations that are computed again": "without gradient checkpointing",
     "Ray that does not come up": "raylet.out",
+    "a trainer that was written for another vLLM": "collective_rpc",
     "a provider that its message names": "inspect.signature",
     "a folder that belongs to another user, in a notebook": "ls -ld of the folders",
     "a traceback of which only the announcement is left": "the line that names the exception, which is missing here",
@@ -1395,6 +1401,8 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "ValueError: The global train batch size (1 x 1) must be evenly divisible by the number of generations (6).": "num_generations",
+    "KeyError: 'instruction'": "the keys of the first row",
     "RuntimeError: Expected to mark a variable ready only once. Two hooks fired.": "use_reentrant=False",
     "openai_harmony.HarmonyError: invalid tiktoken vocab file: expected token and rank": "in base64",
     "serde.Error: invalid type: null, expected f64, line 33": "not finite",
