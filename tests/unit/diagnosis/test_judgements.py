@@ -1401,7 +1401,6 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
-    "ValueError: The global train batch size (1 x 1) must be divisible by the number of generations (6).": "num_generations",
     "KeyError: 'instruction'": "the keys of the first row",
     "RuntimeError: Expected to mark a variable ready only once. Two hooks fired.": "use_reentrant=False",
     "openai_harmony.HarmonyError: invalid tiktoken vocab file: expected token and rank": "in base64",
