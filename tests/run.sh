@@ -66,10 +66,21 @@ expire() { # the time of all of them is over, and a minute later that of those w
   expired=KILL
 }
 
+forgotten() { # the one that was killed while nothing waited: bash tells of it at once, and no more
+  local pid
+  for pid in "${!running[@]}"; do
+    kill -0 "$pid" 2>/dev/null || printf '%s\n' "$pid"
+  done | head -1
+}
+
 show() { # the one that has ended
   local pid code=0 name log result=passed
-  wait -n -p pid "${!running[@]}" || code=$?
-  [[ ${pid:-} ]] || return 0 # woken by the clock
+  wait -n -p pid "${!running[@]}" 2>/dev/null || code=$?
+  if [[ ! ${pid:-} ]]; then
+    pid=$(forgotten)
+    [[ $pid ]] || return 0 # woken by the clock
+    wait "$pid" 2>/dev/null || code=$?
+  fi
   name=${running[$pid]} log=$logs/${running[$pid]//\//_}
   unset "running[$pid]"
   [[ ! $expired ]] || code=1

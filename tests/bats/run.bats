@@ -91,6 +91,17 @@ PY
   wait_until_gone "$(<pid)"
 }
 
+@test "one that is killed while the runner does something else has failed, and the runner ends" {
+  mkdir bin
+  printf '#!/usr/bin/env bash\n[[ $1 != -m ]] || { : >%q && sleep 2; }\nexec %q "$@"\n' "$PWD/showing" "$(command -v grep)" >bin/grep
+  chmod +x bin/grep
+  printf '@test "bad" {\n  false\n}\n' >bad.bats
+  printf '@test "killed" {\n  until [[ -e %q ]]; do sleep 0.1; done\n  kill -KILL -- "-$(ps -o pgid= $$ | tr -d " ")"\n}\n' "$PWD/showing" >killed.bats
+  PATH="$PWD/bin:$PATH" TEST_LIMIT_S=60 run_tests bad.bats killed.bats
+  assert_status 1
+  assert_output '*not ok killed.bats: exit code 137*2 files in * s. Failed:*killed.bats (1)*'
+}
+
 @test "when the time of all is over, what runs is ended, and what did not run has failed by name" {
   printf '@test "slow" {\n  echo "$$" >%q\n  sleep 300\n}\n' "$PWD/pid" >slow.bats
   cp good.bats later.bats
