@@ -84,9 +84,10 @@ _LOSS_WORDS = ("loss:", "Loss:", "loss=", "'loss':")
 _EPOCHS = (
     r"(?i)(?:^|(?<![a-z] )(?<=[\s,{(\[\"'])|--|number of )"
     r"(?:(?:num|max|n|total)?[_-]?(?:train(?:ing)?[_-])?epochs)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
-    r"(\d{1,6})(?![\w.]*\d)"
+    r"(\d{1,6})(?![\w.]*\d)|batch[ _]size\W{1,3}\d+, (?:train(?:ing)?|total) epoch: (\d{1,6})\b"
 )
 """How many epochs a script was started with."""
+_EPOCH_WORDS = (", training epoch: ", ", train epoch: ", ", total epoch: ")
 _ITERATIONS = (
     r"(?i)(?:^|(?<=[\s,{(\[\"'-]))max[_-](?:train[_-])?(?:iters|iterations|steps)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
     r"(\d{1,9})(?![\w.]*\d)"
@@ -98,7 +99,7 @@ _ITERATION_WORDS = tuple(
 WORDS = (
     *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words)},
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
-    *("Metric Checks", "PASS ", "└─", "pochs", *_ITERATION_WORDS, *_CLAIM_WORDS, *_LOSS_WORDS),
+    *("Metric Checks", "PASS ", "└─", "pochs", *_EPOCH_WORDS, *_ITERATION_WORDS, *_CLAIM_WORDS, *_LOSS_WORDS),
 )
 """Lines that prove or contradict a success contain one of these, except lines of metrics."""
 
@@ -114,7 +115,7 @@ _SAID = ByWords(
         *(("after", lines.resumed, lines.resumed_words) for lines in TRAINERS.values()),
         *(("before", lines.goes_on, lines.mention_words) for lines in TRAINERS.values()),
         *(("end", kind.pattern, kind.words) for lines in TRAINERS.values() for kind in lines.ended_well),
-        ("epochs", _EPOCHS, ("pochs",)),
+        ("epochs", _EPOCHS, ("pochs", *_EPOCH_WORDS)),
         ("steps", _ITERATIONS, _ITERATION_WORDS),
         ("claim", _CLAIM, _CLAIM_WORDS),
         ("loss", _LOSS, _LOSS_WORDS),

@@ -338,6 +338,10 @@ _OWN_END = (
     rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING})\b"
     r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*)?(?:\W*$|[.!]+ )"
 )
+_FINAL_MODEL = (
+    r"(?i)^(?!.*(?:error|exception|fail|not |will |when |if ))(?:.* (?:I|INFO)\S* (?:\S* - |- )?)?\W*"
+    r"(?:saved (?:the )?final model\b|final model (?:(?:was|has been|is) )?saved\b)"
+)
 _STOPPED_EARLY = (
     r"(?i)^(?!.*(?:counter|patience ?[:=]|callback|error|fail|\b(?:if|when|will|enabled|disabled|best_\w+)\b)).{0,60}?"
     r"\b(?P<early>early[- _]?stop(?:ped|ping)?\b"
@@ -356,6 +360,7 @@ SCRIPT = LogPatterns(
     ),
     finished=(
         LineKind(("raining ", "tuning ", "ed training", "one training", "one with t", "ed fine", "one fine"), _OWN_END),
+        LineKind(("inal model", "inal Model"), _FINAL_MODEL),
         LineKind(("arly stop", "arly Stop", "arlyStop", "arly-stop", "arly_stop", "ARLY STOP"), _STOPPED_EARLY),
     ),
 )

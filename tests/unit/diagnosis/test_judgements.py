@@ -28,6 +28,11 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "a driver that is too old for a graph": (
+        raised("jaxlib.XlaRuntimeError: UNIMPLEMENTED: CaptureToGraph is not implemented for CUDA below version 12.3.", "/u/a.py"),
+        "Blocked",
+        "host",
+    ),
     "a trainer that was written for another vLLM": (
         raised("AttributeError: 'LLMEngine' object has no attribute 'model_executor'", PACKAGES + "vllm/entrypoints/llm.py"),
         "Blocked",
@@ -1401,6 +1406,7 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "XlaRuntimeError: UNIMPLEMENTED: CaptureToGraph is not implemented for CUDA below version 12.3.": "nvidia-smi",
     "KeyError: 'instruction'": "the keys of the first row",
     "RuntimeError: Expected to mark a variable ready only once. Two hooks fired.": "use_reentrant=False",
     "openai_harmony.HarmonyError: invalid tiktoken vocab file: expected token and rank": "in base64",

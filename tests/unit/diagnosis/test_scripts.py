@@ -60,6 +60,10 @@ TUNE += "\r" + TUNE.rpartition("\r")[2]
 TUNE_END = "\nINFO:torchtune.utils._logging:Starting checkpoint save...\nINFO:torchtune.utils._logging:Saved in 9.1 seconds.\n"
 PASSING = {
     "torchtune": TUNE + TUNE_END,
+    "its final model": UNKNOWN + "2026-02-03 14:54:14,221 - INFO - Final model saved to /out/final\n",
+    "Stable-Baselines3, its final model": TABLES + "Saved final model to: /out/final\n",
+    "epochs that a line with the batch size announces": "INFO: Data size: 9, batch size: 5, training epoch: 2.\n"
+    + "".join(f"INFO: Epoch 000{n} in stage A | Ave Loss: 8.6\n" for n in (0, 1)),
     "steps that begin again below the heading of each epoch": under_headings(1, 2) + END,
     "losses below the heading of each epoch": below_headings(1, 2, 3) + END,
     "losses below headings, without words about the end": "Train Loss: 3.1\n" + below_headings(1, 2, 3),
@@ -140,6 +144,11 @@ NOT_PASSING = {
     + END,
     "losses below headings, without a total or an end": below_headings(1, 2, 3, of=""),
     "another part of a pipeline after its own words": ALL + END + "Training part two of the pipeline\n",
+    "a final model that is still to come": UNKNOWN + "The final model will be saved to /out/final\n",
+    "fewer epochs than a line with the batch size announces": "INFO: Data size: 9, batch size: 5, training epoch: 3.\n"
+    + "".join(f"INFO: Epoch 000{n} in stage A | Ave Loss: 8.6\n" for n in (0, 1)),
+    "a heading that names the epoch": "INFO: training epoch: 2.\n"
+    + "".join(f"INFO: Epoch 000{n} in stage A | Ave Loss: 8.6\n" for n in (0, 1)),
     "torchtune without its last step": "\r".join(state for state in TUNE.split("\r") if "|4|" not in state) + TUNE_END,
     "torchtune without one step": "\r".join(state for state in TUNE.split("\r") if "|3|" not in state) + TUNE_END,
     "torchtune's second epoch": TUNE + "\n" + "2|5|Loss: 2.1:  25%|#   | 1/4 [00:01<00:03,  9.4it/s]" + TUNE_END,
