@@ -28,8 +28,18 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "an attribute that a model of one's own lacks, below DDP": (
+        STEP.format(0.5)
+        + raised(
+            "AttributeError: 'Mixture' object has no attribute 'gate'",
+            PACKAGES + "torch/nn/parallel/distributed.py",
+            "/u/mixture.py",
+        ),
+        "Fail",
+        "user code",
+    ),
     "a driver that is too old for a graph": (
-        raised("jaxlib.XlaRuntimeError: UNIMPLEMENTED: CaptureToGraph is not implemented for CUDA below version 12.3.", "/u/a.py"),
+        raised("jaxlib.XlaRuntimeError: UNIMPLEMENTED: Graphs is not implemented for CUDA below version 12.3.", "/u/a.py"),
         "Blocked",
         "host",
     ),
