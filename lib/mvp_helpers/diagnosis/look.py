@@ -15,16 +15,16 @@ UNCHANGED = ", on the unchanged checkout, too"
 _PARTS = re.compile(r"(?<=[.!?;]) +|(?<=Error): |, (?=but |please )")
 """Between two sentences of a message."""
 _ASKS = re.compile(
-    r"(?i)\b(?:must|should|requires?(?! a buffer)|needs? to|please|try (?:\w+ing|to)|consider|make sure|are you sure|did you|"
+    r"(?i)\b(?:must|should|(?<!can )requires?(?! a buffer)|needs? to|please|try (?:\w+ing|to)|consider|make sure|are you sure|did you|"
     r"do you|install|upgrade|unset|increas\w+|decreas\w+|reduc\w+|enabl\w+|disabl\w+|instead"
     r"|(?:set(?! to)|pass|use|set the) [`'\"-]?\w+)\b"
 )
 """What a sentence says that asks the reader for a change."""
 _REPORTS = re.compile(
     r"(?i)report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA|CUDA_LAUNCH"
-    r"|Did you mean"
+    r"|Did you mean|TRACEBACK_FILTERING|\s{3,}: "
 )
-"""Such a sentence asks for a report, not for a change."""
+"""Such a sentence asks for a report, not for a change; or it is a row of a table."""
 _PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
 """A package that does more than pass calls on."""
 _CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")

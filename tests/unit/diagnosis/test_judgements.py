@@ -1303,6 +1303,14 @@ def test_what_a_message_asks_for_comes_first(tmp_path: Path) -> None:
     assert "asks for" not in triaged(tmp_path, raised("ValueError: no rows fit", PACKAGES + "datasets/load.py")).follow_up
 
 
+def test_a_report_or_a_table_below_an_error_is_nothing_that_it_asks_for(tmp_path: Path) -> None:
+    for below in (
+        "Set JAX_TRACEBACK_FILTERING=off to include these.",
+        "        Accounting Mode                       : Enabled",
+    ):
+        assert "asks for" not in triaged(tmp_path, raised(f"ValueError: too odd\n{below}", "/u/steps.py")).follow_up
+
+
 def test_a_secret_in_what_a_message_asks_for_is_masked(tmp_path: Path) -> None:
     secret = "hf_" + "Ab1" * 12
     answer = triaged(tmp_path, raised(f"ValueError: no. Please pass HF_TOKEN={secret} again.", "/q/hub.py"))
@@ -1416,6 +1424,7 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "RuntimeError: only Tensors of floating point dtype can require gradients": "ids of tokens",
     "XlaRuntimeError: UNIMPLEMENTED: CaptureToGraph is not implemented for CUDA below version 12.3.": "nvidia-smi",
     "KeyError: 'instruction'": "the keys of the first row",
     "RuntimeError: Expected to mark a variable ready only once. Two hooks fired.": "use_reentrant=False",
