@@ -339,7 +339,7 @@ _OWN_END = (
     r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*)?(?:\W*$|[.!]+ )"
 )
 _FINAL_MODEL = (
-    r"(?i)^(?!.*(?:error|exception|fail|not |will |when |if ))(?:.* (?:I|INFO)\S* (?:\S* - |- )?)?\W*"
+    r"(?i)^(?!.*(?:error|exception|fail|when |if ))(?:.* (?:I|INFO)\S* (?:\S* - |- )?)?\W*"
     r"(?:saved (?:the )?final model\b|final model (?:(?:was|has been|is) )?saved\b)"
 )
 _STOPPED_EARLY = (

@@ -67,6 +67,7 @@ PASSING = {
     "steps that begin again below the heading of each epoch": under_headings(1, 2) + END,
     "losses below the heading of each epoch": below_headings(1, 2, 3) + END,
     "losses below headings, without words about the end": "Train Loss: 3.1\n" + below_headings(1, 2, 3),
+    "losses below headings, as many as the options say": "args = Namespace(lr=0.1, epochs=3)\n" + below_headings(1, 2, 3, of=""),
     "losses below headings without a total": below_headings(1, 2, 3, of="", loss="loss: 0.7 Acc: 0.6") + END,
     "its own words twice": ALL + END + "Training pipeline completed successfully!\n",
     "the same with a line before each step": "Memory of this host: 61.2 percent, swap 3.2 GB\n"
@@ -139,12 +140,15 @@ NOT_PASSING = {
     "losses below headings, without one": below_headings(1, 2, 4, of="/4") + END,
     "losses below headings, begun again": below_headings(1, 2, 3) + below_headings(1) + END,
     "losses below headings, of held-out data alone": below_headings(1, 2, 3, loss="Test Loss: 1.2") + END,
+    "losses below headings, of a validation alone": below_headings(1, 2, 3, loss="Validation: avg loss: 1.2") + END,
+    "losses below headings, of parts of an epoch": below_headings(1, 2, 3, loss="Batch 3, - loss: 1.2") + END,
+    "losses below headings, fewer than the options say": "args = Namespace(lr=0.1, epochs=4)\n" + below_headings(1, 2, 3, of=""),
     "losses below headings, without one of a training": below_headings(1, 2)
     + below_headings(3, loss="training took 3.1 s")
     + END,
     "losses below headings, without a total or an end": below_headings(1, 2, 3, of=""),
     "another part of a pipeline after its own words": ALL + END + "Training part two of the pipeline\n",
-    "a final model that is still to come": UNKNOWN + "The final model will be saved to /out/final\n",
+    "a final model that is still to come": UNKNOWN + "Final model is saved when it is the best\n",
     "fewer epochs than a line with the batch size announces": "INFO: Data size: 9, batch size: 5, training epoch: 3.\n"
     + "".join(f"INFO: Epoch 000{n} in stage A | Ave Loss: 8.6\n" for n in (0, 1)),
     "a heading that names the epoch": "INFO: training epoch: 2.\n"
