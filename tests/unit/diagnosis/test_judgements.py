@@ -1307,6 +1307,7 @@ def test_a_report_or_a_table_below_an_error_is_nothing_that_it_asks_for(tmp_path
     for below in (
         "Set JAX_TRACEBACK_FILTERING=off to include these.",
         "        Accounting Mode                       : Enabled",
+        "Only tensors of floating point can require gradients",
     ):
         assert "asks for" not in triaged(tmp_path, raised(f"ValueError: too odd\n{below}", "/u/steps.py")).follow_up
 
