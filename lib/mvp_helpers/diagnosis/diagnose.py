@@ -60,7 +60,7 @@ SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)
 LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
 RESUME = "resume from the last checkpoint, if one was saved"
-START_AGAIN = "start it again (the log shows no step of which a checkpoint could be)"
+START_AGAIN = "start it again (resume, if a checkpoint was saved: the log shows no step that this knows)"
 OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "test", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})

@@ -16,7 +16,9 @@ from ..log_text import log_lines
 LONGEST = 4 << 20
 """Bytes of a log that can be read as a whole."""
 LAST_LINES = 3
-"""Of the log, those in which the program's own words count; rows of tables and items of a list are not counted."""
+"""Of the log, those in which the program's own words count; rows of tables, items, values and files are not counted."""
+MOST_LINES = 20
+"""With those."""
 
 
 def _any(words: str) -> re.Pattern[bytes]:
@@ -24,8 +26,8 @@ def _any(words: str) -> re.Pattern[bytes]:
 
 
 _OF_DATA = (
-    r"(?![-_]\d|[-_\s]?(?:splits?|sets?|size|data\b)|/|\[[\d:%]*\]|_\w+\.json|\.(?:csv|jsonl?|tsv|txt|parquet|arrow|bin|npy)\b"
-    r"|\s?[:=]\s?\d+(?![\d./%]))"
+    r"(?![-_]\d|[-_\s]?(?:splits?|sets?|size|(?:and\s\w+\s)?data\b)|/|\[[\d:%]*\]|_\w+\.json|\.(?:csv|jsonl?|tsv|txt|parquet|arrow|bin|npy)\b"
+    r"|\s?[:=]\s{0,3}\d+(?:%\||(?![\d./%])))"
 )
 _TRAINS = _any(
     rf"(?<!\ba\s)train{_OF_DATA} train(?:ing|ers?|s){_OF_DATA} fine-?_?tun\w* epochs? optimi[sz]ers? learning[_\s]rate"
@@ -43,10 +45,11 @@ _WRONG = _any(
 _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
     rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
+    rb"|--- Logging error ---(?s:.*?)\nArguments: [^\n]*"
     rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w_timeout\b(?! \w)"
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
-    rb"|^\S+:\d+: (?:Future|Deprecation|PendingDeprecation)Warning: [^\n]*"
+    rb"|^\S+:\d+: (?!Runtime)\w*Warning: [^\n]*(?:\n  \S[^\n]*)?"
     rb"|(?<![a-z])(?:errors?|exceptions?|fail(?:ed|ures?)|skipped|missing|nans?|timeout|unsupported)"
     rb"(?:\w|(?<!:) (?=\w)){0,40}[\"']?\s*[:=|]\s*"
     rb"(?:0(?:\.0+)?%?|none|false|\[\])(?![\w.])"
@@ -54,7 +57,7 @@ _NONE = re.compile(
 """Words that say that nothing went wrong, or that a program goes on as if nothing had."""
 _WORK = (
     r"(?:run|jobs?|tests?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|(?:pre|post)processing|benchmark(?:s|ing)?|analys[ei]s|conversion"
-    r"|pass|sweep|execution|downloads|uploads)"
+    r"|pass|sweep|execution|downloads|uploads|exports?|set-?up|installation|validation)"
 )
 _RESULT = r"(?:results?|benchmark|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
 _END = re.compile(
@@ -62,12 +65,13 @@ _END = re.compile(
     rf"|\b{_WORK}\b.{{0,80}}(?<!/)\b(?:finished|completed?|done|processed|ended|successful(?:ly)?)\b"
     rf"|\b(?:finished|completed|done with)\b.{{0,30}}\b{_WORK}\b"
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
-    rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}\b{_RESULT}\b"
+    rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}(?:\b|_){_RESULT}(?:\b|_)"
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
+    r"|^\W*status\W+success\b"
     r"|^\W*done[!.:\]] (?:\(in [\d.]+ ?\w|\w.*\d)"
     r"|^\W*successfully (?:saved|restored|exported|converted|uploaded|downloaded|merged|written|created|processed|completed)\b"
     r"|\b(?:completad[oa]s?|finalizad[oa]s?|conclu[ií]d[oa]s?|terminée?s?|abgeschlossen|ολοκληρώθηκ\w+|заверш[её]н\w*)\b"
-    r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)"
+    r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)|\b(?:результат\w*|отч[её]т\w*|метрики)\b.{0,20}\bсохран[её]н"
 )
 _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
 """Ray's own processes: what they finish ends nothing."""
@@ -89,9 +93,10 @@ _REPORTS = re.compile(
     r"|# Avg bus bandwidth +: \d"
     r"|Wrote preprocessed data to \S|Status: (?:Downloaded newer image|Image is up to date) for \S|# +\$ conda deactivate$"
     r"|(?:llama_quantize|main): +total time = |(?:-- )?Build files have been written to: \S)"
+    r"|^build: [0-9a-f]{7,40} \(\d+\)$"
     r"|^(?:[\d: -]+)?\([^)]*/s\) - .* saved \[(?P<bytes>\d+)/(?P=bytes)\]$"
 )
-"""With what pip, setuptools, CMake, uv, Docker, nccl-tests, fairseq, conda, wget, and llama.cpp's export and quantisation end."""
+"""With what pip, setuptools, CMake, uv, Docker, nccl-tests, fairseq, conda, wget, and llama.cpp's export, quantisation and benchmark end."""
 _TESTS_RUN, _TESTS_OK = re.compile(r"^Ran [1-9]\d* tests? in [\d.]+ ?s"), re.compile(r"^OK(?: \([\w =,]+\))?$")
 """What unittest ends with."""
 _FETCHED = re.compile(r"\bFetching (?P<files>\d+) files: 100%\|[^|]*\| *(?P=files)/(?P=files) ")
@@ -104,7 +109,7 @@ _CONFLICTS = re.compile(rb"(?im)^(?:\x1b\[\d+m)?ERROR: pip's dependency resolver
 _CHECKS = (
     re.compile(rb"(?m) ERROR \d{3}: "),
     re.compile(rb"(?m)^# Out of bounds values : (?!0 OK)"),
-    re.compile(rb"(?im)^(?:#\d+ )?(?:ERROR|FAILED)\b"),
+    re.compile(rb"(?im)^(?:#\d+ )?(?:ERROR|FAILED)\b(?! requests: +0$)"),
 )
 """Lines in which these programs say that it went wrong."""
 _NOTICE = re.compile(
@@ -112,6 +117,10 @@ _NOTICE = re.compile(
     r"|NCCL INFO|^#?$|^docker\.io/\S+$"
 )
 """Lines that may follow such a report."""
+_BENCHED = re.compile(r"=+ Serving Benchmark Result =+$")
+_ANSWERED, _UNANSWERED = re.compile(r"Successful requests: +(?P<count>\d+)$"), re.compile(r"Failed requests: +(?P<count>\d+)$")
+_ASKED = re.compile(rb"\bnum[-_]prompts[= ](?P<count>\d+)|\b(?P<all>\d+)/(?P=all) \[")
+"""The table of vLLM's and SGLang's serving benchmark, and what says how many requests there were to be."""
 _TRIALS = re.compile(rb"(?m)^Trial status: (?P<states>.*\S)\s*$")
 """What Ray Tune says of its trials, again and again."""
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
@@ -120,7 +129,7 @@ _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
 _BURNT, _TESTED = re.compile(r"^GPU \d+: OK$"), re.compile(r"^Tested (?P<gpus>\d+) GPUs:$")
 """What gpu-burn says of each GPU, and the line before."""
 _FINAL = re.compile(
-    r"(?i)^(?:.* (?:I|INFO - \S+ -) +|\W*)(?:final|overall|test accuracy)\b[\w @:-]{0,40}[:=]\s*[\d.]+(?![\w.])"
+    r"(?i)^(?:.* (?:I|INFO - \S+ -) +|\W*)(?:final|overall|test accuracy|success (?:rate|ratio))\b[\w @:()-]{0,40}[:=]\s*[\d.]+(?![\w.])"
     r"(?! ?(?:/|of) ?\d+(?!.*%))"
 )
 """A result of everything."""
@@ -131,6 +140,8 @@ _VALUE = re.compile(rf"^\W*(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER
 """A name and its numbers."""
 _ROW = re.compile(r"^\W*$|^.*(?: {2,}|\||\t)[-+\d.,%]+\S{0,3}(?: {2,}|\||\t).*\d\D{0,3}$|^[A-Z][\w ]+:$")
 """A row of a table, a rule, or the head of a list."""
+_FILE = re.compile(r"^\W*[\w./-]+\.\w{1,5}(?: \([\w ]+\))?$|^[A-Z][\w ]+:$")
+"""A file that was written, or the heading of several."""
 _ITEM = re.compile(rb"\s+[-*] ")
 """An item of a list, indented: what a logger prints may begin with a dash, too."""
 _ALL = re.compile(r"\b(\d+) ?(?:/|of) ?\1\b")
@@ -152,13 +163,19 @@ def words(log: bytes) -> str:
     if batch := list(_BATCH.finditer(log.decode(errors="replace"))):
         return batch[-1][0].strip() if all(job["end"] == "Done" for job in batch) else ""
     own = _texts(log)
+    if any(map(_BENCHED.search, own)):  # how many requests it should have had is a question for its report
+        return ""
     shapes = [_VARIES.sub("", text) for text in own]
-    for text in reversed([text for text in _texts(log, items=False) if not _ROW.search(text)][-LAST_LINES:]):
+    counted = 0
+    for text in reversed([text for text in _texts(log, items=False) if not _ROW.search(text)][-MOST_LINES:]):
         # What a program says more than once is about a part of its work.
         said_once = shapes.count(_VARIES.sub("", text)) == 1
         ends = _FINAL.search(text) or (_END.search(text) and not _NOT_YET.search(_ALL.sub("", text)))
         if _STATUS.search(text) or (said_once and ends):
             return text
+        counted += bool(_NOT_YET.search(text)) or not (_VALUE.search(text) or _FILE.search(text))
+        if counted == LAST_LINES:
+            break
     values = list(itertools.takewhile(_VALUE.search, reversed(own)))
     heading = own[len(own) - len(values) - 1] if 1 < len(values) < len(own) else ""
     return heading if _RESULTS.search(heading) else _all_parts(own)
@@ -200,9 +217,23 @@ def report(log: bytes) -> str:
     trials = list(_TRIALS.finditer(log))
     if trials and re.fullmatch(rb"\d+ TERMINATED", trials[-1]["states"]) and not wrong(log[trials[-1].end() :]):
         return trials[-1][0].decode().strip()
+    if benched := _benchmark(log, own):
+        return benched
     rows = list(itertools.takewhile(_EVALUATED.search, reversed(own)))
     heads = own[: len(own) - len(rows)][-2:]
     return rows[0] if rows and any(map(_EVALUATION.search, heads)) else ""
+
+
+def _benchmark(log: bytes, own: Sequence[str]) -> str:
+    """Return the heading of a serving benchmark's table that ends the log, if every request was answered; "" otherwise."""
+    at = next((at for at in reversed(range(len(own))) if _BENCHED.search(own[at])), len(own))
+    table = own[at + 1 :]
+    answered = next((int(match["count"]) for text in table if (match := _ANSWERED.match(text))), 0)
+    failed = next((int(match["count"]) for text in table if (match := _UNANSWERED.match(text))), None)
+    asked = {int(match["count"] or match["all"]) for match in _ASKED.finditer(log)}
+    whole = failed == 0 or (failed is None and asked == {answered})
+    rows = all(_VALUE.search(text) or text.startswith("---") for text in table)
+    return own[at][own[at].index("=") :] if answered and whole and rows and not wrong(log) else ""
 
 
 def _texts(log: bytes, items: bool = True) -> list[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 _SIZE = re.compile(
-    r"([\d.]+) ([GM])iB (total capacity|is free|free|memory in use|reserved in total|is reserved by PyTorch but unallocated)"
+    r"([\d.]+) ([GM])iB (total capacity|is free|free|memory in use|reserved in total"
+    r"|is allocated by PyTorch|is reserved by PyTorch but unallocated)"
     r"|capaci?ty of ([\d.]+) ([GM])iB"
 )
 _WANTED = re.compile(r"Tried to allocate ([\d.]+) ([GM])iB")
-_KINDS = ("free", "unallocated", "in use", "reserved in", "total")
+_KINDS = ("free", "unallocated", "is allocated", "in use", "reserved in", "total")
 """What a size is of, by words of its text; the first that it contains counts."""
 HELD = 0.2
 """The least part of a GPU's memory that others hold for it to be the reason."""
@@ -38,7 +39,8 @@ def shortage(text: str) -> tuple[str, str] | None:
             OTHERS,
         )
     wanted = _WANTED.search(text)
-    if wanted and unused >= UNUSED_GIB and unused + free >= _gib(*wanted.groups()) > free:
+    counted = sizes.get("is allocated", 0.0) + unused  # more than the process has, where memory was unmapped (offloaded, asleep)
+    if wanted and counted <= own and unused >= UNUSED_GIB and unused + free >= _gib(*wanted.groups()) > free:
         return f"PyTorch has {unused:.1f} GiB reserved that no tensor uses, but in pieces that are too small.", PIECES
     return None
 

@@ -28,10 +28,11 @@ _NAN_WORDS = ("nan", "NaN", "NAN", " inf", ":inf", "=inf", "'inf", "(inf", "[inf
 _BRIDGE_WORDS = ("bridge", "Bridge")
 
 _BEFORE_THE_END: tuple[tuple[str, tuple[str, ...]], ...] = (
-    # An exception that is mentioned, caught or not. What could not be imported or reached at the start is ordinary.
+    # An exception that is mentioned, caught or not. What could not be imported or reached at the start is ordinary, and
+    # PowerShell's record (`[], RemoteException`) of a program's first line on stderr.
     (
         rf"(?<![\w.\"'])(?!(?:\w+\.)*{_NO_MODULE}\b)(?!.*thrown while requesting )"
-        rf"(?<!raise )(?<!except ){_RAISED}(?:\(['\"]|: \S|\W*$)",
+        rf"(?<!raise )(?<!except )(?<!\[\], )(?!NativeCommandError$){_RAISED}(?:\(['\"]|: \S|\W*$)",
         ("rror", "xception"),
     ),
     (

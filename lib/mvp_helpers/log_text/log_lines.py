@@ -95,7 +95,7 @@ _QUIET = re.compile(
 )
 _ERROR_LINE = re.compile(
     r"(\[[\w.-]+\] )?(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
-    r"|(?:[a-z]\w*: )?(failed|unable|could not|cannot) (?!.*\bfall(s|ing)? ?back\b)"
+    r"|(?:[a-z]\w*: )?(failed|unable|could not|cannot) (?![\w ]*: *0$)(?!.*\bfall(s|ing)? ?back\b)"
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",
     re.IGNORECASE,
 )
@@ -115,7 +115,7 @@ class Line:
     source: str = ""
     level: str = ""
     logged: bool = False
-    """It has the prefix of a logger: a new record, never the continuation of another line."""
+    """It has the prefix of a logger, or a time: a new record, never the continuation of another line."""
 
     @property
     def error(self) -> bool:
@@ -196,7 +196,7 @@ def clean(raw: bytes, number: int) -> Line:
     text = plain(raw)
     if ("%|" in text or "[rank" in text or "it/s]" in text or "s/it]" in text) and (glued := _GLUED.search(text)):
         text = text[glued.end() :]
-    source, level, logged = "", "", False
+    source, level, logged, stamped = "", "", False, False
     while True:
         if match := _SOURCE.match(text):
             source += "" if logged else (match["who"] or "").lstrip("[")
@@ -211,12 +211,14 @@ def clean(raw: bytes, number: int) -> Line:
                 or _CODES.get(match["c"] or match["d"] or "", "INFO")
             )
             logged = True
-        elif not (match := _STAMP.match(text)):
+        elif match := _STAMP.match(text):
+            stamped = True
+        else:
             break
         text = text[match.end() :]
     if text.endswith("]") or "across cluster]" in text:
         text = _REPEATED.sub("", text)
-    return Line(number, text, source, level, logged)
+    return Line(number, text, source, level, logged or stamped)
 
 
 class Samples:

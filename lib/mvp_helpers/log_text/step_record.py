@@ -274,7 +274,9 @@ class StepRecord:
                     trainer, 0
                 ):
                     return True
-                if series and step is not None and _trained(kind, match) and series.restarts(step):
+                if series is None or step is None or not _trained(kind, match):
+                    continue
+                if series.restarts(step) or (trainer in self.ends and step < series.last):
                     return True
         return False
 
@@ -310,7 +312,7 @@ class StepRecord:
                 series = self._series(trainer)
                 self.steps += rounded or series.first is None or step != series.last  # several lines may report one step
                 total = int(groups.get("total") or 0) or (
-                    _total_of_bar(match, series) if trainer in SCRIPTS and groups.get("step") else 0
+                    _total_of_bar(match, series) if trainer in SCRIPTS and groups.get("step") and not groups.get("all") else 0
                 )
                 if epoch := self._epoch(trainer, groups):
                     series.epochs.enter(series, epoch[0], int(groups["step"]), total)

@@ -6,6 +6,7 @@ Pure. Lines of other processes may interrupt a traceback, and an excerpt may beg
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from dataclasses import dataclass, field
 
@@ -26,10 +27,11 @@ _HEADER = re.compile(
     r"(?<!\[['\"])Traceback \(most recent call last\)|^(?:Exception raised in creation task|Unhandled error \(suppress).*ray::"
 )
 _IGNORES = re.compile(
-    r"^Exception ignored |\[[\w ]+\] Retry attempt failed:$|Exception while exporting Span"
+    r"^Exception ignored |\[[\w ]+\] Retry attempt failed:$|Exception while exporting Span|--- Logging error ---$"
+    r"|^Exception in thread \S+ \(_readerthread\):$"
     r"|^Could not load bitsandbytes native library"
 )
-"""Python, wandb, OpenTelemetry and bitsandbytes say so directly before a traceback that does not end the program."""
+"""Python (its logging, its reader of a subprocess on Windows), wandb, OpenTelemetry and bitsandbytes say so directly before a traceback that does not end the program."""
 BETWEEN = 8
 """Lines of other processes that may come between the two, at most."""
 SAME, NEAR = 80, 40
@@ -100,6 +102,8 @@ _FRESH = re.compile(
 """The beginning of a line that no exception's message continues with."""
 _UNCAUGHT = re.compile(r"^(?:Uncaught|Unhandled)(?: [Ee]xception)?:? (?=[\w.]+(?:Error|Exception)\b)")
 """What a program's own hook prints before the exception that ends it."""
+_OF_ELASTIC = re.compile(r"\s*(?:exitcode *: *-?\d|traceback *: *Signal ).*")
+"""What torchrun's report says of the process that ended first."""
 _PLACE_ONLY, _ERROR_IN_QUOTES = re.compile(r": at \d+:\d+:$"), re.compile(r"\w+(Error|Exception)\(")
 _REMOTE = re.compile(r"ray::\S+ \(pid=")
 """Ray's messages separate chained exceptions with this, where Python prints its header."""
@@ -162,10 +166,13 @@ class Link:
             named = [line.text.strip() for line in self.rest if _ERROR_IN_QUOTES.match(line.text)]
             return " ".join([self.text, *named[-1:]])
         if self.text.rstrip(": ") != self.name:
-            return self.text
+            goes_on = (line.text.strip() for line in self.rest if self.text.endswith(":") and line.text.strip(" =-"))
+            return " ".join([self.text, *itertools.islice(goes_on, 1)])
         if ":" not in self.text:  # it has no message, so the next line is another's
             return f"{self.text}: {self.code}" if self.code and self.class_name != "KeyboardInterrupt" else self.text
-        return next((f"{self.name}: {line.text.strip()}" for line in self.rest if line.text.strip(" =-")), self.text)
+        first = next((f"{self.name}: {line.text.strip()}" for line in self.rest if line.text.strip(" =-")), self.text)
+        root = itertools.dropwhile(lambda line: not line.text.startswith("Root Cause"), self.rest)
+        return "; ".join([first, *(" ".join(match[0].split()) for line in root if (match := _OF_ELASTIC.match(line.text)))])
 
 
 @dataclass

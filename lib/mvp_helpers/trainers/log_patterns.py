@@ -350,6 +350,11 @@ _STOPPED_EARLY = (
 SCRIPT = LogPatterns(
     logged=(
         StepLine("poch", _NO_ERROR_OR_OPTIONS + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH),
+        StepLine(  # below a progress bar that was drawn over
+            "poch",
+            rf"(?i)(?:\r|\] {{2,}}) *\bepochs?\b{_COUNT}",
+            trained=_WHOLE_EPOCH,
+        ),
         StepLine(  # its progress bar
             "poch",
             rf"(?i)(?:^|\r)(?![^|\r\n]*\b{_HELD_OUT}\b)[^|\r\n]{{0,60}}?\bepochs?[\s:=#\[(]{{1,3}}"

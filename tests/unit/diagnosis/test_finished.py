@@ -77,6 +77,21 @@ HEALTHY = {
     "Guessing device ID. This can cause a hang\n 20   1   32   0.03   66.9   1.98x\nSaved benchmark CSV to run.csv\n",
     "several numbers of each": "clearing memory\nCOMPARISON SUMMARY\nA: 17.19s, ~1024 tokens, 59.6 tok/s\n"
     "B: 15.56s, ~836 tokens, 53.7 tok/s\n",
+    "a file of results": "WARNING: x\n/opt/x.py:2: UserWarning: Failed to find a system library. Using the one inside.\n"
+    "  warn(text)\nepisode 99: success\nData has been saved to out/eval_result/run_4/a.txt\n",
+    "the files below its words": "INFO Inference Complete!\nINFO Total predictions: 300\nINFO Results saved to: out/\n"
+    "INFO Main files:\nINFO    - predictions_1.csv (full results)\nINFO    - summary.json (statistics)\nINFO    - scores_b.csv\n"
+    "INFO    - scores_c.csv\n",
+    "a result with a remark": "gated: 796\nOverall accuracy (original answers): 0.3300\nOverall accuracy (after gating):   0.3280\n",
+    "its status": "scored 8 of 8 videos\n[STATUS]  SUCCESS: data/scored.parquet is ready\n",
+    "parts of the data in bars": "Saving train:   0%|   | 0/167 [00:00<?, ?it/s]\rSaving train: 100%|###| 167/167 [00:01<00:00, 99it/s]\n"
+    "Split training and testing data with ratio 0.8\nAll done!\n",
+    "a message that logging could not format": "asked 4 questions\n--- Logging error ---\nTraceback (most recent call last):\n"
+    '  File "/usr/lib/python3.12/logging/__init__.py", line 377, in getMessage\n    msg = msg % self.args\n'
+    "TypeError: not all arguments converted during string formatting\nCall stack:\n"
+    '  File "/u/ask.py", line 3, in <module>\n    main()\n'
+    "Message: 'use a data set'\nArguments: (<class 'UserWarning'>,)\n" + EVALUATION,
+    "in Russian": "Ответов: 40\nF1: 0.56\nРезультаты сохранены в out/metrics.json\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
 LIES = {
@@ -133,6 +148,15 @@ REPORTS = {
     "lm-eval, before": "|    Tasks    |Version|Filter|n-shot| Metric |Value |   |Stderr|\n"
     "|-------------|-------|------|-----:|--------|-----:|---|-----:|\n"
     "|             |       |none  |     0|acc_norm|0.2867|±  |0.0132|\n",
+    "a serving benchmark": "Namespace(num_prompts=128)\n100%|###| 128/128 [00:09<00:00, 13.97it/s]"
+    "============ Serving Benchmark Result ============\nSuccessful requests:                     128\n"
+    "Benchmark duration (s):                  9.16\n---------------Time to First Token----------------\n"
+    "Mean TTFT (ms):                          9626.13\n=======\n",
+    "a serving benchmark that counts what failed": "============ Serving Benchmark Result ============\n"
+    "Successful requests:                     40\nFailed requests:                         0\n"
+    "Benchmark duration (s):                  9.16\n",
+    "llama-bench": "| model | size | backend | ngl | test |          t/s |\n| ----- | ---: | ------- | --: | ---: | -----------: |\n"
+    "| a 7B  |  4 GiB | CPU |  -1 | tg256 | 23.84 ± 0.06 |\n\nbuild: b820cc8e6 (9856)\n",
     "Ray Tune": "(f pid=7) INFO: upgrade, add_is_nan_constraint\nTrial status: 3 TERMINATED | 1 RUNNING\n"
     "Trial status: 4 TERMINATED\nTotal run time: 97.06 seconds (96.99 seconds for the tuning loop).\nbest: 0.98\n",
     "fairseq": "Namespace(criterion='cross_entropy', lr=[0.25], trainpref='a')\n"
@@ -167,6 +191,13 @@ def test_the_report_of_a_known_program_passes_and_with_one_lie_it_does_not(tmp_p
         "Created wheel for a\nSuccessfully built a\n",
         "#5 [2/7] RUN make\n#5 0.41 all\n#5 DONE 3.2s\n",
         "Would have installed a-1.0\n",
+        REPORTS["a serving benchmark"].replace("requests:                     128", "requests:                     120"),
+        REPORTS["a serving benchmark"].replace("9626.13", "nan"),
+        REPORTS["a serving benchmark"].partition("100%")[2].partition("[")[2],
+        REPORTS["a serving benchmark that counts what failed"].replace(" 0\n", " 3\n"),
+        REPORTS["a serving benchmark that counts what failed"].replace(" 40\n", " 0\n"),
+        REPORTS["a serving benchmark"] + "starting the next one\n",
+        "build: 9856 (b820cc8e6) with cc (Ubuntu 13.2.0)\n",
         "=== Results ===\nwaiting for them\n",
         "=== Results ===\n",
         "some lines\nformat:list 0.88\nwords: 0.5\n",

@@ -28,6 +28,16 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "a file that is no gzip": (
+        raised("gzip.BadGzipFile: Not a gzipped file (b'<?')", "/u/read.py"),
+        "Blocked",
+        "data",
+    ),
+    "names that a table lacks": (
+        raised("KeyError: \"['A-2', 'A-5'] not in index\"", PACKAGES + "pandas/core/indexing.py", "/u/prepare.py"),
+        "Blocked",
+        "data",
+    ),
     "an attribute that a model of one's own lacks, below DDP": (
         STEP.format(0.5)
         + raised(

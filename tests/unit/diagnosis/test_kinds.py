@@ -403,9 +403,11 @@ def test_an_error_of_samples_that_comes_often_while_steps_are_done_is_no_cause(t
 
 SPANS = "ERROR [opentelemetry.sdk.trace.export] Exception while exporting Span.\n"
 RETRIES = "[no run ID] Retry attempt failed:\n"
+LOGGING = "10it [00:07,  1.39it/s]--- Logging error ---\n"
+READER = "Exception in thread Thread-2 (_readerthread):\n"
 
 
-@pytest.mark.parametrize("announced", [SPANS, RETRIES, "Exception ignored in: <function Tracker.__del__ at 0x1>\n"])
+@pytest.mark.parametrize("announced", [SPANS, RETRIES, LOGGING, READER, "Exception ignored in: <function Tracker.__del__ at 0x1>\n"])
 def test_an_announcement_excuses_its_own_traceback_alone(tmp_path: Path, announced: str) -> None:
     harmless = announced + RAISED + "AttributeError: 'NoneType' object has no attribute 'info'\n"
     assert "AttributeError" not in triaged(tmp_path, harmless + "INFO went on\n").evidence
