@@ -17,6 +17,8 @@ LONGEST = 4 << 20
 """Bytes of a log that can be read as a whole."""
 LAST_LINES = 3
 """Of the log, those in which the program's own words count; rows of tables, items, values and files are not counted."""
+SHORT = 10
+"""Of fewer lines, one that reports its only file may be the first of a part."""
 MOST_LINES = 20
 """With those."""
 
@@ -46,6 +48,7 @@ _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
     rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
     rb"|--- Logging error ---(?s:.*?)\nArguments: [^\n]*"
+    rb"|^Traffic request rate: inf$"
     rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w_timeout\b(?! \w)"
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
@@ -71,7 +74,8 @@ _END = re.compile(
     r"|^\W*done[!.:\]] (?:\(in [\d.]+ ?\w|\w.*\d)"
     r"|^\W*successfully (?:saved|restored|exported|converted|uploaded|downloaded|merged|written|created|processed|completed)\b"
     r"|\b(?:completad[oa]s?|finalizad[oa]s?|conclu[ií]d[oa]s?|terminée?s?|abgeschlossen|ολοκληρώθηκ\w+|заверш[её]н\w*)\b"
-    r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)|\b(?:результат\w*|отч[её]т\w*|метрики)\b.{0,20}\bсохран[её]н"
+    r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)|^(?!.*(?:初始化|载入|导入|加载|下载|连接)).*完成\W*$"
+    r"|(?:результат|отчёт)\w*.{0,20} сохранен"
 )
 _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
 """Ray's own processes: what they finish ends nothing."""
@@ -96,7 +100,7 @@ _REPORTS = re.compile(
     r"|^build: [0-9a-f]{7,40} \(\d+\)$"
     r"|^(?:[\d: -]+)?\([^)]*/s\) - .* saved \[(?P<bytes>\d+)/(?P=bytes)\]$"
 )
-"""With what pip, setuptools, CMake, uv, Docker, nccl-tests, fairseq, conda, wget, and llama.cpp's export, quantisation and benchmark end."""
+"""With what pip, setuptools, CMake, uv, Docker, nccl-tests, fairseq, conda, wget, and llama.cpp's tools end."""
 _TESTS_RUN, _TESTS_OK = re.compile(r"^Ran [1-9]\d* tests? in [\d.]+ ?s"), re.compile(r"^OK(?: \([\w =,]+\))?$")
 """What unittest ends with."""
 _FETCHED = re.compile(r"\bFetching (?P<files>\d+) files: 100%\|[^|]*\| *(?P=files)/(?P=files) ")
@@ -113,13 +117,14 @@ _CHECKS = (
 )
 """Lines in which these programs say that it went wrong."""
 _NOTICE = re.compile(
-    r"(?i)^\W*(?:notice\b|warning: running pip as|note: you may need to restart|writing image|naming to|removed build)"
+    r"(?i)^\W*(?:notice\b|\d+ warnings? found\b|view build details: |warning: running pip as|note: you may need to restart"
+    r"|writing image|naming to|removed build)"
     r"|NCCL INFO|^#?$|^docker\.io/\S+$"
 )
 """Lines that may follow such a report."""
 _BENCHED = re.compile(r"=+ Serving Benchmark Result =+$")
 _ANSWERED, _UNANSWERED = re.compile(r"Successful requests: +(?P<count>\d+)$"), re.compile(r"Failed requests: +(?P<count>\d+)$")
-_ASKED = re.compile(rb"\bnum[-_]prompts[= ](?P<count>\d+)|\b(?P<all>\d+)/(?P=all) \[")
+_ASKED = re.compile(r"\bnum[-_]prompts[= ](?P<count>\d+)|\b(?P<all>\d+)/(?P=all) \[")
 """The table of vLLM's and SGLang's serving benchmark, and what says how many requests there were to be."""
 _TRIALS = re.compile(rb"(?m)^Trial status: (?P<states>.*\S)\s*$")
 """What Ray Tune says of its trials, again and again."""
@@ -129,7 +134,8 @@ _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
 _BURNT, _TESTED = re.compile(r"^GPU \d+: OK$"), re.compile(r"^Tested (?P<gpus>\d+) GPUs:$")
 """What gpu-burn says of each GPU, and the line before."""
 _FINAL = re.compile(
-    r"(?i)^(?:.* (?:I|INFO - \S+ -) +|\W*)(?:final|overall|test accuracy|success (?:rate|ratio))\b[\w @:()-]{0,40}[:=]\s*[\d.]+(?![\w.])"
+    r"(?i)^(?:.* (?:I|INFO - \S+ -) +|\W*)(?:final|overall|test accuracy|success (?:rate|ratio))\b[\w @:()-]{0,40}"
+    r"[:=]\s*[\d.]+(?![\w.])"
     r"(?! ?(?:/|of) ?\d+(?!.*%))"
 )
 """A result of everything."""
@@ -140,8 +146,13 @@ _VALUE = re.compile(rf"^\W*(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER
 """A name and its numbers."""
 _ROW = re.compile(r"^\W*$|^.*(?: {2,}|\||\t)[-+\d.,%]+\S{0,3}(?: {2,}|\||\t).*\d\D{0,3}$|^[A-Z][\w ]+:$")
 """A row of a table, a rule, or the head of a list."""
-_FILE = re.compile(r"^\W*[\w./-]+\.\w{1,5}(?: \([\w ]+\))?$|^[A-Z][\w ]+:$")
+_FILE = re.compile(r"^\W*[\w./-]+\.\w{1,5}(?: \([\w ]+\))?$|^\W*[^\W\d][\w ]*[:\uff1a](?: ?[~.]?/[\w./-]+)?$")
 """A file that was written, or the heading of several."""
+_SAVES = re.compile(
+    r"(?i)\b(?:saved?|saving|wrote|written|exported|salvat[oi]|guardad[oa]s?|gespeichert|сохранен\w*|保存)[^.;]{0,60}?"
+    r"[~.\w/\\-]*\w\.(?:json[lc]?|csv|tsv|txt|md|html|pdf|parquet|arrow|h5|npz?|pkl|zip|log|png)\b"
+)
+"""A program saves something in a file."""
 _ITEM = re.compile(rb"\s+[-*] ")
 """An item of a list, indented: what a logger prints may begin with a dash, too."""
 _ALL = re.compile(r"\b(\d+) ?(?:/|of) ?\1\b")
@@ -176,6 +187,9 @@ def words(log: bytes) -> str:
         counted += bool(_NOT_YET.search(text)) or not (_VALUE.search(text) or _FILE.search(text))
         if counted == LAST_LINES:
             break
+    saves = [text for text in own if _SAVES.search(text)]
+    if len(own) >= SHORT and len(saves) == 1 and saves[0] == own[-1] and not _NOT_YET.search(own[-1]):
+        return own[-1]
     values = list(itertools.takewhile(_VALUE.search, reversed(own)))
     heading = own[len(own) - len(values) - 1] if 1 < len(values) < len(own) else ""
     return heading if _RESULTS.search(heading) else _all_parts(own)
@@ -225,15 +239,19 @@ def report(log: bytes) -> str:
 
 
 def _benchmark(log: bytes, own: Sequence[str]) -> str:
-    """Return the heading of a serving benchmark's table that ends the log, if every request was answered; "" otherwise."""
-    at = next((at for at in reversed(range(len(own))) if _BENCHED.search(own[at])), len(own))
-    table = own[at + 1 :]
-    answered = next((int(match["count"]) for text in table if (match := _ANSWERED.match(text))), 0)
-    failed = next((int(match["count"]) for text in table if (match := _UNANSWERED.match(text))), None)
-    asked = {int(match["count"] or match["all"]) for match in _ASKED.finditer(log)}
-    whole = failed == 0 or (failed is None and asked == {answered})
-    rows = all(_VALUE.search(text) or text.startswith("---") for text in table)
-    return own[at][own[at].index("=") :] if answered and whole and rows and not wrong(log) else ""
+    """Return the heading of a serving benchmark's table that ends the log, if every request of all was answered; "" otherwise."""
+    heads = [at for at, text in enumerate(own) if _BENCHED.search(text)]
+    if not heads or wrong(log):
+        return ""
+    for before, at, end in zip([0, *heads], heads, [*heads[1:], len(own)], strict=False):
+        table = list(itertools.takewhile(lambda text: _VALUE.search(text) or text.startswith("---"), own[at + 1 : end]))
+        answered = next((int(match["count"]) for text in table if (match := _ANSWERED.match(text))), 0)
+        failed = next((int(match["count"]) for text in table if (match := _UNANSWERED.match(text))), None)
+        asked = {int(match["count"] or match["all"]) for text in own[before : at + 1] for match in _ASKED.finditer(text)}
+        if not answered or not (failed == 0 or (failed is None and asked == {answered})):
+            return ""
+    rest = own[heads[-1] + 1 + len(table) :]
+    return own[heads[-1]][own[heads[-1]].index("=") :] if all(map(_END.search, rest)) else ""
 
 
 def _texts(log: bytes, items: bool = True) -> list[str]:

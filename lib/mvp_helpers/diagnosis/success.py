@@ -303,7 +303,10 @@ class Success:
         record = self.record
         if of_script := script_runs.of(record):
             return script_runs.gap(record, self._head, self._tail) if {of_script, "lightning"} & record.ends.keys() else OTHER_END
-        gaps = [self._gap_of(trainer, match) for trainer, match in record.ends.items()]
+        # Lightning, or a script with bars like its own, whose end the script reports.
+        by_script = record.ends.keys() <= {*SCRIPTS, "deepspeed"} and list(record.trained) == ["lightning"]
+        ends = {"lightning": next(iter(record.ends.values()))} if by_script else record.ends
+        gaps = [self._gap_of(trainer, match) for trainer, match in ends.items()]
         if not gaps:
             return OTHER_END if record.trained else NO_STEP
         return "" if "" in gaps else gaps[0]

@@ -276,6 +276,8 @@ class StepRecord:
                     return True
                 if series is None or step is None or not _trained(kind, match):
                     continue
+                if step == series.last and TRAINERS[trainer].redrawn:
+                    continue
                 if series.restarts(step) or (trainer in self.ends and step < series.last):
                     return True
         return False

@@ -31,7 +31,7 @@ _IGNORES = re.compile(
     r"|^Exception in thread \S+ \(_readerthread\):$"
     r"|^Could not load bitsandbytes native library"
 )
-"""Python (its logging, its reader of a subprocess on Windows), wandb, OpenTelemetry and bitsandbytes say so directly before a traceback that does not end the program."""
+"""Python, wandb, OpenTelemetry and bitsandbytes say so directly before a traceback that does not end the program."""
 BETWEEN = 8
 """Lines of other processes that may come between the two, at most."""
 SAME, NEAR = 80, 40

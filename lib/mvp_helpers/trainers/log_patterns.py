@@ -293,6 +293,8 @@ LIGHTNING = LogPatterns(
         ),
         StepLine("Epoch ", r"Epoch \d{1,9}: +\d{1,2}%\|[^|]*\| *\d+/\d+ \[(?P<note>[^\r\n]*)"),
     ),
+    every_step=True,
+    redrawn=True,
     counts_from_0=True,
     finished=(LineKind(("Trainer.fit",), r"`Trainer\.fit` stopped: `max_epochs=(?P<last>\d+)` reached"),),
 )
@@ -301,6 +303,19 @@ LEROBOT = LogPatterns(
     # Steps above a thousand are rounded (12K), epochs are not.
     logged=(StepLine(" epch:", r"\bstep:\S+ smpl:\S+ ep:\S+ epch:(?P<epoch>\d+\.\d+) (?P<metrics>loss:.*)"),),
     finished=(LineKind(("End of training",), r"train\.py:\d+ End of training$"),),
+)
+
+ULTRALYTICS = LogPatterns(
+    # An epoch's row ends with the bar of its batches.
+    logged=(
+        StepLine(
+            ": 100%",
+            r"(?:^|\r)\s+(?P<step>[1-9]\d{0,5})/(?P<total>\d{1,6}) +[\d.]+[GM] +(?P<metrics>(?:\d[\d.]* +)+\d+): 100%",
+        ),
+    ),
+    every_step=True,
+    redrawn=True,
+    finished=(LineKind(("epochs completed in",), r"^(?P<last>[1-9]\d*) epochs completed in [\d.]+ hours"),),
 )
 
 OLMO = LogPatterns(
@@ -315,7 +330,10 @@ OLMO = LogPatterns(
 
 # Scripts with a loop of their own: lines with a loss, and the words in which they report their end.
 _HELD_OUT = r"(?:val\w*|eval\w*|test|dev)"
-_NO_ERROR_OR_OPTIONS = rf"(?i)^(?!.*(?:error|exception|failed|traceback|\bNamespace\(|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
+_SET = r"=(?:None|True|False)\b"
+_NO_ERROR_OR_OPTIONS = (
+    rf"(?i)^(?!.*(?:error|exception|failed|traceback|\bNamespace\(|{_SET}.*{_SET}|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
+)
 _OF = r"(?: ?/ ?| of )"
 _COUNT = rf"[\s:=#\[(|]{{0,4}}(?P<step>\d{{1,9}})(?![\d.]|,\d)(?:{_OF}(?P<total>\d{{1,9}})(?![\d.]))?(?P<metrics>[^\r\n]*)"
 _TRAIN_LOSS = (
@@ -477,6 +495,7 @@ TRAINERS = {
     "openrlhf": OPENRLHF,
     "lightning": LIGHTNING,
     "lerobot": LEROBOT,
+    "ultralytics": ULTRALYTICS,
     "olmo": OLMO,
     "nanogpt": NANOGPT,
     "torchtune": TORCHTUNE,

@@ -82,16 +82,20 @@ HEALTHY = {
     "the files below its words": "INFO Inference Complete!\nINFO Total predictions: 300\nINFO Results saved to: out/\n"
     "INFO Main files:\nINFO    - predictions_1.csv (full results)\nINFO    - summary.json (statistics)\nINFO    - scores_b.csv\n"
     "INFO    - scores_c.csv\n",
-    "a result with a remark": "gated: 796\nOverall accuracy (original answers): 0.3300\nOverall accuracy (after gating):   0.3280\n",
+    "a result with a remark": "gated: 796\nOverall accuracy (original answers): 0.33\nOverall accuracy (after gating):   0.328\n",
     "its status": "scored 8 of 8 videos\n[STATUS]  SUCCESS: data/scored.parquet is ready\n",
-    "parts of the data in bars": "Saving train:   0%|   | 0/167 [00:00<?, ?it/s]\rSaving train: 100%|###| 167/167 [00:01<00:00, 99it/s]\n"
+    "parts of the data in bars": "Saving train:   0%|   | 0/167 [00:00<?, ?it/s]\r"
+    "Saving train: 100%|###| 167/167 [00:01<00:00, 99it/s]\n"
     "Split training and testing data with ratio 0.8\nAll done!\n",
     "a message that logging could not format": "asked 4 questions\n--- Logging error ---\nTraceback (most recent call last):\n"
     '  File "/usr/lib/python3.12/logging/__init__.py", line 377, in getMessage\n    msg = msg % self.args\n'
     "TypeError: not all arguments converted during string formatting\nCall stack:\n"
     '  File "/u/ask.py", line 3, in <module>\n    main()\n'
     "Message: 'use a data set'\nArguments: (<class 'UserWarning'>,)\n" + EVALUATION,
-    "in Russian": "Ответов: 40\nF1: 0.56\nРезультаты сохранены в out/metrics.json\n",
+    "the only file, at the end": "".join(f"add row {n}\n" for n in range(12)) + "saved to queries.json, all of them: 12\n",
+    "in Chinese, before a summary": "✅ 全量建图完成!\n📊 统计:\n - 样本数: 7405\n - 平均: 0.251s\n"
+    "📂 目录: /data/graph\n📝 下一步:\n 运行: python evaluate.py\n",
+    "in Russian": "Вопросов: 40\nF1: 0.56\n- Результаты сохранены в out/metrics.json\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
 LIES = {
@@ -152,11 +156,16 @@ REPORTS = {
     "============ Serving Benchmark Result ============\nSuccessful requests:                     128\n"
     "Benchmark duration (s):                  9.16\n---------------Time to First Token----------------\n"
     "Mean TTFT (ms):                          9626.13\n=======\n",
+    "several serving benchmarks": "".join(
+        f"Namespace(num_prompts={n})\nTraffic request rate: inf\n============ Serving Benchmark Result ============\n"
+        f"Successful requests:         {n}\nRequest throughput (req/s):  1.41\nCompleted benchmark with num_prompt={n}.\n"
+        for n in (24, 48)
+    ),
     "a serving benchmark that counts what failed": "============ Serving Benchmark Result ============\n"
     "Successful requests:                     40\nFailed requests:                         0\n"
     "Benchmark duration (s):                  9.16\n",
-    "llama-bench": "| model | size | backend | ngl | test |          t/s |\n| ----- | ---: | ------- | --: | ---: | -----------: |\n"
-    "| a 7B  |  4 GiB | CPU |  -1 | tg256 | 23.84 ± 0.06 |\n\nbuild: b820cc8e6 (9856)\n",
+    "llama-bench": "| model | size | backend | test |          t/s |\n| ----- | ---: | ------- | ---: | -----------: |\n"
+    "| a 7B  |  4 GiB | CPU | tg256 | 23.84 ± 0.06 |\n\nbuild: b820cc8e6 (9856)\n",
     "Ray Tune": "(f pid=7) INFO: upgrade, add_is_nan_constraint\nTrial status: 3 TERMINATED | 1 RUNNING\n"
     "Trial status: 4 TERMINATED\nTotal run time: 97.06 seconds (96.99 seconds for the tuning loop).\nbest: 0.98\n",
     "fairseq": "Namespace(criterion='cross_entropy', lr=[0.25], trainpref='a')\n"
@@ -197,6 +206,10 @@ def test_the_report_of_a_known_program_passes_and_with_one_lie_it_does_not(tmp_p
         REPORTS["a serving benchmark that counts what failed"].replace(" 0\n", " 3\n"),
         REPORTS["a serving benchmark that counts what failed"].replace(" 40\n", " 0\n"),
         REPORTS["a serving benchmark"] + "starting the next one\n",
+        REPORTS["several serving benchmarks"].replace("requests:         24", "requests:         23"),
+        "".join(f"add row {n}\n" for n in range(12)) + "saved to a.json\nsaved to b.json\n",
+        "".join(f"add row {n}\n" for n in range(12)) + "saved to a.json\nreading the next part\n",
+        "✅ 模块初始化完成\n",
         "build: 9856 (b820cc8e6) with cc (Ubuntu 13.2.0)\n",
         "=== Results ===\nwaiting for them\n",
         "=== Results ===\n",

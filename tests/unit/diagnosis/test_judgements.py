@@ -28,6 +28,11 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "a question to nobody": (
+        raised("OSError: [Errno 9] Bad file descriptor", "/u/train.py"),
+        "Blocked",
+        "launcher",
+    ),
     "a file that is no gzip": (
         raised("gzip.BadGzipFile: Not a gzipped file (b'<?')", "/u/read.py"),
         "Blocked",
@@ -1435,6 +1440,8 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "OSError: [Errno 9] Bad file descriptor": "isatty",
+    "EOFError: EOF when reading a line": "below nohup",
     "RuntimeError: only Tensors of floating point dtype can require gradients": "ids of tokens",
     "XlaRuntimeError: UNIMPLEMENTED: CaptureToGraph is not implemented for CUDA below version 12.3.": "nvidia-smi",
     "KeyError: 'instruction'": "the keys of the first row",

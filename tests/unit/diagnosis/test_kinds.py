@@ -407,7 +407,10 @@ LOGGING = "10it [00:07,  1.39it/s]--- Logging error ---\n"
 READER = "Exception in thread Thread-2 (_readerthread):\n"
 
 
-@pytest.mark.parametrize("announced", [SPANS, RETRIES, LOGGING, READER, "Exception ignored in: <function Tracker.__del__ at 0x1>\n"])
+IGNORED = "Exception ignored in: <function Tracker.__del__ at 0x1>\n"
+
+
+@pytest.mark.parametrize("announced", [SPANS, RETRIES, LOGGING, READER, IGNORED])
 def test_an_announcement_excuses_its_own_traceback_alone(tmp_path: Path, announced: str) -> None:
     harmless = announced + RAISED + "AttributeError: 'NoneType' object has no attribute 'info'\n"
     assert "AttributeError" not in triaged(tmp_path, harmless + "INFO went on\n").evidence
@@ -821,3 +824,41 @@ def test_what_follows_a_failed_test_is_its_place_and_that_test_alone(tmp_path: P
     failed = ">       for (batch,) in loader:\nE       ValueError: too many values to unpack\n\nm/gc.py:5: ValueError\n"
     answer = triaged(tmp_path, f"==== FAILURES ====\n____ test_loop ____\n{failed}==== 1 failed, 6 passed in 2.98s ====\n")
     assert (answer.boundary, answer.follow_up[:38]) == ("test", "the code at m/gc.py:5; then pytest 'FI"), answer
+
+
+def test_an_interrupt_comes_before_the_loader_that_it_ends_and_its_dated_line_is_no_part_of_a_message(tmp_path: Path) -> None:
+    step = "2026-07-14 07:00:01 - LOGS - Epoch: 1 [ 3/90], loss: {'total_loss': 5.1}, LR: 0.1\n"
+    loader = (
+        "Exception in thread Thread-1 (_pin_memory_loop):\nTraceback (most recent call last):\n"
+        '  File "/e/lib/python3.12/site-packages/torch/utils/data/_utils/pin_memory.py", line 53, in _pin_memory_loop\n'
+        "    do_one_step()\nConnectionResetError: [Errno 104] Connection reset by peer\n"
+    )
+    ended = "2026-07-14 07:04:38 - LOGS - Keyboard interruption. Exiting from early training\n"
+    assert triaged(tmp_path, step + loader + ended).rule == "interrupted"
+    assert triaged(tmp_path, step + loader).rule == "loader-peer-ended"
+
+
+def test_the_evidence_says_what_the_message_announces(tmp_path: Path) -> None:
+    error = "RuntimeError: Error(s) in loading state_dict for Judge:\n\tsize mismatch for head.weight: [3, 8] and [2, 8].\n"
+    assert triaged(tmp_path, RAISED + error).evidence.endswith("for Judge: size mismatch for head.weight: [3, 8] and [2, 8].")
+
+
+def test_the_process_that_ended_first_is_named_in_the_evidence(tmp_path: Path) -> None:
+    report = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n====\ntrain.py FAILED\n----\nFailures:\n"
+    root = "Root Cause (first observed failure):\n[0]:\n  rank      : 1\n  exitcode  : -9 (pid: 70)\n"
+    others = "[1]:\n  rank      : 0\n  exitcode  : 1 (pid: 69)\n----\n"
+    answer = triaged(tmp_path, report + others + root + "  traceback : Signal 9 (SIGKILL) received by PID 70\n====\n")
+    assert answer.evidence.endswith(
+        "ChildFailedError: train.py FAILED; exitcode : -9 (pid: 70); traceback : Signal 9 (SIGKILL) received by PID 70"
+    )
+
+
+@pytest.mark.parametrize("allocated, pieces", [("40.48", True), ("83.48", False)])
+def test_counters_that_exceed_the_gpu_say_nothing_about_pieces(tmp_path: Path, allocated: str, pieces: bool) -> None:
+    error = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.12 GiB. GPU 0 has a total capacity of 79.19 GiB of "
+        "which 2.11 GiB is free. Including non-PyTorch memory, this process has 76.96 GiB memory in use. Of the allocated memory "
+        f"{allocated} GiB is allocated by PyTorch, and 30.59 GiB is reserved by PyTorch but unallocated.\n"
+    )
+    answer = triaged(tmp_path, "Training step 1, loss: 0.5\n" + RAISED + error)
+    assert ("expandable_segments" in answer.follow_up) is pieces

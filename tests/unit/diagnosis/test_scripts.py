@@ -58,7 +58,46 @@ TUNE = "INFO:torchtune.utils._logging:Learning rate scheduler is initialized.\n"
 )
 TUNE += "\r" + TUNE.rpartition("\r")[2]
 TUNE_END = "\nINFO:torchtune.utils._logging:Starting checkpoint save...\nINFO:torchtune.utils._logging:Saved in 9.1 seconds.\n"
+YOLO_OPTIONS = (
+    "engine/trainer: task=detect, mode=train, epochs=3, cache=False, device=None, exist_ok=False, freeze=None, amp=True\n"
+)
+YOLO_ROW = (
+    "     {n}/3       6.8G      3.447      12.58       2.98         18        640:  50%|##  | 1/2 [00:00<00:01, 1.1it/s]"
+    "\r     {n}/3       6.8G      3.447      {loss}       2.98         18        640: 100%|####| 2/2 [00:01<00:00, 1.9it/s]\n"
+    "                   all        128        929       0.64      0.537      0.605      0.446\n"
+)
+YOLO_VERSIONS = "Ultralytics YOLOv8.0.200 Python-3.10 torch-2.1.0+cu118 CUDA:0 (Tesla T4, 15102MiB)\n"
+YOLO_END = "3 epochs completed in 0.554 hours.\nValidating runs/train7/weights/best.pt...\n" + YOLO_VERSIONS
+
+
+def yolo(*epochs: int, loss: str = "2.58") -> str:
+    return YOLO_VERSIONS + YOLO_OPTIONS + "".join(YOLO_ROW.format(n=n, loss=loss) for n in epochs)
+
+
+BARS = "".join(
+    f"Epoch {n}:   0%|   | 0/14 [00:00<?, ?it/s]\rEpoch {n}: 100%|###| 14/14 [00:21<00:00, 1.5s/it, loss=8{n}.9]\n"
+    for n in (1, 2, 3)
+)
+BELOW_BARS = "".join(
+    f"Training Epoch {n}: 100%|###| 28/28 [00:21<00:00, 1.5s/it, Batch_Loss=0.{n}]"
+    f"\rValidating: 100%|###| 8/8 [00:06<00:00, 1.3it/s]      \rEpoch {n}/3, Train Loss: 0.0{n}, Val Loss: 0.08\n"
+    for n in (1, 2, 3)
+)
+HF_STEP = "{{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': {}}}\n"
+HF_END = "{{'train_runtime': 332.9, 'train_steps_per_second': 0.9, 'train_loss': 0.4, 'epoch': {}}}\n"
+TWO_TRAININGS = "".join(
+    "".join(map(HF_STEP.format, epochs)) + HF_END.format(end)
+    for epochs, end in (((0.5, 1.0, 1.5, 2.0, 2.5, 3.0), 3.0), ((2.21, 4.42, 6.64, 8.85), 10.0))
+)
 PASSING = {
+    "two trainings of HF's trainer, the second with wider intervals": TWO_TRAININGS,
+    "Ultralytics": yolo(1, 2, 3) + YOLO_END,
+    "Ultralytics that stops early": yolo(1, 2) + YOLO_END.replace("3 epochs", "2 epochs"),
+    "a script with bars like those of Lightning": BARS + "Training finished.\n",
+    "a line of each epoch below its bars": BELOW_BARS,
+    "a first line on stderr, below PowerShell": "x : WARNING:root:'a' is not there\nAt C:\\u\\train.ps1:68 char:9\n"
+    "+         x @args 2>&1 | Tee-Object\n    + CategoryInfo          : NotSpecified: (W:String) [], RemoteException\n"
+    "    + FullyQualifiedErrorId : NativeCommandError\n" + BELOW_BARS,
     "torchtune": TUNE + TUNE_END,
     "its final model": UNKNOWN + "2026-02-03 14:54:14,221 - INFO - Final model saved to /out/final\n",
     "Stable-Baselines3, its final model": TABLES + "Saved final model to: /out/final\n",
@@ -134,6 +173,14 @@ PASSING = {
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
 }
 NOT_PASSING = {
+    "two trainings of HF's trainer, without a step": TWO_TRAININGS.replace(HF_STEP.format(6.64), ""),
+    "Ultralytics without an epoch": yolo(1, 3) + YOLO_END,
+    "Ultralytics without its end": yolo(1, 2),
+    "Ultralytics without its last epoch": yolo(1, 2) + YOLO_END,
+    "Ultralytics with NaN": yolo(1, 2, 3, loss="nan") + YOLO_END,
+    "bars like those of Lightning, without one": BARS.replace("Epoch 2:", "Part 2:") + "Training finished.\n",
+    "bars like those of Lightning, without words about the end": BARS,
+    "a line of each epoch below its bars, without the last": BELOW_BARS.rpartition("Training Epoch 3")[0],
     "headings, without the last epoch": under_headings(1) + END,
     "headings, without the last step": under_headings(1) + under_headings(2, steps=(10, 20)) + END,
     "losses below headings, without the last epoch": below_headings(1, 2) + END,
