@@ -29,7 +29,7 @@ INHERITED = "MVP_E2E_PYTHONPATH"
 """The PYTHONPATH of whoever started the script; PYTHONPATH itself is this project's own, and is not handed on."""
 CACHES = (
     *("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "TRITON_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE", "CUDA_CACHE_PATH"),
-    *("CUPY_CACHE_DIR", "TORCH_EXTENSIONS_DIR"),
+    *("CUPY_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "PYTORCH_KERNEL_CACHE_PATH"),
 )
 """Variables of folders in the home by default, where vLLM, Triton, FlashInfer, CUDA, CuPy and torch keep what they compile."""
 

@@ -128,6 +128,7 @@ class Procedure:
             return earlier
         place = self.folder.next_try(name)
         place.mkdir(parents=True)
+        self.folder.cache.mkdir(exist_ok=True)  # torch makes its own folder for kernels, but not the one that it is in
         context.say(f"{name}: {action.title} …")
         began, clock = now(), times.seconds_of(now())
         try:
