@@ -61,6 +61,8 @@ LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
 RESUME = "resume from the last checkpoint, if one was saved"
 START_AGAIN = "start it again (resume, if a checkpoint was saved: the log shows no step that this knows)"
+OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
+"""Rules of a name that a module of the checkout lacks: where tests ran and failed, the code that they test."""
 OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "test", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
@@ -127,6 +129,8 @@ def of_metrics(path: Path) -> Diagnosis:
 def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
     """Return the one answer from logs that were read. ``target`` fills {id} and {log} of the rules' texts."""
     diagnosis = _of_cause(scans, known, target)
+    if diagnosis.rule in OWN_NAMES and _tests_failed(scans):
+        diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test")
     if diagnosis.verdict == "Unknown" and diagnosis.line is not None and not diagnosis.rule and diagnosis.advice != REFUSED:
         diagnosis = _judged(diagnosis, known)
         if diagnosis.verdict == "Blocked" and diagnosis.boundary in OF_A_TEST and _tests_failed(scans):

@@ -1440,6 +1440,13 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "UnpicklingError: Weights only load failed. Re-running would likely succeed": "add_safe_globals",
+    "RuntimeError: Invalid mt19937 state": "random generator",
+    "ValueError: EOCD not found": "unzip -t",
+    "ValueError: No objects to concatenate": "an earlier error in the log",
+    "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED": "nvidia-smi",
+    "TypeError: cannot unpack non-iterable Meta object": "another backend",
+    "AttributeError: 'dict' object has no attribute 'item'": "outputs['loss']",
     "OSError: [Errno 9] Bad file descriptor": "isatty",
     "EOFError: EOF when reading a line": "below nohup",
     "RuntimeError: only Tensors of floating point dtype can require gradients": "ids of tokens",
