@@ -22,7 +22,7 @@ _NOT_FINITE = re.compile(
     r"""(?P<name>[A-Za-z_][\w@./ -]*?)["']?\s*(?:[:=]|(?:\||(?<=loss)(?=\s))(?=\s*[+-]?(?:nan|inf)\b))\s*"""
     r"""(?:[^\[\](){}:=]{0,20}[\[(]{1,3}(?:[^\[\](){}:=]{0,200}?[\s,])?)?["'\[({<`*|]{0,3}(?:(?:np\.|numpy\.)?\w+\()?["']?"""
     r"""(?P<value>[+-]?(?:(?:[a-z]\w*)?\.)?(?:nan|inf(?:inity)?|none|null)(?!\w|\.\w)"""
-    r"""|[+-]?(?:∞|\d+\.?#(?:inf|ind|[qs]nan)\b|(?P<large>\d[\d.]*e\+?\d{3,})(?!\w))|(?P<missing>n/?a|nil|undefined)(?!\w))""",
+    r"""|[+-]?(?:∞|\d+\.?#(?:inf|ind|[qs]nan)\b|(?P<large>\d[\d.]*e\+?\d{3,4})(?!\w))|(?P<missing>n/?a|nil|undefined)(?!\w))""",
     re.IGNORECASE,
 )
 """A metric whose value is not a number, in every spelling: nan, -Infinity, tensor(nan), [1.0, nan], 1.#INF, 1e999, None, N/A."""
@@ -322,7 +322,7 @@ class StepRecord:
                 series.add(step)
                 if total:
                     series.total = total * (int(groups["round"]) + 1 if groups.get("round") else 1)
-                done = int(step) if groups.get("step") else done
+                done = int(step) if groups.get("step") or trainer in SCRIPTS else done
         return done
 
     def _step(self, trainer: str, match: re.Match[str]) -> float | None:

@@ -348,7 +348,7 @@ _WHOLE_EPOCH = (
 )
 """Of metrics: they are those of an epoch, not of a part of one."""
 _BAR = r"(?:it/s|s/it), ?(?P<metrics>[^\]\r\n]*)\]"
-_TRAINING = r"(?:training|fine-?tuning)"
+_TRAINING = r"(?:training|fine-?tuning|optimi[sz]ation)"
 _PART = "epoch|step|iter|pre|stage|phase|fold|round|warm|reward|critic|tokenizer|wait|until|if|when|after|before|once"
 _OWN_END = (
     r"(?i)^(?!.*(?:error|exception|fail|abort|stopp|interrupt|cancel|not |no |partial))\W*"
@@ -382,7 +382,20 @@ SCRIPT = LogPatterns(
         ),
     ),
     finished=(
-        LineKind(("raining ", "tuning ", "ed training", "one training", "one with t", "ed fine", "one fine"), _OWN_END),
+        LineKind(
+            (
+                "raining ",
+                "tuning ",
+                "ptimization F",
+                "ptimization f",
+                "ed training",
+                "one training",
+                "one with t",
+                "ed fine",
+                "one fine",
+            ),
+            _OWN_END,
+        ),
         LineKind(("inal model", "inal Model"), _FINAL_MODEL),
         LineKind(("arly stop", "arly Stop", "arlyStop", "arly-stop", "arly_stop", "ARLY STOP"), _STOPPED_EARLY),
     ),

@@ -95,6 +95,7 @@ HEALTHY = {
     "the only file, at the end": "".join(f"add row {n}\n" for n in range(12)) + "saved to queries.json, all of them: 12\n",
     "in Chinese, before a summary": "✅ 全量建图完成!\n📊 统计:\n - 样本数: 7405\n - 平均: 0.251s\n"
     "📂 目录: /data/graph\n📝 下一步:\n 运行: python evaluate.py\n",
+    "ids that look like large numbers": "candidate 7 of step 69: parent: 7e789599, score: 0.4\n" + EVALUATION,
     "in Russian": "Вопросов: 40\nF1: 0.56\n- Результаты сохранены в out/metrics.json\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }

@@ -28,6 +28,12 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "an error before the losses below headings of epochs, which outlive it": (
+        raised("ModuleNotFoundError: No module named 'apex'", "/u/train.py")
+        + "".join(f"Epoch {n}/9\nTrain Loss: 0.{n}\n" for n in (1, 2, 3)),
+        "Unknown",
+        "",
+    ),
     "a question to nobody": (
         raised("OSError: [Errno 9] Bad file descriptor", "/u/train.py"),
         "Blocked",

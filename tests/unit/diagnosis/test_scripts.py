@@ -89,7 +89,15 @@ TWO_TRAININGS = "".join(
     "".join(map(HF_STEP.format, epochs)) + HF_END.format(end)
     for epochs, end in (((0.5, 1.0, 1.5, 2.0, 2.5, 3.0), 3.0), ((2.21, 4.42, 6.64, 8.85), 10.0))
 )
+KERAS = "".join(
+    f"Epoch {n}/3\nptxas exited with non-zero error code 65280, output: x\nptxas fatal   : Ptx assembly aborted due to errors\n\n"
+    "Relying on driver to perform ptx compilation.\n"
+    f"432/432 ━━━━━━━━━━━━━━━━━━━━ 242s 306ms/step - loss: 0.{n} - val_loss: 0.2102\n"
+    for n in (1, 2, 3)
+)
 PASSING = {
+    "Keras, with kernels that the driver compiles": KERAS,
+    "an optimization that finished": ALL + "Early stopping...\nOptimization Finished!\nTest set results: cost= 0.69809\n",
     "two trainings of HF's trainer, the second with wider intervals": TWO_TRAININGS,
     "Ultralytics": yolo(1, 2, 3) + YOLO_END,
     "Ultralytics that stops early": yolo(1, 2) + YOLO_END.replace("3 epochs", "2 epochs"),
@@ -173,6 +181,7 @@ PASSING = {
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
 }
 NOT_PASSING = {
+    "Keras without its last epoch": KERAS.rpartition("432/432")[0],
     "two trainings of HF's trainer, without a step": TWO_TRAININGS.replace(HF_STEP.format(6.64), ""),
     "Ultralytics without an epoch": yolo(1, 3) + YOLO_END,
     "Ultralytics without its end": yolo(1, 2),
