@@ -153,7 +153,7 @@ _SAVES = re.compile(
     r"[~.\w/\\-]*\w\.(?:json[lc]?|csv|tsv|txt|md|html|pdf|parquet|arrow|h5|npz?|pkl|zip|log|png)\b"
 )
 """A program saves something in a file."""
-_ITEM = re.compile(rb"\s+[-*] ")
+_ITEM = re.compile(r"\s+[-*] ")
 """An item of a list, indented: what a logger prints may begin with a dash, too."""
 _ALL = re.compile(r"\b(\d+) ?(?:/|of) ?\1\b")
 _PART = re.compile(r"\[(?P<part>\d+)/(?P<total>\d+)\] \S")
@@ -262,7 +262,7 @@ def _texts(log: bytes, items: bool = True) -> list[str]:
     texts, listed = list[str](), False
     for raw in log.splitlines():
         line = log_lines.clean(raw, 0)
-        if _ITEM.match(raw) or not line.text.strip(" .=-*#_─═\t"):
+        if _ITEM.match(log_lines.plain(raw)) or not line.text.strip(" .=-*#_─═\t"):
             continue
         listed = line.text.rstrip().endswith(":") or (listed and raw.startswith(b"  "))
         below = listed and bool(_COUNTS.search(line.text)) and not _NOT_YET.search(line.text)

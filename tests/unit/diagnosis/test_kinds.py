@@ -862,3 +862,17 @@ def test_counters_that_exceed_the_gpu_say_nothing_about_pieces(tmp_path: Path, a
     )
     answer = triaged(tmp_path, "Training step 1, loss: 0.5\n" + RAISED + error)
     assert ("expandable_segments" in answer.follow_up) is pieces
+
+
+def test_a_name_that_the_checkout_lacks_fails_tests_that_ran(tmp_path: Path) -> None:
+    session = (
+        "==== test session starts ====\ntests/test_client.py F.                [100%]\n==== FAILURES ====\n____ test_exports ____\n\n"
+        "    def test_exports():\n>       from runtime.agents import Client\n"
+        "E       ImportError: cannot import name 'Client' from 'runtime.agents' (/u/runtime/agents/__init__.py)\n\n"
+        "tests/test_client.py:8: ImportError\n==== short test summary info ====\n"
+        "FAILED tests/test_client.py::test_exports - ImportError: cannot import name 'Client'\n"
+    )
+    answer = triaged(tmp_path, session + "==== 1 failed, 749 passed in 198.83s (0:03:18) ====\n")
+    assert (answer.verdict, answer.boundary, answer.rule) == ("Fail", "test", "own-name-missing")
+    alone = triaged(tmp_path, "Traceback (most recent call last):\n" + session.split("E       ")[1].split("\n")[0] + "\n")
+    assert (alone.verdict, alone.boundary) == ("Blocked", "import")
