@@ -8,7 +8,7 @@ load e2e
   run --separate-stderr 61_e2e_nemo_rl.sh --description "$FIXTURES/nemo-rl-no-gpu.yaml" --level 0 --runs-dir "$FIXTURES/runs"
   assert_status 0
   assert_output 'Result: Pass - Level 0*- Local Bridge import in NeMo-RL: Pass*- NeMo-RL Megatron policy run: Pass*- Metrics/log capture: Pass*'
-  folder=$(echo "$FIXTURES"/runs/*)
+  folder=$(dirname "$FIXTURES"/runs/*/summary.md)
   [[ -s $folder/steps/level-0-smoke/try-1/metrics-1.json ]] || fail "$(find "$folder")"
   [[ ! -e $HOME/.gitconfig ]] || fail 'the script wrote into the home'
   [[ -z $(git -C "$NEMO_RL_REPO" status --porcelain) ]] || fail 'the checkout is no longer clean'

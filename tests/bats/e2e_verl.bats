@@ -8,7 +8,7 @@ load e2e
   run --separate-stderr 60_e2e_verl.sh --description "$FIXTURES/verl-no-gpu.yaml" --level 0 --runs-dir "$FIXTURES/runs"
   assert_status 0
   assert_output 'Result: Pass - Level 0*Deliverables:*- Local Bridge import in verl: Pass*Limitations:*Follow-ups:*- none'
-  folder=$(echo "$FIXTURES"/runs/*)
+  folder=$(dirname "$FIXTURES"/runs/*/summary.md)
   [[ -s $folder/summary.md && -s $folder/steps/level-0-smoke/try-1/wrapper.log ]] || fail "$(find "$folder")"
   run --separate-stderr 60_e2e_verl.sh --resume "$folder" --json
   assert_status 0

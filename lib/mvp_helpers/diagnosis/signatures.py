@@ -247,10 +247,11 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return any(self._of_exception(rule, link, phase) for rule in self.rules if rule.secondary)
 
     def culprit(self, frames: Iterable[Frame]) -> Frame | None:
-        """Return the innermost frame outside of libraries, or the innermost of all; None without frames."""
+        """Return the innermost frame outside of libraries, or outside of torch, or of all; None without frames."""
         every = list(frames)
         own = [frame for frame in every if not _pattern(self.libraries).search(frame.file)]
-        return own[-1] if own else every[-1] if every else None
+        own = own or [frame for frame in every if "/torch/" not in frame.file] or every
+        return own[-1] if own else None
 
     def of_import(self, frames: Sequence[Frame]) -> bool:
         """Return whether code outside of packages imported one that is not under test, and that raised meanwhile."""

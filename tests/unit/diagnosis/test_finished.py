@@ -144,7 +144,8 @@ REPORTS = {
     "setuptools": "Installed /q/a-1.0-py3.12.egg\nFinished processing dependencies for a==1.0\n",
     "CMake": "[ 50%] Building CUDA object errors.cu.o\n[100%] Linking CXX shared library liba.so\n[100%] Built target a\n",
     "Docker": "#12 DONE 54.6s\n\n#13 exporting to image\n#13 naming to docker.io/a/b:v1 done\n#13 DONE 11.0s\n",
-    "Docker, with warnings": "#24 naming to docker.io/a/b:latest done\n#24 DONE 14.2s\n\n 2 warnings found (use docker --debug to expand):\n"
+    "Docker, with warnings": "#24 naming to docker.io/a/b:v1 done\n#24 DONE 14.2s\n\n"
+    " 2 warnings found (use docker --debug to expand):\n"
     '\x1b[0m - LegacyKeyValueFormat: "ENV key=value" should be used instead of legacy "ENV key value" format (line 17)\n'
     " - FromAsCasing: 'as' and 'FROM' keywords' casing do not match (line 13)\n\nView build details: docker-desktop://x\n",
     "nccl-tests": "# nThread 1 nGpus 8\n#   size  time algbw busbw #wrong\n   8589934592  63896  134.44  235.26  N/A\n"

@@ -1446,6 +1446,15 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "RuntimeError: a Tensor with 16 elements cannot be converted to Scalar": "one value per sample",
+    "IndexError: The shape of the mask [2, 11] at index 1 does not match the shape of the indexed": "were made for different",
+    "TabError: inconsistent use of tabs and spaces in indentation": "tabnanny",
+    "ValueError: Mixed precision training (`--fp16`) can only be used on CUDA devices.": "torch.cuda.is_available()",
+    "RuntimeError: environment server unavailable (HTTP 000): http://127.0.0.1:36001": "start the server",
+    "urllib.error.HTTPError: HTTP Error 403: Forbidden": "curl -IL",
+    "ValueError: On entry to DGESDD parameter number 10 had an illegal value": "np.isfinite",
+    "ValueError: a and p must have same size": "a probability per item",
+    "SyntaxError: invalid syntax": "python --version",
     "UnpicklingError: Weights only load failed. Re-running would likely succeed": "add_safe_globals",
     "RuntimeError: Invalid mt19937 state": "random generator",
     "ValueError: EOCD not found": "unzip -t",

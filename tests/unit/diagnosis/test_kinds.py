@@ -866,7 +866,8 @@ def test_counters_that_exceed_the_gpu_say_nothing_about_pieces(tmp_path: Path, a
 
 def test_a_name_that_the_checkout_lacks_fails_tests_that_ran(tmp_path: Path) -> None:
     session = (
-        "==== test session starts ====\ntests/test_client.py F.                [100%]\n==== FAILURES ====\n____ test_exports ____\n\n"
+        "==== test session starts ====\ntests/test_client.py F.                [100%]\n"
+        "==== FAILURES ====\n____ test_exports ____\n\n"
         "    def test_exports():\n>       from runtime.agents import Client\n"
         "E       ImportError: cannot import name 'Client' from 'runtime.agents' (/u/runtime/agents/__init__.py)\n\n"
         "tests/test_client.py:8: ImportError\n==== short test summary info ====\n"
