@@ -129,11 +129,13 @@ def of_metrics(path: Path) -> Diagnosis:
 def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
     """Return the one answer from logs that were read. ``target`` fills {id} and {log} of the rules' texts."""
     diagnosis = _of_cause(scans, known, target)
-    if diagnosis.rule in OWN_NAMES and _tests_failed(scans):
+    of_a_test = diagnosis.rule in OWN_NAMES or (diagnosis.rule and diagnosis.whose == "user" and diagnosis.boundary in OF_A_TEST)
+    if of_a_test and diagnosis.verdict == "Blocked" and _tests_failed(scans):
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test")
     if diagnosis.verdict == "Unknown" and diagnosis.line is not None and not diagnosis.rule and diagnosis.advice != REFUSED:
         diagnosis = _judged(diagnosis, known)
-        if diagnosis.verdict == "Blocked" and diagnosis.boundary in OF_A_TEST and _tests_failed(scans):
+        how_only = diagnosis.boundary in OF_A_TEST and (diagnosis.verdict == "Blocked" or diagnosis.boundary == "user code")
+        if how_only and _tests_failed(scans):
             place = diagnosis.next.partition("; then ")[0]
             diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test", next=place)
             diagnosis = _followed_up(diagnosis, known.follow_up("test", ".", ""))

@@ -28,12 +28,12 @@ def _any(words: str) -> re.Pattern[bytes]:
 
 
 _OF_DATA = (
-    r"(?![-_]\d|[-_\s]?(?:splits?|sets?|size|(?:and\s\w+\s)?data\b)|/|\[[\d:%]*\]|_\w+\.json|\.(?:csv|jsonl?|tsv|txt|parquet|arrow|bin|npy)\b"
+    r"(?![-_]\d|[-_\s]?(?:splits?|sets?|size|(?:and\s\w+\s)?data\b)|/|\[[\d:%]*\]|_\w+\.(?:json|parquet)\b|\.(?:csv|jsonl?|tsv|txt|parquet|arrow|bin|npy)\b"
     r"|\s?[:=]\s{0,3}\d+(?:%\||(?![\d./%])))"
 )
 _TRAINS = _any(
-    rf"(?<!\ba\s)train{_OF_DATA} train(?:ing|ers?|s){_OF_DATA} fine-?_?tun\w* epochs? optimi[sz]ers? learning[_\s]rate"
-    r" grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
+    rf"(?<!\ba\s)(?<!split':\s')train{_OF_DATA} train(?:ing|ers?|s){_OF_DATA} fine-?_?tun\w* epochs? optimi[sz]ers?"
+    r" learning[_\s]rate (?<!\b0\s)grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
 )
 """Words of a training; a part of the data is none."""
 _WRONG = _any(
@@ -48,7 +48,7 @@ _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
     rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
     rb"|--- Logging error ---(?s:.*?)\nArguments: [^\n]*"
-    rb"|^Traffic request rate: inf$"
+    rb"|^Traffic request rate: inf$|\btime-?out (?:rate|cases): |^If connection fails, check your firewall "
     rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w_timeout\b(?! \w)"
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
@@ -97,10 +97,10 @@ _REPORTS = re.compile(
     r"|# Avg bus bandwidth +: \d"
     r"|Wrote preprocessed data to \S|Status: (?:Downloaded newer image|Image is up to date) for \S|# +\$ conda deactivate$"
     r"|(?:llama_quantize|main): +total time = |(?:-- )?Build files have been written to: \S)"
-    r"|^build: [0-9a-f]{7,40} \(\d+\)$"
+    r"|^build: [0-9a-f]{7,40} \(\d+\)$|^Uploading the dataset shards: 100%\|[^|]*\| *(?P<shards>\d+)/(?P=shards) "
     r"|^(?:[\d: -]+)?\([^)]*/s\) - .* saved \[(?P<bytes>\d+)/(?P=bytes)\]$"
 )
-"""With what pip, setuptools, CMake, uv, Docker, nccl-tests, fairseq, conda, wget, and llama.cpp's tools end."""
+"""With what pip, setuptools, CMake, uv, Docker, nccl-tests, fairseq, conda, wget, datasets, and llama.cpp's tools end."""
 _TESTS_RUN, _TESTS_OK = re.compile(r"^Ran [1-9]\d* tests? in [\d.]+ ?s"), re.compile(r"^OK(?: \([\w =,]+\))?$")
 """What unittest ends with."""
 _FETCHED = re.compile(r"\bFetching (?P<files>\d+) files: 100%\|[^|]*\| *(?P=files)/(?P=files) ")
@@ -113,13 +113,13 @@ _CONFLICTS = re.compile(rb"(?im)^(?:\x1b\[\d+m)?ERROR: pip's dependency resolver
 _CHECKS = (
     re.compile(rb"(?m) ERROR \d{3}: "),
     re.compile(rb"(?m)^# Out of bounds values : (?!0 OK)"),
-    re.compile(rb"(?im)^(?:#\d+ )?(?:ERROR|FAILED)\b(?! requests: +0$)"),
+    re.compile(rb"(?im)^(?:#\d+ )?(?:ERROR|FAILED)\b(?! requests: +0 *$)"),
 )
 """Lines in which these programs say that it went wrong."""
 _NOTICE = re.compile(
     r"(?i)^\W*(?:notice\b|\d+ warnings? found\b|view build details: |warning: running pip as|note: you may need to restart"
     r"|writing image|naming to|removed build)"
-    r"|NCCL INFO|^#?$|^docker\.io/\S+$"
+    r"|NCCL INFO|^#?$|^[\w-]+(?:\.[\w-]+)+/\S+:\S+$"
 )
 """Lines that may follow such a report."""
 _BENCHED = re.compile(r"=+ Serving Benchmark Result =+$")
@@ -134,9 +134,10 @@ _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
 _BURNT, _TESTED = re.compile(r"^GPU \d+: OK$"), re.compile(r"^Tested (?P<gpus>\d+) GPUs:$")
 """What gpu-burn says of each GPU, and the line before."""
 _FINAL = re.compile(
-    r"(?i)^(?:.* (?:I|INFO - \S+ -) +|\W*)(?:final|overall|test accuracy|success (?:rate|ratio))\b[\w @:()-]{0,40}"
-    r"[:=]\s*[\d.]+(?![\w.])"
+    r"(?i)^(?:.* (?:I|INFO - \S+ -) +|\W*)(?:final|overall|test accuracy|(?:test(?:ing)? )?success (?:rate|ratio))\b"
+    r"[\w @:()-]{0,40}[:=]\s*[\d.]+(?![\w.])"
     r"(?! ?(?:/|of) ?\d+(?!.*%))"
+    r"|\b(?:done|ok|success(?:ful)?|succeeded|passed)[=:] ?[1-9]\d*\b.*\b(?:failed|errors?)[=:] ?0\b"
 )
 """A result of everything."""
 _RESULTS = re.compile(r"(?i)^\W*(?:[\w-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
@@ -188,7 +189,7 @@ def words(log: bytes) -> str:
         if counted == LAST_LINES:
             break
     saves = [text for text in own if _SAVES.search(text)]
-    if len(own) >= SHORT and len(saves) == 1 and saves[0] == own[-1] and not _NOT_YET.search(own[-1]):
+    if len(own) >= SHORT and saves == own[-1:] and not _NOT_YET.search(own[-1]):
         return own[-1]
     values = list(itertools.takewhile(_VALUE.search, reversed(own)))
     heading = own[len(own) - len(values) - 1] if 1 < len(values) < len(own) else ""

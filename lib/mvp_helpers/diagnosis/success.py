@@ -60,7 +60,8 @@ MANY_STEPS = 20
 _WARNS = re.compile(r"\b\w*Warning: \S")
 _SERIOUS = re.compile(
     r"(?i)\b(?:fail\w*|errors?|exceptions?|nan|inf|not finite|corrupt\w*|cannot|unable|tim(?:ed |e)out|lost|died|killed|refused|"
-    r"denied|insufficient|evicted|terminat\w*|abort\w*|hang\w*|stuck|mismatch\w*|not (?:be )?(?:found|available|scheduled))\b"
+    r"skipping (?:this |the )?(?:update|step)|denied|insufficient|evicted|terminat\w*|abort\w*|hang\w*|stuck|mismatch\w*|"
+    r"not (?:be )?(?:found|available|scheduled))\b"
 )
 """What a harmless warning does not say."""
 _POSSIBLE = re.compile(r"(?i)\b(?:will|would|may|might|could|can)\b[^.]*")
@@ -79,8 +80,8 @@ _CLAIM_WORDS = (
     *("earning-signal", "earning signal", "earning verified", "earning confirmed", " learn", " rose", " rising", " improv"),
     *(" increas", " went up", " grew ", " climb", " up ", "↑"),
 )
-_LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}(?:(?P<number>-?\d)|(?i:none|null|nan|inf)\b)"
-_LOSS_WORDS = ("loss:", "Loss:", "loss=", "'loss':")
+_LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}(?:np\.\w+\(|tensor\()?(?:(?P<number>-?\d)|(?i:none|null|nan|inf)\b)"
+_LOSS_WORDS = ("loss:", "Loss:", "loss=", "loss':", 'loss":')
 _EPOCHS = (
     r"(?i)(?:^|(?<![a-z] )(?<=[\s,{(\[\"'])|--|number of )"
     r"(?:(?:num|max|n|total)?[_-]?(?:train(?:ing)?[_-])?epochs)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
@@ -414,8 +415,10 @@ def _hidden(series: Series, end: Mapping[str, str | None]) -> str:
     """Return why rounded epochs hide steps; "" if they do not. ``end``: the running time and speed of the run, if known."""
     first = series.first or 0
     if not series.gaps:
-        steps = round(float(end["seconds"] or 0) * float(end["speed"] or 0))
-        return f"epoch {first:g} is the only one logged of {steps} steps" if steps > 1 and not series.last else ""
+        # The first one tells the interval; of a single step the epoch may be rounded to 0.
+        steps, epochs = round(float(end["seconds"] or 0) * float(end["speed"] or 0)), float(end["epoch"] or 0)
+        more = round(epochs - 2 * first, 6) >= 0 if first else steps > 1
+        return f"epoch {first:g} is the only one logged of {epochs:g} ({steps} steps)" if more else ""
     # A run that logs every n-th step begins with step n, perhaps after step 1.
     inexact = max(ROUNDED, series.usual / 5)  # an epoch's last step may be a part of one
     if first > inexact and all(abs(begin - series.usual) > inexact for begin in (first, series.second)):

@@ -204,6 +204,8 @@ NEMO_RL = LogPatterns(
     ),
 )
 
+_HF_LOSS = "'loss':", '"loss":'
+"""As printed, and as JSON."""
 TRANSFORMERS = LogPatterns(
     begins=(
         LineKind(("***** Running training *****",)),
@@ -212,18 +214,22 @@ TRANSFORMERS = LogPatterns(
     stepped=(
         LineKind(("Num Epochs = ",), r"Num examples = [\d,]+ \| Num Epochs = [\d,]+(?P<begun>)"),
         LineKind(("***** Running training *****",), r"\*{5} Running training \*{5}(?P<begun>)"),
-        LineKind(("'loss':",), r"\{'loss': "),
+        LineKind(_HF_LOSS, r"\{['\"]loss['\"]: "),
     ),
     logged=(
-        StepLine("'loss':", r"\{(?P<metrics>'loss': [^{}]*?'epoch': '?(?P<epoch>\d+(?:\.\d+)?)[^{}]*)\}"),
+        *(
+            StepLine(word, r"\{(?P<metrics>['\"]loss['\"]: [^{}]*?['\"]epoch['\"]: '?(?P<epoch>\d+(?:\.\d+)?)[^{}]*)\}")
+            for word in _HF_LOSS
+        ),
         # the tables after a training, an evaluation and a prediction
         *(StepLine(f"  {what}_", rf"^ +(?P<note>{what}_\S+ +=.*)") for what in ("train", "eval", "predict")),
     ),
     finished=(
         LineKind(
-            ("'train_runtime':",),
-            r"\{'train_runtime': '?(?P<seconds>[\d.]+)(?:[^{}]*?'train_steps_per_second': '?(?P<speed>[\d.]+))?[^{}]*"
-            r"'train_loss': [^{}]*'epoch': '?(?P<epoch>\d+(?:\.\d+)?)",
+            ("'train_runtime':", '"train_runtime":'),
+            r"\{['\"]train_runtime['\"]: '?(?P<seconds>[\d.]+)"
+            r"(?:[^{}]*?['\"]train_steps_per_second['\"]: '?(?P<speed>[\d.]+))?[^{}]*"
+            r"['\"]train_loss['\"]: [^{}]*['\"]epoch['\"]: '?(?P<epoch>\d+(?:\.\d+)?)",
         ),
         LineKind(
             ("TrainOutput(",),  # as a notebook shows it
@@ -335,7 +341,8 @@ _NO_ERROR_OR_OPTIONS = (
     rf"(?i)^(?!.*(?:error|exception|failed|traceback|\bNamespace\(|{_SET}.*{_SET}|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
 )
 _OF = r"(?: ?/ ?| of )"
-_COUNT = rf"[\s:=#\[(|]{{0,4}}(?P<step>\d{{1,9}})(?![\d.]|,\d)(?:{_OF}(?P<total>\d{{1,9}})(?![\d.]))?(?P<metrics>[^\r\n]*)"
+_TOTAL = rf"(?:{_OF}|, ['\"](?:of|total|(?:total|max|num)_steps)['\"]: )(?P<total>\d{{1,9}})(?![\d.])"
+_COUNT = rf"['\"]?[\s:=#\[(|]{{0,4}}(?P<step>\d{{1,9}})(?![\d.]|,\d)(?:{_TOTAL})?(?P<metrics>[^\r\n]*)"
 _TRAIN_LOSS = (
     "".join(rf"(?<!{what}[ _/-])" for what in ("val", "eval", "test", "dev", "valid", "validation", "best"))
     + r"(?:(?:loss\w*|perplexity|ppl|bpc)['\"]?(?:\s*(?:::?|[=|])|\s)|\btrain[=:])\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)"
@@ -348,13 +355,13 @@ _WHOLE_EPOCH = (
 )
 """Of metrics: they are those of an epoch, not of a part of one."""
 _BAR = r"(?:it/s|s/it), ?(?P<metrics>[^\]\r\n]*)\]"
-_TRAINING = r"(?:training|fine-?tuning|optimi[sz]ation)"
+_TRAINING = r"(?:training|fine-?tuning|optimi[sz]ation|sft|dpo|grpo|ppo)"
 _PART = "epoch|step|iter|pre|stage|phase|fold|round|warm|reward|critic|tokenizer|wait|until|if|when|after|before|once"
 _OWN_END = (
     r"(?i)^(?!.*(?:error|exception|fail|abort|stopp|interrupt|cancel|not |no |partial))\W*"
     rf"(?:(?!{_PART})[a-z/-]+ ){{0,3}}?(?:{_TRAINING}(?: (?:run|loop|process))? (?:is |has |was )?(?:been )?"
     rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING})\b"
-    r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*)?(?:\W*$|[.!]+ )"
+    r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*|, steps: \d+)?(?:\W*$|[.!]+ )"
 )
 _FINAL_MODEL = (
     r"(?i)^(?!.*(?:error|exception|fail|when |if ))(?:.* (?:I|INFO)\S* (?:\S* - |- )?)?\W*"
@@ -363,7 +370,7 @@ _FINAL_MODEL = (
 _STOPPED_EARLY = (
     r"(?i)^(?!.*(?:counter|patience ?[:=]|callback|error|fail|\b(?:if|when|will|enabled|disabled|best_\w+)\b)).{0,60}?"
     r"\b(?P<early>early[- _]?stop(?:ped|ping)?\b"
-    r"(?:!|.{0,20}\b(?:triggered|activated|(?:at|after|on) (?:\w+ )?(?:epoch|step)?\W*\d)))"
+    r"(?:!|.{0,20}\b(?:triggered|activated|(?:at|after|on) (?:\w+ )?(?:epoch|step)?\W*\d))|^stopping_early: \w+)"
 )
 SCRIPT = LogPatterns(
     logged=(
@@ -391,13 +398,16 @@ SCRIPT = LogPatterns(
                 "ed training",
                 "one training",
                 "one with t",
+                *("sft done", "SFT done", "dpo done", "DPO done", "grpo done", "GRPO done", "ppo done", "PPO done"),
                 "ed fine",
                 "one fine",
             ),
             _OWN_END,
         ),
         LineKind(("inal model", "inal Model"), _FINAL_MODEL),
-        LineKind(("arly stop", "arly Stop", "arlyStop", "arly-stop", "arly_stop", "ARLY STOP"), _STOPPED_EARLY),
+        LineKind(
+            ("arly stop", "arly Stop", "arlyStop", "arly-stop", "arly_stop", "ARLY STOP", "topping_early: "), _STOPPED_EARLY
+        ),
     ),
 )
 """Of a script that numbers its epochs."""
@@ -428,7 +438,20 @@ SCRIPT_STEPS = LogPatterns(
         StepLine("poch ", rf"{_HEADING}(?P<heading>\d{{1,6}})(?:{_OF}(?P<headings>\d{{1,6}}))?\W*$"),
         *(
             StepLine(word, _STEPS, trained=_LOSS)
-            for word in ("iter ", "Iter ", "step ", "Step ", "teration ", "step:", "Step:", "step=", "iter:", "Iter:", "iter=")
+            for word in (
+                "iter ",
+                "Iter ",
+                "step ",
+                "Step ",
+                "teration ",
+                "step:",
+                "Step:",
+                "step=",
+                "iter:",
+                "Iter:",
+                "iter=",
+                'step":',
+            )
         ),
         *(
             StepLine(
@@ -476,7 +499,7 @@ SCRIPT_EPOCHS = LogPatterns(
                 rf"(?:^|[-:|\]>\r])\W*(?P<metrics>(?:(?:average|avg|mean|epoch|train\w*)[ _-]){{0,3}}{_TRAIN_LOSS}[^\r\n]*)",
                 trained=_LOSS,
             )
-            for word in ("loss:", "Loss:", "loss=")
+            for word in ("loss:", "Loss:", "loss=", "rain loss ", "rain Loss ")
         ),
     ),
     finished=SCRIPT.finished,

@@ -78,7 +78,8 @@ HEALTHY = {
     "several numbers of each": "clearing memory\nCOMPARISON SUMMARY\nA: 17.19s, ~1024 tokens, 59.6 tok/s\n"
     "B: 15.56s, ~836 tokens, 53.7 tok/s\n",
     "a file of results": "WARNING: x\n/opt/x.py:2: UserWarning: Failed to find a system library. Using the one inside.\n"
-    "  warn(text)\nepisode 99: success\nData has been saved to out/eval_result/run_4/a.txt\n",
+    '  warn("cannot find it")\n'
+    "episode 99: success\nData has been saved to out/eval_result/run_4/a.txt\n",
     "the files below its words": "INFO Inference Complete!\nINFO Total predictions: 300\nINFO Results saved to: out/\n"
     "INFO Main files:\nINFO    - predictions_1.csv (full results)\nINFO    - summary.json (statistics)\nINFO    - scores_b.csv\n"
     "INFO    - scores_c.csv\n",
@@ -96,6 +97,14 @@ HEALTHY = {
     "in Chinese, before a summary": "✅ 全量建图完成!\n📊 统计:\n - 样本数: 7405\n - 平均: 0.251s\n"
     "📂 目录: /data/graph\n📝 下一步:\n 运行: python evaluate.py\n",
     "ids that look like large numbers": "candidate 7 of step 69: parent: 7e789599, score: 0.4\n" + EVALUATION,
+    "data for a training, in a table": "0  {'index': 0, 'split': 'train'}\n1  {'index': 1, 'split': 'train'}\n"
+    + "".join(f"{n}  row {n}\n" for n in range(9))
+    + "Saved to: /data/my_train_part.parquet\n",
+    "rates of what went wrong in a simulation": "INFO: robot FOV 6.28\n"
+    "INFO: Testing success rate: 0.34, collision rate: 0.64, timeout rate: 0.02\nINFO: Timeout cases: 14 58\n",
+    "a summary that counts": "[infer] case 1 done\n[infer] shard 1/8 summary: done=6 skipped=0 failed=0\n",
+    "a detector's inference": "YOLOv5s summary: 157 layers, 7020913 parameters, 0 gradients, 15.8 GFLOPs\n"
+    "image 1/1 /data/a.jpg: 352x640 1 D00, 9.3ms\nResults saved to runs/detect/a7\n",
     "in Russian": "Вопросов: 40\nF1: 0.56\n- Результаты сохранены в out/metrics.json\n",
     "in Chinese": "读取 4 个文件\n统计摘要已保存: out/summary.json\n",
 }
@@ -169,6 +178,13 @@ REPORTS = {
     "a serving benchmark that counts what failed": "============ Serving Benchmark Result ============\n"
     "Successful requests:                     40\nFailed requests:                         0\n"
     "Benchmark duration (s):                  9.16\n",
+    "a serving benchmark with spaces at its ends": "============ Serving Benchmark Result ============\n"
+    "Successful requests:                     40       \nFailed requests:                         0         \n"
+    "Benchmark duration (s):                  9.16     \n",
+    "Docker's pull from another registry": "025c6550ac46: Pull complete\nDigest: sha256:93529abd\n"
+    "Status: Downloaded newer image for nvcr.io/nvidia/tensorflow:24.02-tf2-py3\nnvcr.io/nvidia/tensorflow:24.02-tf2-py3\n",
+    "datasets": "Creating parquet from Arrow format: 100%|###| 7/7 [00:01<00:00, 21ba/s]\n"
+    "Uploading the dataset shards: 100%|###| 3/3 [00:41<00:00, 16.2s/it]\n",
     "llama-bench": "| model | size | backend | test |          t/s |\n| ----- | ---: | ------- | ---: | -----------: |\n"
     "| a 7B  |  4 GiB | CPU | tg256 | 23.84 ± 0.06 |\n\nbuild: b820cc8e6 (9856)\n",
     "Ray Tune": "(f pid=7) INFO: upgrade, add_is_nan_constraint\nTrial status: 3 TERMINATED | 1 RUNNING\n"
@@ -212,7 +228,10 @@ def test_the_report_of_a_known_program_passes_and_with_one_lie_it_does_not(tmp_p
         REPORTS["a serving benchmark that counts what failed"].replace(" 40\n", " 0\n"),
         REPORTS["a serving benchmark"] + "starting the next one\n",
         REPORTS["several serving benchmarks"].replace("requests:         24", "requests:         23"),
+        "one question was refused\n" + REPORTS["a serving benchmark"],
+        REPORTS["datasets"].replace("3/3", "2/3").replace("shards: 100%", "shards:  66%"),
         "".join(f"add row {n}\n" for n in range(12)) + "saved to a.json\nsaved to b.json\n",
+        "".join(f"add row {n}\n" for n in range(12)) + "saved to a.json\n" * 2,
         "".join(f"add row {n}\n" for n in range(12)) + "saved to a.json\nreading the next part\n",
         "✅ 模块初始化完成\n",
         "build: 9856 (b820cc8e6) with cc (Ubuntu 13.2.0)\n",
@@ -266,6 +285,9 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "the server skipped: 3, reason: 0\n" + EVALUATION,
         "read_timeout exceeded\n" + EVALUATION,
         "Final: 3/10\n",
+        "[infer] case 1 done\n[infer] shard 1/8 summary: done=6 skipped=0 failed=2\n",
+        "[infer] case 1 done\n[infer] shard 1/8 summary: done=0 skipped=6 failed=0\n",
+        "YOLOv5s summary: 157 layers, 10 gradients, 15.8 GFLOPs\nResults saved to runs/detect/a7\n",
         "begin a training with Adam\nall done!\n",
         "Train: 5/10\nall done!\n",
         "el trabajo no completado\n",

@@ -34,6 +34,62 @@ CASES = {
         "Unknown",
         "",
     ),
+    "shapes in a graph of TensorFlow": (
+        raised(
+            "tensorflow.python.framework.errors_impl.InvalidArgumentError: Incompatible shapes: [64,2] vs. [64]",
+            PACKAGES + "tensorflow_core/python/client/session.py",
+            "/u/train.py",
+        ),
+        "Fail",
+        "training",
+    ),
+    "a random generator's state": (raised("RuntimeError: Invalid mt19937 state", "/u/resume.py"), "Fail", "checkpoint"),
+    "arguments of one's own call": (
+        raised("TypeError: full() received an invalid combination of arguments - got (tuple, NoneType)", "/u/draw.py"),
+        "Fail",
+        "user code",
+    ),
+    "a check of one's own": (raised("ValueError: the first key changed across branches", "/u/capture.py"), "Fail", "user code"),
+    "a check of one's own, of an argument": (
+        raised("ValueError: the first key must be a branch", "/u/capture.py"),
+        "Blocked",
+        "config",
+    ),
+    "a check of a package": (
+        raised("ValueError: the first key changed across branches", PACKAGES + "tool/capture.py"),
+        "Blocked",
+        "config",
+    ),
+    "a result of one's own that is None": (
+        raised("AttributeError: 'NoneType' object has no attribute 'status'", "/u/evaluate.py"),
+        "Fail",
+        "user code",
+    ),
+    "an answer that was cut off": (
+        raised(
+            "requests.exceptions.ChunkedEncodingError: ('Connection broken: IncompleteRead(48 bytes read, 54 more expected)')",
+            PACKAGES + "requests/models.py",
+            "/u/profile.py",
+        ),
+        "Blocked",
+        "network",
+    ),
+    "a tracker without its configuration": (
+        BUILT + raised("defs.MissingConfigError: It seems ClearML is not configured here!", PACKAGES + "clearml/x.py", "/u/t.py"),
+        "Blocked",
+        "launcher",
+    ),
+    "samples of one's own that need a padding token": (
+        raised("ValueError: Asking to pad but the tokenizer does not have a padding token.", PACKAGES + "x.py", "/u/data.py"),
+        "Fail",
+        "user code",
+    ),
+    "an ERROR line about a name": (
+        "2026-01-31 10:00:00,709 - root - ERROR - Error running Agent: name 'nseqs' is not defined\n",
+        "Fail",
+        "user code",
+    ),
+    "data that end in a step": (STEP.format(0.5) + raised("StopIteration", "/u/train.py"), "Fail", "user code"),
     "a question to nobody": (
         raised("OSError: [Errno 9] Bad file descriptor", "/u/train.py"),
         "Blocked",

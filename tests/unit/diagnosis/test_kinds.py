@@ -726,6 +726,15 @@ def test_warnings_beside_the_losses_of_a_script_are_not_all_that_a_log_says(tmp_
     assert triaged(tmp_path, warned).verdict == "Noise"
     assert triaged(tmp_path, warned + "Trial 1 --> Final Loss: 0.53\n").verdict == "Unknown"
     assert triaged(tmp_path, "    Num examples = 9 | Num Epochs = 4 | Total steps = 24\n" + warned).verdict == "Unknown"
+    assert triaged(tmp_path, warned + "{'train/loss': np.float32(2.4), 'train/time': 9.1}\n").verdict == "Unknown"
+    assert triaged(tmp_path, warned + "Warning: gradient norm 2691.8, skipping update\n").verdict == "Unknown"
+
+
+def test_data_that_end_in_a_failed_test_are_those_of_the_test(tmp_path: Path) -> None:
+    raised = 'Traceback (most recent call last):\n  File "/u/data/columns.py", line 7, in _find\n    next(found)\nStopIteration\n'
+    assert triaged(tmp_path, raised).rule == "data-exhausted"
+    answer = triaged(tmp_path, f"{raised}\nRan 5 tests in 119.029s\n\nFAILED (failures=2)\n")
+    assert (answer.verdict, answer.boundary) == ("Fail", "test")
 
 
 @pytest.mark.parametrize(("file", "name"), [("transformers/loss/loss_utils.py", "ForCausalLMLoss"), ("t.py", "loss_function")])

@@ -85,6 +85,7 @@ BELOW_BARS = "".join(
 )
 HF_STEP = "{{'loss': 0.5, 'learning_rate': 1e-05, 'epoch': {}}}\n"
 HF_END = "{{'train_runtime': 332.9, 'train_steps_per_second': 0.9, 'train_loss': 0.4, 'epoch': {}}}\n"
+HF_JSON = ("".join(HF_STEP.format(n / 4) for n in (1, 2, 3, 4)) + HF_END.format(1.0)).replace("'", '"')
 TWO_TRAININGS = "".join(
     "".join(map(HF_STEP.format, epochs)) + HF_END.format(end)
     for epochs, end in (((0.5, 1.0, 1.5, 2.0, 2.5, 3.0), 3.0), ((2.21, 4.42, 6.64, 8.85), 10.0))
@@ -95,6 +96,7 @@ KERAS = "".join(
     f"432/432 ━━━━━━━━━━━━━━━━━━━━ 242s 306ms/step - loss: 0.{n} - val_loss: 0.2102\n"
     for n in (1, 2, 3)
 )
+ROWS = "".join(f'{{"step": {n}, "of": 65, "loss_lm": 1.{n // 10}, "tok_s": 42276.7}}\n' for n in (20, 40, 60))
 PASSING = {
     "Keras, with kernels that the driver compiles": KERAS,
     "an optimization that finished": ALL + "Early stopping...\nOptimization Finished!\nTest set results: cost= 0.69809\n",
@@ -106,6 +108,15 @@ PASSING = {
     "a first line on stderr, below PowerShell": "x : WARNING:root:'a' is not there\nAt C:\\u\\train.ps1:68 char:9\n"
     "+         x @args 2>&1 | Tee-Object\n    + CategoryInfo          : NotSpecified: (W:String) [], RemoteException\n"
     "    + FullyQualifiedErrorId : NativeCommandError\n" + BELOW_BARS,
+    "Ultralytics, a row twice": yolo(1, 2, 2, 3) + YOLO_END,
+    "one epoch with a bar": BARS.partition("Epoch 2:")[0] + "Training finished.\n",
+    "lines of JSON, by their interval": ROWS + "sft done, steps: 65\n",
+    "losses without a colon below headings": below_headings(1, 2, 3, loss="Train loss 1.2 accuracy 0.3")
+    + "Model saved to a.pth\n",
+    "a limit of its own": "step:1/9 train_loss:2.1 time:5ms\nstep:2/9 train_loss:2.0 time:6ms\n"
+    "stopping_early: wallclock_cap train_time:6ms step:2/9\n",
+    "JSON of HF's trainer": HF_JSON,
+    "one line of HF's trainer before the end of the only epoch": HF_STEP.format(0.8) + HF_END.format(1.0),
     "torchtune": TUNE + TUNE_END,
     "its final model": UNKNOWN + "2026-02-03 14:54:14,221 - INFO - Final model saved to /out/final\n",
     "Stable-Baselines3, its final model": TABLES + "Saved final model to: /out/final\n",
@@ -183,6 +194,14 @@ PASSING = {
 NOT_PASSING = {
     "Keras without its last epoch": KERAS.rpartition("432/432")[0],
     "two trainings of HF's trainer, without a step": TWO_TRAININGS.replace(HF_STEP.format(6.64), ""),
+    "losses without a colon below headings, without the last": below_headings(1, 2, loss="Train loss 1.2 accuracy 0.3"),
+    "JSON of HF's trainer, without one": HF_JSON.replace(f"{HF_STEP.format(0.5)}".replace("'", '"'), ""),
+    "JSON of HF's trainer, without a loss": HF_JSON.replace('"loss": 0.5', '"loss": null'),
+    "one line of HF's trainer, of several": HF_STEP.format(0.01) + HF_END.format(1.0),
+    "one line of HF's trainer, of two": HF_STEP.format(0.5) + HF_END.format(1.0),
+    "lines of JSON, without one": ROWS.replace('"step": 40', '"part": 40') + "sft done, steps: 65\n",
+    "lines of JSON, without the last": ROWS.rpartition('{"step"')[0] + "sft done, steps: 65\n",
+    "lines of JSON, with NaN": ROWS.replace("1.6", "NaN") + "sft done, steps: 65\n",
     "Ultralytics without an epoch": yolo(1, 3) + YOLO_END,
     "Ultralytics without its end": yolo(1, 2),
     "Ultralytics without its last epoch": yolo(1, 2) + YOLO_END,
