@@ -53,7 +53,10 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
         return missing
     stated = epochs if name in ("script", "script_epochs") else _only(record.steps_stated)
     from_0 = series.first == 0 and not TRAINERS[name].ends_at_total
-    return "" if early else _before_last(series, epochs, stated, from_0, end, rest)
+    left = _before_last(series, epochs, stated, from_0, end, rest)
+    if left or not record.ends_of_parts or series.total or stated or epochs:
+        return "" if early else left
+    return f"{series.words()}, with the same words about an end between them: nothing shows how many there were to be"
 
 
 def _only(stated: set[int]) -> int:
@@ -67,7 +70,7 @@ def _before_last(series: Series, epochs: int, stated: int, from_0: bool, end: re
     ``stated``: how many the options of the script say.
     """
     of_epochs = series.epochs.now is not None
-    total = int(end["last"]) if end and "last" in end.groupdict() else series.total or 0
+    total = int((end and end.groupdict().get("last")) or series.total or 0)
     if of_epochs and not series.epochs.run_on:
         total *= epochs or (series.epochs.now or 0) + 1 - series.epochs.first
     elif not of_epochs:

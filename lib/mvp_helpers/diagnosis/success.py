@@ -227,7 +227,7 @@ class Success:
     def end(self, trainer: str, match: re.Match[str]) -> None:
         """Note the line that reports the end of a trainer's run, or of tests (trainer "")."""
         if trainer:
-            self.record.ends[trainer] = match
+            self.record.end(trainer, match)
         else:
             self._tests = match[0].strip(" =")
 

@@ -219,6 +219,8 @@ class StepRecord:
     """The epoch that the last heading names, and of how many (0: not said), of trainers whose steps do not name theirs."""
     ends: dict[str, re.Match[str]] = field(default_factory=dict)
     """By trainer: the line that reports the end of its run."""
+    ends_of_parts: bool = False
+    """Steps are logged between two such lines."""
     ended_well: bool = False
     epochs_stated: set[int] = field(default_factory=set)
     """The numbers of epochs that the log says there are to be."""
@@ -244,6 +246,7 @@ class StepRecord:
     claims_learning: bool = False
     _zero_at: dict[str, float | None] = field(default_factory=dict)
     """By gradient: the last step in which it was zero."""
+    _steps_at_end: int = 0
 
     @property
     def trained(self) -> dict[str, Series]:
@@ -251,6 +254,11 @@ class StepRecord:
         shown = {name: series for name, series in self.series.items() if series.first is not None}
         others = {name: series for name, series in shown.items() if name not in SCRIPTS}
         return others or next(({name: shown[name]} for name in SCRIPTS if name in shown), {})
+
+    def end(self, trainer: str, match: re.Match[str]) -> None:
+        """Note the line that reports the end of a trainer's run."""
+        self.ends_of_parts |= trainer in self.ends and self.steps > self._steps_at_end
+        self.ends[trainer], self._steps_at_end = match, self.steps
 
     def _counts_now(self, trainer: str) -> bool:
         """Return whether lines of ``trainer`` can count, after those before."""

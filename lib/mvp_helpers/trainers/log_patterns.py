@@ -361,7 +361,7 @@ _OWN_END = (
     r"(?i)^(?!.*(?:error|exception|fail|abort|stopp|interrupt|cancel|not |no |partial))\W*"
     rf"(?:(?!{_PART})[a-z/-]+ ){{0,3}}?(?:{_TRAINING}(?: (?:run|loop|process))? (?:is |has |was )?(?:been )?"
     rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING})\b"
-    r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*|, steps: \d+)?(?:\W*$|[.!]+ )"
+    r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*|, steps: (?P<last>\d+))?(?:\W*$|[.!]+ )"
 )
 _FINAL_MODEL = (
     r"(?i)^(?!.*(?:error|exception|fail|when |if ))(?:.* (?:I|INFO)\S* (?:\S* - |- )?)?\W*"
