@@ -60,7 +60,7 @@ _NONE = re.compile(
 """Words that say that nothing went wrong, or that a program goes on as if nothing had."""
 _WORK = (
     r"(?:run|jobs?|tests?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|(?:pre|post)processing|benchmark(?:s|ing)?|analys[ei]s|conversion"
-    r"|pass|sweep|execution|downloads|uploads|exports?|set-?up|installation|validation)"
+    r"|pass|sweep|execution|downloads|uploads|exports?|set-?up(?!\.py)|installation|validation)"
 )
 _RESULT = r"(?:results?|benchmark|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
 _END = re.compile(
@@ -123,9 +123,10 @@ _NOTICE = re.compile(
 )
 """Lines that may follow such a report."""
 _BENCHED = re.compile(r"=+ Serving Benchmark Result =+$")
+_CLOSED = re.compile(rb"(?m)^=+\s*$")
 _ANSWERED, _UNANSWERED = re.compile(r"Successful requests: +(?P<count>\d+)$"), re.compile(r"Failed requests: +(?P<count>\d+)$")
 _ASKED = re.compile(r"\bnum[-_]prompts[= ](?P<count>\d+)|\b(?P<all>\d+)/(?P=all) \[")
-"""The table of vLLM's and SGLang's serving benchmark, and what says how many requests there were to be."""
+"""The table of vLLM's and SGLang's serving benchmark, the rule below it, and what says how many requests there were to be."""
 _TRIALS = re.compile(rb"(?m)^Trial status: (?P<states>.*\S)\s*$")
 """What Ray Tune says of its trials, again and again."""
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
@@ -242,7 +243,7 @@ def report(log: bytes) -> str:
 def _benchmark(log: bytes, own: Sequence[str]) -> str:
     """Return the heading of a serving benchmark's table that ends the log, if every request of all was answered; "" otherwise."""
     heads = [at for at, text in enumerate(own) if _BENCHED.search(text)]
-    if not heads or wrong(log):
+    if not heads or wrong(log) or not _CLOSED.search(log, log.rindex(b"Serving Benchmark Result =")):
         return ""
     for before, at, end in zip([0, *heads], heads, [*heads[1:], len(own)], strict=False):
         table = list(itertools.takewhile(lambda text: _VALUE.search(text) or text.startswith("---"), own[at + 1 : end]))

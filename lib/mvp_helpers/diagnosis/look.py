@@ -21,8 +21,8 @@ _ASKS = re.compile(
 )
 """What a sentence says that asks the reader for a change."""
 _REPORTS = re.compile(
-    r"(?i)report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA|CUDA_LAUNCH"
-    r"|Did you mean|TRACEBACK_FILTERING|\s{3,}: "
+    r"(?i)^\[notice\]|report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA"
+    r"|CUDA_LAUNCH|Did you mean|TRACEBACK_FILTERING|\s{3,}: "
 )
 """Such a sentence asks for a report, not for a change; or it is a row of a table."""
 _PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
@@ -42,7 +42,8 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
     called = [frame for frame in link.frames if not frame.name.startswith("__getattr")] if link else []
     inner = _PACKAGE.search(called[-1].file) if called else None
     if culprit and inner and inner[1] not in culprit.file:
-        place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]}{again}"
+        raised = f"{called[-1].file.rpartition('-packages/')[2]}:{called[-1].line}"
+        place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]}{again} (it was raised at {raised})"
     found = [f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", place]
     if any(found):
         return "; ".join(filter(None, found))

@@ -10,7 +10,8 @@ import itertools
 import re
 
 from ..log_text import log_lines
-from ..log_text.step_record import Series, StepRecord
+from ..log_text.series import Series
+from ..log_text.step_record import StepRecord
 from ..trainers.log_patterns import SCRIPTS, TRAINERS, StepLine
 from . import finished
 

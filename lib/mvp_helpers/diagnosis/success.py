@@ -16,7 +16,8 @@ import msgspec
 
 from ..log_text import doubts, log_lines
 from ..log_text.log_lines import ByWords
-from ..log_text.step_record import Series, StepRecord
+from ..log_text.series import Series
+from ..log_text.step_record import StepRecord
 from ..trainers.log_patterns import SCRIPTS, TRAINERS, VERL
 from . import finished, script_runs
 from .signatures import Signatures
@@ -282,6 +283,8 @@ class Success:
             )
         if self._table:
             return _not_a_pass("the table of metric checks is incomplete", "the log stops within it")
+        if self.record.no_number and (self.record.ends or self._all_steps):
+            return _not_a_pass(self.record.no_number, "a loss is no number")
         if self.record.ends and (gap := self._gap()):
             return _not_a_pass(gap, "the log reports the end of the run, but does not show every step before it")
         if not self.record.ends and (unfinished := self._unfinished()):
@@ -421,7 +424,9 @@ def _hidden(series: Series, end: Mapping[str, str | None]) -> str:
         return f"epoch {first:g} is the only one logged of {epochs:g} ({steps} steps)" if more else ""
     # A run that logs every n-th step begins with step n, perhaps after step 1.
     inexact = max(ROUNDED, series.usual / 5)  # an epoch's last step may be a part of one
-    if first > inexact and all(abs(begin - series.usual) > inexact for begin in (first, series.second)):
+    if first > inexact and all(
+        abs(begin - interval) > inexact for begin in (first, series.second) for interval in (series.usual, series.average)
+    ):
         return f"{series.words()}: the metrics do not begin with the first step that a run with this interval logs"
     return ""
 

@@ -172,15 +172,15 @@ REPORTS = {
     "Mean TTFT (ms):                          9626.13\n=======\n",
     "several serving benchmarks": "".join(
         f"Namespace(num_prompts={n})\nTraffic request rate: inf\n============ Serving Benchmark Result ============\n"
-        f"Successful requests:         {n}\nRequest throughput (req/s):  1.41\nCompleted benchmark with num_prompt={n}.\n"
+        f"Successful requests:         {n}\nRequest throughput (req/s):  1.41\n=====\nCompleted benchmark with num_prompt={n}.\n"
         for n in (24, 48)
     ),
     "a serving benchmark that counts what failed": "============ Serving Benchmark Result ============\n"
     "Successful requests:                     40\nFailed requests:                         0\n"
-    "Benchmark duration (s):                  9.16\n",
+    "Benchmark duration (s):                  9.16\n==================================================\n",
     "a serving benchmark with spaces at its ends": "============ Serving Benchmark Result ============\n"
     "Successful requests:                     40       \nFailed requests:                         0         \n"
-    "Benchmark duration (s):                  9.16     \n",
+    "Benchmark duration (s):                  9.16     \n==================================================\n",
     "Docker's pull from another registry": "025c6550ac46: Pull complete\nDigest: sha256:93529abd\n"
     "Status: Downloaded newer image for nvcr.io/nvidia/tensorflow:24.02-tf2-py3\nnvcr.io/nvidia/tensorflow:24.02-tf2-py3\n",
     "datasets": "Creating parquet from Arrow format: 100%|###| 7/7 [00:01<00:00, 21ba/s]\n"
@@ -228,6 +228,8 @@ def test_the_report_of_a_known_program_passes_and_with_one_lie_it_does_not(tmp_p
         REPORTS["a serving benchmark that counts what failed"].replace(" 40\n", " 0\n"),
         REPORTS["a serving benchmark"] + "starting the next one\n",
         REPORTS["several serving benchmarks"].replace("requests:         24", "requests:         23"),
+        REPORTS["a serving benchmark that counts what failed"].rpartition("====\n")[0].rstrip("="),
+        "Building wheels for collected packages: a\n  Building wheel for a (setup.py) ... done\n  Created wheel for a: x.whl\n",
         "one question was refused\n" + REPORTS["a serving benchmark"],
         REPORTS["datasets"].replace("3/3", "2/3").replace("shards: 100%", "shards:  66%"),
         "".join(f"add row {n}\n" for n in range(12)) + "saved to a.json\nsaved to b.json\n",

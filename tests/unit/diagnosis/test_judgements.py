@@ -90,6 +90,11 @@ CASES = {
         "user code",
     ),
     "data that end in a step": (STEP.format(0.5) + raised("StopIteration", "/u/train.py"), "Fail", "user code"),
+    "an engine's own error of programming": (
+        raised("AttributeError: 'NoneType' object has no attribute 'cpu'", "/w/sglang/python/sglang/srt/managers/infer_batch.py"),
+        "Fail",
+        "rollout engine",
+    ),
     "a question to nobody": (
         raised("OSError: [Errno 9] Bad file descriptor", "/u/train.py"),
         "Blocked",
@@ -1502,6 +1507,11 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "AttributeError: 'TextDataModule' object has no attribute 'prepare_data_per_node'": "super().__init__()",
+    "AttributeError: module 'torch' has no attribute 'fx'": "half replaced",
+    "ValueError: Some keys are not used by the HfArgumentParser: ['--debug']": "key=value",
+    "RuntimeError: a leaf Variable that requires grad is being used in an in-place operation.": "no_grad",
+    "RuntimeError: Error compiling objects for extension": "MAX_JOBS=1",
     "RuntimeError: a Tensor with 16 elements cannot be converted to Scalar": "one value per sample",
     "IndexError: The shape of the mask [2, 11] at index 1 does not match the shape of the indexed": "were made for different",
     "TabError: inconsistent use of tabs and spaces in indentation": "tabnanny",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -548,6 +549,55 @@ def test_rounded_epochs_that_begin_between_two_logged_steps_hide_the_first_ones(
 
     assert verdict(every_20th) == verdict([1 / 200, *every_20th]) == "Pass"
     assert verdict([0.06, *(epoch + 0.06 for epoch in every_20th[:-1]), 2.0]) == "Unknown"
+
+
+RATES = {
+    "linear": [2e-5 * (1 - step / 400) for step in range(1, 401)],
+    "cosine": [1e-5 * (1 + math.cos(math.pi * step / 400)) for step in range(1, 401)],
+}
+
+
+@pytest.mark.parametrize("rates", RATES.values(), ids=RATES)
+def test_a_schedule_shows_the_line_that_rounded_epochs_hide(rates: list[float], tmp_path: Path) -> None:
+    end = "{'train_runtime': 800.0, 'train_steps_per_second': 0.5, 'train_loss': 2.0, 'epoch': 2.0}\n"
+    lines = [
+        f"{{'loss': 2.4, 'learning_rate': {rate!r}, 'epoch': {round(step / 200, 2)}}}\n" for step, rate in enumerate(rates, 1)
+    ]
+    assert triaged(tmp_path, "".join(lines) + end).verdict == "Pass"
+    answer = triaged(tmp_path, "".join(lines[:150] + lines[151:]) + end)
+    assert (answer.verdict, "learning rate leaps" in answer.evidence) == ("Unknown", True)
+
+
+def test_rates_that_do_not_change_evenly_hide_no_line(tmp_path: Path) -> None:
+    end = "{'train_runtime': 60.0, 'train_steps_per_second': 0.5, 'train_loss': 2.0, 'epoch': 0.3}\n"
+    line = "{{'loss': 2.4, 'learning_rate': {}, 'epoch': {:.2f}}}\n"
+    rounded = [f"{2e-5 * (1 - step / 4000):.2e}" for step in range(1, 31)]
+    steps = ["2e-05"] * 10 + ["1e-05"] * 10 + ["5e-06"] * 10
+    warm_up = [f"{min(step, 5) * 4e-6 * (1 if step < 6 else 1 - step / 4000)}" for step in range(1, 31)]
+    for rates in (rounded, steps, warm_up):
+        log = "".join(line.format(rate, step / 100) for step, rate in enumerate(rates, 1))
+        assert triaged(tmp_path, log + end).verdict == "Pass", rates
+
+
+def test_exact_epochs_show_each_line_that_is_not_there(tmp_path: Path) -> None:
+    end = "{'train_runtime': 800.0, 'train_steps_per_second': 0.5, 'train_loss': 2.0, 'epoch': 1.0}\n"
+    lines = [f"{{'loss': 2.4, 'learning_rate': 4e-05, 'epoch': {step / 400}}}\n" for step in range(1, 401)]
+    assert triaged(tmp_path, "".join(lines) + end).verdict == "Pass"
+    assert triaged(tmp_path, "".join(lines[:150] + lines[151:]) + end).verdict == "Unknown"
+
+
+def test_the_first_step_and_uneven_intervals_of_few_steps_are_no_gap(tmp_path: Path) -> None:
+    line = "{{'loss': 2.4, 'learning_rate': 4e-05, 'epoch': {}}}\n"
+    end = "{'train_runtime': 545.4, 'train_steps_per_second': 0.037, 'train_loss': 0.3, 'epoch': 1.9}\n"
+    assert triaged(tmp_path, "".join(map(line.format, (0.09, 0.46, 0.92, 1.43, 1.9))) + end).verdict == "Pass"
+
+
+@pytest.mark.parametrize("line", ["{'eval_loss': None, 'epoch': 1.0}\n", "kl: 23.1, reconstruction loss: None\n"])
+def test_a_loss_that_is_none_beside_the_lines_of_steps_is_no_success(line: str, tmp_path: Path) -> None:
+    lines = "".join(f"{{'loss': 2.4, 'learning_rate': 4e-05, 'epoch': {step / 4}}}\n" for step in (1, 2, 3, 4))
+    end = "{'train_runtime': 8.0, 'train_steps_per_second': 0.5, 'train_loss': 2.0, 'epoch': 1.0}\n"
+    assert triaged(tmp_path, lines + end).verdict == "Pass"
+    assert triaged(tmp_path, lines + line + end).verdict in ("Unknown", "Fail")
 
 
 def test_one_rounded_epoch_proves_no_run_of_many_steps(tmp_path: Path) -> None:
