@@ -128,7 +128,8 @@ _ANSWERED, _UNANSWERED = re.compile(r"Successful requests: +(?P<count>\d+)$"), r
 _ASKED = re.compile(r"\bnum[-_]prompts[= ](?P<count>\d+)|\b(?P<all>\d+)/(?P=all) \[")
 """The table of vLLM's and SGLang's serving benchmark, the rule below it, and what says how many requests there were to be."""
 _TRIALS = re.compile(rb"(?m)^Trial status: (?P<states>.*\S)\s*$")
-"""What Ray Tune says of its trials, again and again."""
+_NO_BEST = re.compile(rb"(?i)\bbest trial: \S+ with \w+=[-+]?(?:nan|inf|none|null)\b")
+"""What Ray Tune says of its trials, again and again, and of the best one if its metric is no number."""
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
 _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
 """A row of the table of lm-eval, and its head."""
@@ -231,7 +232,12 @@ def report(log: bytes) -> str:
     if (tested := _TESTED.search(" ".join(own[: len(own) - len(burnt)][-1:]))) and int(tested["gpus"]) == len(burnt):
         return tested[0]
     trials = list(_TRIALS.finditer(log))
-    if trials and re.fullmatch(rb"\d+ TERMINATED", trials[-1]["states"]) and not wrong(log[trials[-1].end() :]):
+    if (
+        trials
+        and re.fullmatch(rb"\d+ TERMINATED", trials[-1]["states"])
+        and not wrong(log[trials[-1].end() :])
+        and not _NO_BEST.search(log)
+    ):
         return trials[-1][0].decode().strip()
     if benched := _benchmark(log, own):
         return benched

@@ -81,7 +81,7 @@ _CLAIM_WORDS = (
     *("earning-signal", "earning signal", "earning verified", "earning confirmed", " learn", " rose", " rising", " improv"),
     *(" increas", " went up", " grew ", " climb", " up ", "↑"),
 )
-_LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}(?:np\.\w+\(|tensor\()?(?:(?P<number>-?\d)|(?i:none|null|nan|inf)\b)"
+_LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}(?:np\.\w+\(|tensor\()?(?:(?P<number>-?\d)(?!\.?#)|(?i:none|null|nan|inf)\b|-?\d\.?#)"
 _LOSS_WORDS = ("loss:", "Loss:", "loss=", "loss':", 'loss":')
 _EPOCHS = (
     r"(?i)(?:^|(?<![a-z] )(?<=[\s,{(\[\"'])|--|number of )"

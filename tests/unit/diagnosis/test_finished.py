@@ -281,6 +281,7 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "".join(f"[{n}/3] paper_{n}.pdf\n  -> {code}\n" for n, code in ((1, 200), (2, 404), (3, 200))),
         "Final: 3 of 10 parts\n",
         "Trial status: 3 TERMINATED | 1 ERROR\n",
+        "Trial status: 4 TERMINATED\nCurrent best trial: 6fe47_00001 with loss=None and params={'lr': 0.001}\n",
         "Trial status: 4 TERMINATED\nthe best one is missing\n",
         "Saved test data to data/processed/a.csv\n",
         "Total number of unsupported calls: 3\n" + EVALUATION,

@@ -592,7 +592,9 @@ def test_the_first_step_and_uneven_intervals_of_few_steps_are_no_gap(tmp_path: P
     assert triaged(tmp_path, "".join(map(line.format, (0.09, 0.46, 0.92, 1.43, 1.9))) + end).verdict == "Pass"
 
 
-@pytest.mark.parametrize("line", ["{'eval_loss': None, 'epoch': 1.0}\n", "kl: 23.1, reconstruction loss: None\n"])
+@pytest.mark.parametrize(
+    "line", ["{'eval_loss': None, 'epoch': 1.0}\n", "kl: 23.1, reconstruction loss: None\n", "test loss: 1.#QNAN\n"]
+)
 def test_a_loss_that_is_none_beside_the_lines_of_steps_is_no_success(line: str, tmp_path: Path) -> None:
     lines = "".join(f"{{'loss': 2.4, 'learning_rate': 4e-05, 'epoch': {step / 4}}}\n" for step in (1, 2, 3, 4))
     end = "{'train_runtime': 8.0, 'train_steps_per_second': 0.5, 'train_loss': 2.0, 'epoch': 1.0}\n"
