@@ -5,7 +5,6 @@ Steps may be numbers, fractions of epochs, or numbers that begin again with each
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections import Counter
 from collections.abc import Sequence
@@ -79,23 +78,22 @@ class Epochs:
 class Rates:
     """The learning rates of the last four lines: where rounded epochs hide that a line is not there, a schedule does not."""
 
-    last: list[tuple[float, float]] = field(default_factory=list)
-    """The epoch and the rate of each."""
-    unit: float = 1
-    """What the most exact of them was rounded to."""
+    last: list[tuple[float, str]] = field(default_factory=list)
+    """The epoch and the rate of each, as it was written."""
     leap: str = ""
     """Between which lines the rate changes by twice as much as before and after them."""
 
     def add(self, epoch: float, rate: str) -> None:
-        """Add the rate of a line, as it was written."""
-        self.last = [*self.last[-3:], (epoch, float(rate))]
-        self.unit = min(self.unit, 10.0 ** int(Decimal(rate).as_tuple().exponent))
-        changes = [after - before for (_, before), (_, after) in itertools.pairwise(self.last)]
-        if len(changes) < 3 or not (all(change > 0 for change in changes) or all(change < 0 for change in changes)):
+        """Add the rate of a line."""
+        self.last = [*self.last[-3:], (epoch, rate)]
+        if len(self.last) < 4 or self.leap:
             return
-        before, there, after = map(abs, changes)
-        if there > max(1.6 * before, 1.6 * after, 20 * self.unit) and not self.leap:
-            self.leap = f"the learning rate leaps between epoch {self.last[1][0]:g} and {self.last[2][0]:g}"
+        first, second, third, fourth = (float(text) for _, text in self.last)
+        before, there, after = second - first, third - second, fourth - third
+        if before * there > 0 < there * after and abs(there) > 1.6 * max(abs(before), abs(after)):
+            rounded_to = 10.0 ** min(int(Decimal(text).as_tuple().exponent) for _, text in self.last)
+            if abs(there) > 20 * rounded_to:
+                self.leap = f"the learning rate leaps between epoch {self.last[1][0]:g} and {self.last[2][0]:g}"
 
 
 @dataclass

@@ -46,6 +46,10 @@ MANY = 3
 _FINITE = re.compile(NAMES.finite)
 
 
+_CAN_BE_BEFORE = {name: frozenset(SCRIPTS[SCRIPTS.index(name) :] if name in SCRIPTS else TRAINERS) for name in TRAINERS}
+"""By trainer: of which ones lines before do not prevent that its own count."""
+
+
 @dataclass
 class StepRecord:
     """What the lines of metrics of one run show."""
@@ -101,14 +105,11 @@ class StepRecord:
         self.ends_of_parts |= trainer in self.ends and self.steps > self._steps_at_end
         self.ends[trainer], self._steps_at_end = match, self.steps
 
-    def _counts_now(self, trainer: str) -> bool:
-        """Return whether lines of ``trainer`` can count, after those before."""
-        return trainer not in SCRIPTS or not (self.trained.keys() - set(SCRIPTS[SCRIPTS.index(trainer) :]))
-
     def restarts(self, text: str) -> bool:
         """Return whether the line belongs to another run than this one."""
+        before = self.trained.keys()
         for trainer, kind in _kinds_in(text):
-            if not self._counts_now(trainer):
+            if before - _CAN_BE_BEFORE[trainer]:
                 continue
             series = self.series.get(trainer)
             for match in re.finditer(kind.pattern, text):
@@ -133,9 +134,9 @@ class StepRecord:
 
     def take(self, text: str) -> int | None:
         """Add a line, and return the step that it shows as done; None if it is not a line of metrics."""
-        done = None
+        done, before_it = None, self.trained.keys()
         for trainer, kind in _kinds_in(text):
-            if not self._counts_now(trainer):
+            if before_it - _CAN_BE_BEFORE[trainer]:
                 continue
             for match in re.finditer(kind.pattern, text):
                 groups = match.groupdict()
@@ -168,7 +169,9 @@ class StepRecord:
                 if epoch := self._epoch(trainer, groups):
                     series.epochs.enter(series, epoch[0], int(groups["step"]), total)
                     series.epochs.total = epoch[1]
+                begins = series.first is None
                 series.add(step)
+                before_it = self.trained.keys() if begins else before_it
                 if rounded and (rate := _RATE.search(values)):
                     series.rates.add(step, rate[1])
                 if total:

@@ -404,6 +404,7 @@ SCRIPT = LogPatterns(
             ),
             _OWN_END,
         ),
+        LineKind(("run complete @ step ",), r"\brun complete @ step (?P<last>\d+)"),
         LineKind(("inal model", "inal Model"), _FINAL_MODEL),
         LineKind(
             ("arly stop", "arly Stop", "arlyStop", "arly-stop", "arly_stop", "ARLY STOP", "topping_early: "), _STOPPED_EARLY

@@ -110,6 +110,7 @@ PASSING = {
     "    + FullyQualifiedErrorId : NativeCommandError\n" + BELOW_BARS,
     "Ultralytics, a row twice": yolo(1, 2, 2, 3) + YOLO_END,
     "one epoch with a bar": BARS.partition("Epoch 2:")[0] + "Training finished.\n",
+    "an end that names its step": "step 000 | loss 1.9\nstep 001 | loss 1.8\nstep 002 | loss 1.7\nrun complete @ step 3: 9 min\n",
     "words about the end twice": UNKNOWN + END + END,
     "words about the end after each part, of a known number": "iter 1/2: loss 1.9\nTraining done\n"
     "iter 2/2: loss 1.8\nTraining done\n",
@@ -203,6 +204,7 @@ NOT_PASSING = {
     "one line of HF's trainer, of several": HF_STEP.format(0.01) + HF_END.format(1.0),
     "one line of HF's trainer, of two": HF_STEP.format(0.5) + HF_END.format(1.0),
     "words about the end after each part": "iter 1: loss 1.9\nTraining done\niter 2: loss 1.8\nTraining done\n",
+    "an end that names a later step": "step 000 | loss 1.9\nstep 001 | loss 1.8\nrun complete @ step 3: 9 min\n",
     "fewer steps than its end counts": "step 1: loss 1.9\nstep 2: loss 1.8\nsft done, steps: 90\n",
     "lines of JSON, without one": ROWS.replace('"step": 40', '"part": 40') + "sft done, steps: 65\n",
     "lines of JSON, without the last": ROWS.rpartition('{"step"')[0] + "sft done, steps: 65\n",
