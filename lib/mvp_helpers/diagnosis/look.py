@@ -21,7 +21,8 @@ _ASKS = re.compile(
 )
 """What a sentence says that asks the reader for a change."""
 _REPORTS = re.compile(
-    r"(?i)^\[notice\]|report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA"
+    r"(?i)^\[notice\]|tracemalloc|^Device set to|^but got\b"
+    r"|report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA"
     r"|CUDA_LAUNCH|Did you mean|TRACEBACK_FILTERING|\s{3,}: "
 )
 """Such a sentence asks for a report, not for a change; or it is a row of a table."""

@@ -1507,6 +1507,11 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "RuntimeError: \"normal_kernel_cuda\" not implemented for 'Char'": "keep the dtype",
+    "RuntimeError: Expected tensor for argument #1 to have one of the following scalar types: Long, Int": "dtype of the ids",
+    "RuntimeError: Expected 2D (unbatched) or 3D (batched) input to conv1d, but got [37, 6, 302, 16]": "Conv2d",
+    "Exception: expected `,` or `}` at line 2 column 10": "json.tool",
+    "AttributeError: 'LLM' object has no attribute 'eval'": "no module of torch",
     "AttributeError: 'TextDataModule' object has no attribute 'prepare_data_per_node'": "super().__init__()",
     "AttributeError: module 'torch' has no attribute 'fx'": "half replaced",
     "ValueError: Some keys are not used by the HfArgumentParser: ['--debug']": "key=value",
