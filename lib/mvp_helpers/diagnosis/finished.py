@@ -28,7 +28,8 @@ def _any(words: str) -> re.Pattern[bytes]:
 
 
 _OF_DATA = (
-    r"(?![-_]\d|[-_\s]?(?:splits?|sets?|size|(?:and\s\w+\s)?data\b)|/|\[[\d:%]*\]|_\w+\.(?:json|parquet)\b|\.(?:csv|jsonl?|tsv|txt|parquet|arrow|bin|npy)\b"
+    r"(?![-_]\d|[-_\s]?(?:splits?|sets?|size|(?:and\s\w+\s)?data\b)|/|\[[\d:%]*\]|_\w+\.(?:json|parquet)\b"
+    r"|\.(?:csv|jsonl?|tsv|txt|parquet|arrow|bin|npy)\b"
     r"|\s?[:=]\s{0,3}\d+(?:%\||(?![\d./%])))"
 )
 _TRAINS = _any(
@@ -48,7 +49,7 @@ _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
     rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
     rb"|--- Logging error ---(?s:.*?)\nArguments: [^\n]*"
-    rb"|^Traffic request rate: inf$|\btime-?out (?:rate|cases): |^If connection fails, check your firewall "
+    rb"|^Traffic request rate: inf$"
     rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w_timeout\b(?! \w)"
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
@@ -124,8 +125,9 @@ _NOTICE = re.compile(
 """Lines that may follow such a report."""
 _BENCHED = re.compile(r"=+ Serving Benchmark Result =+$")
 _CLOSED = re.compile(rb"(?m)^=+\s*$")
-_ANSWERED, _UNANSWERED = re.compile(r"Successful requests: +(?P<count>\d+)$"), re.compile(r"Failed requests: +(?P<count>\d+)$")
-_ASKED = re.compile(r"\bnum[-_]prompts[= ](?P<count>\d+)|\b(?P<all>\d+)/(?P=all) \[")
+_ANSWERED = re.compile(r"Successful requests: +(?P<count>\d{1,12})$")
+_UNANSWERED = re.compile(r"Failed requests: +(?P<count>\d{1,12})$")
+_ASKED = re.compile(r"\bnum[-_]prompts[= ](?P<count>\d{1,12})|\b(?P<all>\d{1,12})/(?P=all) \[")
 """The table of vLLM's and SGLang's serving benchmark, the rule below it, and what says how many requests there were to be."""
 _TRIALS = re.compile(rb"(?m)^Trial status: (?P<states>.*\S)\s*$")
 _NO_BEST = re.compile(rb"(?i)\bbest trial: \S+ with \w+=[-+]?(?:nan|inf|none|null)\b")
@@ -133,7 +135,7 @@ _NO_BEST = re.compile(rb"(?i)\bbest trial: \S+ with \w+=[-+]?(?:nan|inf|none|nul
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
 _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
 """A row of the table of lm-eval, and its head."""
-_BURNT, _TESTED = re.compile(r"^GPU \d+: OK$"), re.compile(r"^Tested (?P<gpus>\d+) GPUs:$")
+_BURNT, _TESTED = re.compile(r"^GPU \d+: OK$"), re.compile(r"^Tested (?P<gpus>\d{1,6}) GPUs:$")
 """What gpu-burn says of each GPU, and the line before."""
 _FINAL = re.compile(
     r"(?i)^(?:.* (?:I|INFO - \S+ -) +|\W*)(?:final|overall|test accuracy|(?:test(?:ing)? )?success (?:rate|ratio))\b"
@@ -159,7 +161,7 @@ _SAVES = re.compile(
 _ITEM = re.compile(r"\s+[-*] ")
 """An item of a list, indented: what a logger prints may begin with a dash, too."""
 _ALL = re.compile(r"\b(\d+) ?(?:/|of) ?\1\b")
-_PART = re.compile(r"\[(?P<part>\d+)/(?P<total>\d+)\] \S")
+_PART = re.compile(r"\[(?P<part>\d{1,9})/(?P<total>\d{1,9})\] \S")
 _REFUSED = re.compile(r"(?i)(?:status|code|http(?:/[\d.]+)?|[-=]>)\W{0,4}[45]\d\d\b")
 _COUNTS = re.compile(r": .*\d")
 _VARIES = re.compile(r"\S*[\d/.]\S*")
@@ -249,7 +251,7 @@ def report(log: bytes) -> str:
 def _benchmark(log: bytes, own: Sequence[str]) -> str:
     """Return the heading of a serving benchmark's table that ends the log, if every request of all was answered; "" otherwise."""
     heads = [at for at, text in enumerate(own) if _BENCHED.search(text)]
-    if not heads or wrong(log) or not _CLOSED.search(log, log.rindex(b"Serving Benchmark Result =")):
+    if not heads or wrong(log) or not _CLOSED.search(log, max(log.rfind(b"Serving Benchmark Result"), 0)):
         return ""
     for before, at, end in zip([0, *heads], heads, [*heads[1:], len(own)], strict=False):
         table = list(itertools.takewhile(lambda text: _VALUE.search(text) or text.startswith("---"), own[at + 1 : end]))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 _SIZE = re.compile(
-    r"([\d.]+) ([GM])iB (total capacity|is free|free|memory in use|reserved in total"
+    r"(\d{1,9}(?:\.\d{1,9})?) ([GM])iB (total capacity|is free|free|memory in use|reserved in total"
     r"|is allocated by PyTorch|is reserved by PyTorch but unallocated)"
-    r"|capaci?ty of ([\d.]+) ([GM])iB"
+    r"|capaci?ty of (\d{1,9}(?:\.\d{1,9})?) ([GM])iB"
 )
-_WANTED = re.compile(r"Tried to allocate ([\d.]+) ([GM])iB")
+_WANTED = re.compile(r"Tried to allocate (\d{1,9}(?:\.\d{1,9})?) ([GM])iB")
 _KINDS = ("free", "unallocated", "is allocated", "in use", "reserved in", "total")
 """What a size is of, by words of its text; the first that it contains counts."""
 HELD = 0.2

@@ -12,7 +12,9 @@ import re
 from ..log_text import log_lines
 from ..log_text.series import Series
 from ..log_text.step_record import StepRecord
-from ..trainers.log_patterns import SCRIPTS, TRAINERS, StepLine
+from ..trainers.line_patterns import StepLine
+from ..trainers.log_patterns import TRAINERS
+from ..trainers.script_patterns import SCRIPTS
 from . import finished
 
 _AGAIN = re.compile(

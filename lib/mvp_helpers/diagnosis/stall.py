@@ -105,7 +105,7 @@ def frames_of(dump: str) -> tuple[tuple[Frame, ...], ...]:
     for line in dump.splitlines():
         if line.startswith("Thread "):
             threads.append([])
-        elif threads and (match := re.match(r"^    (.+?) \((.+?)(?::(\d+))?\)$", line)):
+        elif threads and (match := re.match(r"^    (.+?) \((.+?)(?::(\d{1,9}))?\)$", line)):
             threads[-1].append(Frame(match[1], match[2], int(match[3] or 0)))
     return tuple(tuple(frames) for frames in threads)
 

@@ -18,7 +18,8 @@ from ..log_text import doubts, log_lines
 from ..log_text.log_lines import ByWords
 from ..log_text.series import Series
 from ..log_text.step_record import StepRecord
-from ..trainers.log_patterns import SCRIPTS, TRAINERS, VERL
+from ..trainers.log_patterns import TRAINERS, VERL
+from ..trainers.script_patterns import SCRIPTS
 from . import finished, script_runs
 from .signatures import Signatures
 
@@ -68,7 +69,8 @@ _SERIOUS = re.compile(
 _POSSIBLE = re.compile(r"(?i)\b(?:will|would|may|might|could|can)\b[^.]*")
 _PERCENT = re.compile(VERL.percent.encode())
 _CHECK_ROW = re.compile(r"^\W*PASS\W+\S.*[│|]")
-_CHECK_LIMIT = re.compile(r"(?P<sign><=?|>=?) *(?P<limit>-?[\d.]+(?:e[+-]?\d+)?) *[│|] *(?P<value>-?[\d.]+(?:e[+-]?\d+)?) *[│|]")
+_NUMBER = r"-?\d{1,15}(?:\.\d{0,20})?(?:e[+-]?\d{1,3})?"
+_CHECK_LIMIT = re.compile(rf"(?P<sign><=?|>=?) *(?P<limit>{_NUMBER}) *[│|] *(?P<value>{_NUMBER}) *[│|]")
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _CHECK_VALUE = re.compile(r"[│|]\s*['\"]?[+-]?(?:nan|inf(?:inity)?|none|n/a)['\"]?\s*[│|]", re.IGNORECASE)
 _TABLE_ENDS = re.compile(r"^\W*[└+╰][─-]{3}")

@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..trainers.log_patterns import SCRIPTS, TRAINERS, StepLine
+from ..trainers.line_patterns import StepLine
+from ..trainers.log_patterns import TRAINERS
 from ..trainers.metric_names import VERL as NAMES
+from ..trainers.script_patterns import SCRIPTS
 from .log_lines import ByWords
 from .series import Series
 
@@ -28,9 +30,9 @@ _NOT_FINITE = re.compile(
 """A metric whose value is not a number, in every spelling: nan, -Infinity, tensor(nan), [1.0, nan], 1.#INF, 1e999, None, N/A."""
 _MISSING = re.compile(r"(?i)loss|grad|reward|score|entropy|\bkl")
 """Metrics of which N/A means more than that something was not measured."""
-_RATE = re.compile(r"\blearning_rate['\"]: '?(\d[\d.]*(?:e-?\d+)?)")
+_RATE = re.compile(r"\blearning_rate['\"]: '?(\d{1,9}(?:\.\d{0,20})?(?:e[+-]?\d{1,3})?)")
 _LOST = re.compile(r"number of nan iterations: +[1-9]\d*")
-_SKIPPED = re.compile(r"(?:skipped iterations: +|skipped=)(\d+)")
+_SKIPPED = re.compile(r"(?:skipped iterations: +|skipped=)(\d{1,12})")
 _ZERO_GRADIENT = re.compile(
     r"""grad[ _]?norm["']?\s*[:=]\s*(?:[\w.]+\()?["'\[]{0,2}"""
     r"""[-+]?(?:(?:0+(?:[.,]0*)?|\.0+)(?:e[+-]?\d+)?(?![\d.]|,\d)|[\d.]+e-(?:[4-9]\d|\d{3})|zero\b)""",
@@ -40,14 +42,15 @@ _ZERO_GRADIENT = re.compile(
 _REWARD = re.compile(
     r"(?:critic/(?:score|rewards)/mean|['\"]reward['\"]|Avg (?:Total )?Reward)[:\s'\"]+(-?[\d.]+(?:[eE][+-]?\d+)?)"
 )
-_BAR = re.compile(r"%\|[^|\r\n]*\| *(?P<now>\d+)/(?P<total>\d+) \[")
+_BAR = re.compile(r"%\|[^|\r\n]*\| *(?P<now>\d{1,12})/(?P<total>\d{1,12}) \[")
 MANY = 3
 """A bar of fewer things may agree with a step by chance."""
 _FINITE = re.compile(NAMES.finite)
 
 
-_CAN_BE_BEFORE = {name: frozenset(SCRIPTS[SCRIPTS.index(name) :] if name in SCRIPTS else TRAINERS) for name in TRAINERS}
-"""By trainer: of which ones lines before do not prevent that its own count."""
+_ORDER = list(SCRIPTS)
+_CAN_BE_BEFORE = {name: frozenset(_ORDER[_ORDER.index(name) :] if name in SCRIPTS else TRAINERS) for name in TRAINERS}
+"""By trainer: those whose lines may come before, so that its own still count."""
 
 
 @dataclass
@@ -164,7 +167,7 @@ class StepRecord:
                 series = self._series(trainer)
                 self.steps += rounded or series.first is None or step != series.last  # several lines may report one step
                 total = int(groups.get("total") or 0) or (
-                    _total_of_bar(match, series) if trainer in SCRIPTS and groups.get("step") and not groups.get("all") else 0
+                    _total_of_bar(match, series) if trainer in SCRIPTS and groups.get("step") else 0
                 )
                 if epoch := self._epoch(trainer, groups):
                     series.epochs.enter(series, epoch[0], int(groups["step"]), total)

@@ -43,11 +43,12 @@ _NAMED = re.compile(r"(?:RayTaskError\()?(?P<name>[A-Z]\w+)\)? {2,}Traceback")
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
 _FRAME = re.compile(
     r'\s*(?:File ["“]|(?=[^\s"]+\.py", line \d+, in ))(?P<file>[^"“”]+)'  # perhaps cut off at its beginning or end
-    r'(?:["”], line (?P<line>\d+)(?:(?:,|(?P<dump>)) in (?P<name>.+))?)?'
+    r'(?:["”], line (?P<line>\d{1,9})(?:(?:,|(?P<dump>)) in (?P<name>.+))?)?'
     r"|(?:File )?\[?(?P<file_>(?:(?:[A-Za-z]:(?=\\))?[/\\][^\[\]():\"]{0,300}[/\\])?[^\s\[\]():\"]+\.py|<[\w .-]+>)"
-    r"(?:\]\([^)]*\))?(?::(?P<line_>\d+))?[,:]? in (?P<name_>[\w.<>]+)"
-    r"|(?P<cell>Cell In ?\[\d+\]|[/~].*\.ipynb Cell \d+'?),?(?: line (?P<line_in_cell>\d+))?(?:,? in (?P<name_in_cell>[\w.<>]+))?"
-    r"|File (?P<module>[~/][^\s:\"]*\.py):(?P<line_in_module>\d+)$"
+    r"(?:\]\([^)]*\))?(?::(?P<line_>\d{1,9}))?[,:]? in (?P<name_>[\w.<>]+)"
+    r"|(?P<cell>Cell In ?\[\d+\]|[/~].*\.ipynb Cell \d+'?),?(?: line (?P<line_in_cell>\d{1,9}))?"
+    r"(?:,? in (?P<name_in_cell>[\w.<>]+))?"
+    r"|File (?P<module>[~/][^\s:\"]*\.py):(?P<line_in_module>\d{1,9})$"
 )
 """A frame as Python, IPython, pytest and rich print it; perhaps cut off. ``dump``: by faulthandler, the innermost first."""
 _TORN = re.compile(r'[^\s"]+\.py", line \d+, in ')
@@ -78,7 +79,7 @@ _CALLS = re.compile(r"(?P<whole>(?:\b(?!self\b)[A-Za-z_]\w+\.)?(?P<name>[A-Za-z_
 _LISTED = re.compile(r"\\n', (?P<quote>['\"])(?P<text>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .{1,400}?)\\n(?P=quote)\]$")
 """The end of a traceback that was logged as a list of its lines."""
 _RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
-_PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d+): \w+$")
+_PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d{1,9}): \w+$")
 _PLUMBING = re.compile(r"/ray/_private/|/torch/nn/modules/module\.py|/runpy\.py|/contextlib\.py|/concurrent/futures/|^<")
 """Files that only pass calls on: a frame in them says little."""
 _BARE = re.compile(r"\s+(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)$")

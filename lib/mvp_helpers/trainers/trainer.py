@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from ..base.errors import BadInput, Blocked, did_you_mean
 from . import hydra, launch_preview
 from .launch_preview import Launch
-from .log_patterns import LogPatterns
+from .line_patterns import LogPatterns
 from .metric_names import MetricNames
 
 Metrics = dict[int, dict[str, float]]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from odd_numbers import explain_with_odd_numbers
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
@@ -586,6 +587,11 @@ def test_a_job_that_failed_is_not_a_pass_whatever_its_log_reports(folder: JobFol
     folder.driver_log.write_text("Training Progress: 100%|####| 2/2 [00:14<00:00]\n")
     found = views.explain_job(folder, ended(reason="the trainer ended with exit code 9"))
     assert (found.verdict, found.evidence) == ("Unknown", "the trainer ended with exit code 9")
+
+
+@pytest.mark.parametrize("file", sorted(LOGS.glob("*memory*/positive.log")), ids=lambda file: file.parent.name)
+def test_no_odd_number_of_a_failure_prevents_an_answer(file: Path, tmp_path: Path) -> None:
+    explain_with_odd_numbers(tmp_path, file.read_text())
 
 
 def test_damaged_evidence_is_skipped(folder: JobFolder) -> None:

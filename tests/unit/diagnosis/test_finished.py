@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from odd_numbers import explain_with_odd_numbers
 from triaging import triaged
 
 from mvp_helpers.diagnosis import finished
+from mvp_helpers.log_text import log_lines
 
 EVALUATION = (
     "model: /models/small, 120 questions\n"
@@ -100,8 +102,7 @@ HEALTHY = {
     "data for a training, in a table": "0  {'index': 0, 'split': 'train'}\n1  {'index': 1, 'split': 'train'}\n"
     + "".join(f"{n}  row {n}\n" for n in range(9))
     + "Saved to: /data/my_train_part.parquet\n",
-    "rates of what went wrong in a simulation": "INFO: robot FOV 6.28\n"
-    "INFO: Testing success rate: 0.34, collision rate: 0.64, timeout rate: 0.02\nINFO: Timeout cases: 14 58\n",
+    "a rate of success": "INFO: 500 cases\nINFO: Testing success rate: 0.34, path length: 17.75\n",
     "a summary that counts": "[infer] case 1 done\n[infer] shard 1/8 summary: done=6 skipped=0 failed=0\n",
     "a detector's inference": "YOLOv5s summary: 157 layers, 7020913 parameters, 0 gradients, 15.8 GFLOPs\n"
     "image 1/1 /data/a.jpg: 352x640 1 D00, 9.3ms\nResults saved to runs/detect/a7\n",
@@ -183,6 +184,8 @@ REPORTS = {
     "Benchmark duration (s):                  9.16     \n==================================================\n",
     "Docker's pull from another registry": "025c6550ac46: Pull complete\nDigest: sha256:93529abd\n"
     "Status: Downloaded newer image for nvcr.io/nvidia/tensorflow:24.02-tf2-py3\nnvcr.io/nvidia/tensorflow:24.02-tf2-py3\n",
+    "a serving benchmark in colours": "============ \x1b[1mServing Benchmark Result\x1b[0m ============\n"
+    "Successful requests:                     40\nFailed requests:                         0\n========\n",
     "datasets": "Creating parquet from Arrow format: 100%|###| 7/7 [00:01<00:00, 21ba/s]\n"
     "Uploading the dataset shards: 100%|###| 3/3 [00:41<00:00, 16.2s/it]\n",
     "llama-bench": "| model | size | backend | test |          t/s |\n| ----- | ---: | ------- | ---: | -----------: |\n"
@@ -207,7 +210,7 @@ REPORT_LIES = {
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_report_of_a_known_program_passes_and_with_one_lie_it_does_not(tmp_path: Path, name: str) -> None:
     found = triaged(tmp_path, REPORTS[name])
-    assert found.verdict == "Pass" and found.evidence in REPORTS[name]
+    assert found.verdict == "Pass" and found.evidence in log_lines.plain(REPORTS[name].encode())
     assert [lie for lie, told in REPORT_LIES.items() if triaged(tmp_path, told(REPORTS[name])).verdict == "Pass"] == []
 
 
@@ -288,6 +291,7 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "the server skipped: 3, reason: 0\n" + EVALUATION,
         "read_timeout exceeded\n" + EVALUATION,
         "Final: 3/10\n",
+        "INFO: start\nINFO: Testing success rate: 0.00, timeout rate: 1.00\n",
         "[infer] case 1 done\n[infer] shard 1/8 summary: done=6 skipped=0 failed=2\n",
         "[infer] case 1 done\n[infer] shard 1/8 summary: done=0 skipped=6 failed=0\n",
         "YOLOv5s summary: 157 layers, 10 gradients, 15.8 GFLOPs\nResults saved to runs/detect/a7\n",
@@ -312,6 +316,11 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
 )
 def test_words_about_a_part_or_a_plan_are_no_end(tmp_path: Path, log: str) -> None:
     assert triaged(tmp_path, log).verdict != "Pass"
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_no_odd_number_of_a_report_prevents_an_answer(name: str, tmp_path: Path) -> None:
+    explain_with_odd_numbers(tmp_path, REPORTS[name])
 
 
 def test_a_long_log_is_not_judged_by_its_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

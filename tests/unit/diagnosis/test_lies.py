@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from odd_numbers import explain_with_odd_numbers
 from triaging import triaged
 
 from mvp_helpers.diagnosis import views
@@ -439,6 +440,11 @@ def test_tests_and_checks_that_pass_do_not_end_a_training(name: str, tmp_path: P
 
 def test_a_check_whose_value_is_beyond_its_limit_does_not_pass(tmp_path: Path) -> None:
     assert triaged(tmp_path, HEALTHY["check_metrics"].replace("1.0103225708007812", "2.0103225708007812")).verdict == "Fail"
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_no_odd_number_prevents_an_answer(name: str, tmp_path: Path) -> None:
+    explain_with_odd_numbers(tmp_path, HEALTHY[name])
 
 
 def test_a_validation_is_no_training_step(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from odd_numbers import explain_with_odd_numbers
 from triaging import triaged
 
 
@@ -387,8 +388,18 @@ def test_a_loss_that_is_nan_comes_before_the_stop_of_its_run(tmp_path: Path) -> 
     assert triaged(tmp_path, epoch(1) + stopped).boundary == "outside"
 
 
+@pytest.mark.parametrize("name", PASSING)
+def test_no_odd_number_of_a_script_prevents_an_answer(name: str, tmp_path: Path) -> None:
+    explain_with_odd_numbers(tmp_path, PASSING[name])
+
+
 def test_words_of_a_script_before_any_step_do_not_end_a_run(tmp_path: Path) -> None:
     answer = triaged(tmp_path, "Tokenizer training complete.\n" + epoch(1) + epoch(2) + RAISED)
+    assert (answer.verdict, answer.phase) == ("Fail", "train")
+
+
+def test_a_loss_below_the_heading_of_an_epoch_is_one_of_the_training(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, "Epoch 1/3\nTrain Loss: 1.2\nEpoch 2/3\nTrain Loss: 1.1\n" + RAISED)
     assert (answer.verdict, answer.phase) == ("Fail", "train")
 
 

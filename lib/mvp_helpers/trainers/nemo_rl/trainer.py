@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ...base.errors import BadInput, Blocked
 from .. import hydra, log_patterns, metric_names
 from ..launch_preview import Launch
-from ..log_patterns import LineKind
+from ..line_patterns import LineKind
 from ..trainer import Composed, Gpus, Metrics, Outputs, Role, Trainer
 from . import config as own_config
 from . import refit

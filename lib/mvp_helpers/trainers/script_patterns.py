@@ -1,0 +1,197 @@
+"""The lines of scripts with a loop of their own: lines with a loss, and the words in which they report their end."""
+
+from __future__ import annotations
+
+from .line_patterns import LineKind, LogPatterns, StepLine
+
+_HELD_OUT = r"(?:val\w*|eval\w*|test|dev)"
+_SET = r"=(?:None|True|False)\b"
+_NO_ERROR_OR_OPTIONS = (
+    rf"(?i)^(?!.*(?:error|exception|failed|traceback|\bNamespace\(|{_SET}.*{_SET}|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
+)
+_OF = r"(?: ?/ ?| of )"
+_TOTAL = rf"(?:{_OF}|, ['\"](?:of|total|(?:total|max|num)_steps)['\"]: )(?P<total>\d{{1,9}})(?![\d.])"
+_COUNT = rf"['\"]?[\s:=#\[(|]{{0,4}}(?P<step>\d{{1,9}})(?![\d.]|,\d)(?:{_TOTAL})?(?P<metrics>[^\r\n]*)"
+_TRAIN_LOSS = (
+    "".join(rf"(?<!{what}[ _/-])" for what in ("val", "eval", "test", "dev", "valid", "validation", "best"))
+    + r"(?:(?:loss\w*|perplexity|ppl|bpc)['\"]?(?:\s*(?:::?|[=|])|\s)|\btrain[=:])\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)"
+)
+_LOSS = rf"(?i)^(?!\W*{_HELD_OUT}\b).*?{_TRAIN_LOSS}"
+_PART_OF_EPOCH = r"(?:step|batch|iter(?:ation)?)"
+_WHOLE_EPOCH = (
+    rf"(?i)^(?!.*\b{_PART_OF_EPOCH}s?\b\W{{0,4}}\d|.*(?:\d%\||\(\d+%\)|\[ *\d+ */)|\W*\d+ ?/ ?\d"
+    rf"|\W*{_HELD_OUT}\b).*?{_TRAIN_LOSS}"
+)
+"""Of metrics: they are those of an epoch, not of a part of one."""
+_BAR = r"(?:it/s|s/it), ?(?P<metrics>[^\]\r\n]*)\]"
+_TRAINING = r"(?:training|fine-?tuning|optimi[sz]ation|sft|dpo|grpo|ppo)"
+_PART = "epoch|step|iter|pre|stage|phase|fold|round|warm|reward|critic|tokenizer|wait|until|if|when|after|before|once"
+_OWN_END = (
+    r"(?i)^(?!.*(?:error|exception|fail|abort|stopp|interrupt|cancel|not |no |partial))\W*"
+    rf"(?:(?!{_PART})[a-z/-]+ ){{0,3}}?(?:{_TRAINING}(?: (?:run|loop|process))? (?:is |has |was )?(?:been )?"
+    rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING})\b"
+    r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*|, steps: (?P<last>\d{1,12}))?(?:\W*$|[.!]+ )"
+)
+_FINAL_MODEL = (
+    r"(?i)^(?!.*(?:error|exception|fail|when |if ))(?:.* (?:I|INFO)\S* (?:\S* - |- )?)?\W*"
+    r"(?:saved (?:the )?final model\b|final model (?:(?:was|has been|is) )?saved\b)"
+)
+_STOPPED_EARLY = (
+    r"(?i)^(?!.*(?:counter|patience ?[:=]|callback|error|fail|\b(?:if|when|will|enabled|disabled|best_\w+)\b)).{0,60}?"
+    r"\b(?P<early>early[- _]?stop(?:ped|ping)?\b"
+    r"(?:!|.{0,20}\b(?:triggered|activated|(?:at|after|on) (?:\w+ )?(?:epoch|step)?\W*\d))|^stopping_early: \w+)"
+)
+SCRIPT = LogPatterns(
+    logged=(
+        StepLine("poch", _NO_ERROR_OR_OPTIONS + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH),
+        StepLine(  # below a progress bar that was drawn over
+            "poch",
+            rf"(?i)(?:\r|\] {{2,}}) *\bepochs?\b{_COUNT}",
+            trained=_WHOLE_EPOCH,
+        ),
+        StepLine(  # its progress bar
+            "poch",
+            rf"(?i)(?:^|\r)(?![^|\r\n]*\b{_HELD_OUT}\b)[^|\r\n]{{0,60}}?\bepochs?[\s:=#\[(]{{1,3}}"
+            rf"(?P<step>\d{{1,9}})(?:{_OF}(?P<total>\d{{1,9}}))?[^|\r\n%]{{0,40}} 100%\|[^|]*\| *"
+            rf"(?P<all>[1-9]\d{{0,11}})/(?P=all) \[[^\]\r\n]*?{_BAR}(?=[\r\n]| *$)",
+            trained=_LOSS,
+        ),
+    ),
+    finished=(
+        LineKind(
+            (
+                "raining ",
+                "tuning ",
+                "ptimization F",
+                "ptimization f",
+                "ed training",
+                "one training",
+                "one with t",
+                *("sft done", "SFT done", "dpo done", "DPO done", "grpo done", "GRPO done", "ppo done", "PPO done"),
+                "ed fine",
+                "one fine",
+            ),
+            _OWN_END,
+        ),
+        LineKind(("run complete @ step ",), r"\brun complete @ step (?P<last>\d{1,12})"),
+        LineKind(("inal model", "inal Model"), _FINAL_MODEL),
+        LineKind(
+            ("arly stop", "arly Stop", "arlyStop", "arly-stop", "arly_stop", "ARLY STOP", "topping_early: "), _STOPPED_EARLY
+        ),
+    ),
+)
+"""Of a script that numbers its epochs."""
+NANOGPT = LogPatterns(
+    logged=(
+        StepLine("iter ", r"^iter (?P<step>\d{1,9}): (?P<metrics>loss [^,]+, time .*)"),
+        StepLine("train loss ", r"^step \d{1,9}: (?P<note>train loss .*)"),
+    ),
+    ends_at_total=True,
+    finished=SCRIPT.finished,
+)
+"""Of nanoGPT and programs made from it: a step's loss on a line, and those of an evaluation on another."""
+STABLE_BASELINES = LogPatterns(
+    logged=(
+        StepLine("n_updates ", r"^\|\s+n_updates\s+\| (?P<step>\d{1,12}) +\|(?P<metrics>)"),
+        *(
+            StepLine(word, r"^\|\s+(?P<note>\w+\s+\| .*)")
+            for word in ("   loss ", "_loss ", "approx_kl ", "ep_rew_mean ", "ent_coef ")
+        ),
+    ),
+    finished=SCRIPT.finished,
+)
+"""Of a script that trains with Stable-Baselines3: a table after each rollout, here counted by its updates."""
+_HEADING = r"(?i)(?:^|[-:|\]>])\W*epoch\W{0,3}"
+_STEPS = _NO_ERROR_OR_OPTIONS + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b" + _COUNT
+SCRIPT_STEPS = LogPatterns(
+    logged=(
+        StepLine("poch ", rf"{_HEADING}(?P<heading>\d{{1,6}})(?:{_OF}(?P<headings>\d{{1,6}}))?\W*$"),
+        *(
+            StepLine(word, _STEPS, trained=_LOSS)
+            for word in (
+                "iter ",
+                "Iter ",
+                "step ",
+                "Step ",
+                "teration ",
+                "step:",
+                "Step:",
+                "step=",
+                "iter:",
+                "Iter:",
+                "iter=",
+                'step":',
+            )
+        ),
+        *(
+            StepLine(
+                word,
+                rf"(?:^|\r)(?![^\r\n]*(?i:epoch|\bval|eval|test))[^|\r\n]{{0,60}}%\|[^|]*\| *"
+                rf"(?P<step>[1-9]\d{{0,8}})/(?P<total>\d{{1,9}}) "
+                rf"\[[^\]\r\n]*?{_BAR}",
+                trained=_LOSS,
+            )
+            for word in ("it/s, ", "s/it, ")
+        ),
+    ),
+    finished=SCRIPT.finished,
+)
+"""Of a script that numbers its steps alone."""
+_IN_EPOCH = (
+    _NO_ERROR_OR_OPTIONS
+    + rf".*?\bepochs?\b[\s:=#\[(|]{{0,4}}(?P<in_epoch>\d{{1,6}})(?![\d.])(?:{_OF}(?P<epochs>\d{{1,6}}))?[\s\])|,:-]{{1,5}}"
+)
+SCRIPT_PARTS = LogPatterns(
+    logged=(
+        StepLine(
+            "poch",
+            rf"{_IN_EPOCH}(?:{_PART_OF_EPOCH}\b[\s:=#]{{0,3}})?[\[(]? *(?P<step>\d{{1,9}}) ?/ *(?P<total>\d{{1,9}})(?![\d.])"
+            r"(?P<metrics>[^\r\n]*)",
+            trained=_LOSS,
+        ),
+        StepLine(
+            "poch",
+            rf"{_IN_EPOCH}(?:global[_ ])?{_PART_OF_EPOCH}s?\b[\s:=#\[(]{{0,3}}(?P<step>\d{{1,9}})(?! ?/|[\d.])"
+            r"(?P<metrics>[^\r\n]*)",
+            trained=_LOSS,
+        ),
+    ),
+    finished=SCRIPT.finished,
+)
+"""Of a script that numbers the steps of each epoch."""
+SCRIPT_EPOCHS = LogPatterns(
+    logged=(
+        StepLine("poch ", rf"{_HEADING}(?P<begun>\d{{1,6}})(?:{_OF}(?P<total>\d{{1,6}}))?\W*$"),
+        *(
+            StepLine(
+                word,
+                rf"{_NO_ERROR_OR_OPTIONS}(?!.*\b(?:epoch|{_PART_OF_EPOCH})s?\b\W{{0,4}}\d)(?:.*\r)?(?:(?!\b{_HELD_OUT}\b)[^\r\n])*?"
+                rf"(?:^|[-:|\]>\r])\W*(?P<metrics>(?:(?:average|avg|mean|epoch|train\w*)[ _-]){{0,3}}{_TRAIN_LOSS}[^\r\n]*)",
+                trained=_LOSS,
+            )
+            for word in ("loss:", "Loss:", "loss=", "rain loss ", "rain Loss ")
+        ),
+    ),
+    finished=SCRIPT.finished,
+)
+"""Of a script whose lines of an epoch's loss are below a heading that numbers the epoch."""
+TORCHTUNE = LogPatterns(
+    logged=(
+        StepLine(
+            "|Loss: ",
+            r"(?:^|\r)\d{1,6}\|(?P<step>\d{1,9})\|(?P<metrics>Loss: [^|\r\n]*?): +\d+%\|[^|\r\n]*\| *\d+/(?P<total>\d{1,9}) \[",
+        ),
+    ),
+    redrawn=True,
+)
+"""Of torchtune: a bar for each epoch, named by the epoch, the step of the run, and its loss; no words about its end."""
+SCRIPTS = {
+    "nanogpt": NANOGPT,
+    "stable_baselines": STABLE_BASELINES,
+    "torchtune": TORCHTUNE,
+    "script_parts": SCRIPT_PARTS,
+    "script": SCRIPT,
+    "script_steps": SCRIPT_STEPS,
+    "script_epochs": SCRIPT_EPOCHS,
+}
+"""What they show counts only in a log without lines of another trainer; of these the first counts."""
