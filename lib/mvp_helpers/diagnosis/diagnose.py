@@ -32,6 +32,10 @@ TWO_RUNS = (
 )
 ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended badly, and the log does not explain why."
 WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
+NOTHING_SHOWN = "The log may be an excerpt, or the run may still be running, hang, or have been killed without a message."
+HEALTHY_SO_FAR = "What the log shows is healthy; how the run ended, it does not show."
+COMPLETE_LOG = "the complete log with the command's exit status"
+STACKS = "./scripts/53_debug_bundle.sh {id} --py-spy, while it runs"
 BLOCKED = "No evidence against the code under test."
 SERVED = "A server in this log became ready for requests. No line says that it failed, or what its clients did."
 STOPPED_SERVER = (
@@ -250,22 +254,19 @@ def _of_warnings(warning: str) -> Diagnosis:
         evidence=warning,
         phase="start",
         advice=WARNINGS,
-        next="the complete log with the command's exit status",
+        next=COMPLETE_LOG,
     )
 
 
 def _without_error(end: Progress, logged: str, target: Mapping[str, str]) -> Diagnosis:
     """Return the answer to a log without an error that does not prove a success either; ``logged``: the steps that it shows."""
-    known = f"{logged}; the end is not in this log" if logged else "no error was found, and no end of a run"
     return Diagnosis(
         verdict="Unknown",
-        evidence=known,
+        evidence=f"{logged}; the end is not in this log" if logged else "no error was found, and no end of a run",
         phase=end.phase,
         step=end.step,
-        advice="The log may be an excerpt, or the run may still be running, hang, or have been killed without a message.",
-        next=_filled(
-            "the complete log with the command's exit status; ./scripts/53_debug_bundle.sh {id} --py-spy, while it runs", target
-        ),
+        advice=HEALTHY_SO_FAR if logged else NOTHING_SHOWN,
+        next=_filled(COMPLETE_LOG if logged else f"{COMPLETE_LOG}; {STACKS}", target),
     )
 
 
@@ -414,9 +415,7 @@ def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, tar
         line=doubt.line,
         evidence=doubt.evidence,
         advice=doubt.advice,
-        next=(WATCH if doubt.rule == NOT_FINITE else AGAIN)
-        if failed
-        else doubt.next or "the complete log, with the command's own exit status",
+        next=(WATCH if doubt.rule == NOT_FINITE else AGAIN) if failed else doubt.next or COMPLETE_LOG,
         limitation="",
     )
 
