@@ -212,7 +212,7 @@ def _expand(value: Any, source: str) -> Any:
 
     expanded = VARIABLE.sub(replace, value)
     whole = VARIABLE.fullmatch(value)
-    return int(expanded) if whole and expanded.isdigit() else expanded
+    return int(expanded) if whole and expanded.isdecimal() else expanded
 
 
 def find(name_or_file: str) -> Path:

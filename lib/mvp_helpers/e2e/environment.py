@@ -56,7 +56,7 @@ def ray_problem(env: Mapping[str, str]) -> str:
     """Return why the Ray that RAY_ADDRESS names cannot be joined; "" when it can, or when the trainer starts its own."""
     address = env.get("RAY_ADDRESS", "local").removeprefix("ray://")
     host, _, port = address.rpartition(":")
-    if not (host and port.isdigit()):
+    if not (host and port.isdecimal()):
         return ""
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()

@@ -251,7 +251,7 @@ def argv(start: Elsewhere, env: Mapping[str, str]) -> list[str]:
 
 def _gpus_per_node(env: Mapping[str, str]) -> str:
     value = env.get("GPUS_PER_NODE") or str(GPUS_PER_NODE)
-    if not value.isdigit() or not int(value):
+    if not value.isdecimal() or not int(value):
         raise BadInput(f"GPUS_PER_NODE={value} is not a number of GPUs")
     return value
 
@@ -283,7 +283,7 @@ def _check_ray_sub(start: Elsewhere, env: Mapping[str, str]) -> int:
             hint=f"GPUS_PER_NODE={gres[1]}",
         )
     nodes = _option(options, "--nodes", "-N") or "1"
-    if not nodes.isdigit() or not int(nodes):
+    if not nodes.isdecimal() or not int(nodes):
         raise BadInput(f"--nodes={nodes} is not a number of nodes")
     return int(nodes)
 

@@ -65,7 +65,7 @@ def _missing_script(context: Context, one: Planned) -> str:
 def gpus(env: Mapping[str, str]) -> int:
     """Return for how many GPUs a recipe is chosen: ``E2E_GPUS``, those of this machine, or those of a usual node."""
     given = env.get("E2E_GPUS", "")
-    if given and not (given.isdigit() and int(given)):
+    if given and not (given.isdecimal() and int(given)):
         raise BadInput(f"E2E_GPUS={given} is not a number of GPUs")
     return int(given or 0) or environment.gpus(env)[0] or NODE
 

@@ -126,7 +126,7 @@ def step_of(name: str) -> int | None:
 
 def kept(overrides: Mapping[str, str]) -> int | None:
     """Return how many of the newest checkpoints these overrides make verl keep; None: all of them."""
-    limits = [int(overrides[key]) for key in RETENTION if overrides.get(key, "").isdigit()]
+    limits = [int(overrides[key]) for key in RETENTION if overrides.get(key, "").isdecimal()]
     return min((limit for limit in limits if limit), default=None)
 
 

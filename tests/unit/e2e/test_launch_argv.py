@@ -78,6 +78,7 @@ def test_ray_sub_gets_its_variables_and_is_submitted_from_nemo_rls_root(reading:
         ((*RAY_SUB, "--gres=gpu:h200:4"), {}, "--gres=gpu:h200:4 is not GPUS_PER_NODE=8"),
         (("-A", "research", "-pgpu", "-N", "x"), {}, "--nodes=x is not a number of nodes"),
         (RAY_SUB, {"GPUS_PER_NODE": "none"}, "GPUS_PER_NODE=none is not a number of GPUs"),
+        (RAY_SUB, {"GPUS_PER_NODE": "²"}, "GPUS_PER_NODE=² is not a number of GPUs"),
     ],
 )
 def test_options_that_ray_sub_would_fail_with_are_bad_input(

@@ -167,8 +167,9 @@ def test_a_recipe_is_chosen_for_the_gpus_and_its_parallel_sizes(world: World) ->
     assert chosen["recipe"].endswith("grpo-c-1n8g-megatron.yaml"), "a: no sizes; b: TP 4 with batches of different sizes; d: FP8"
     two = context(world, "4", env={"E2E_GPUS": "2"})
     assert [one.run.name for one in two.planned] == ["tp2"] and "no recipe of this revision is for 2 GPUs" in two.limits[0]
-    with pytest.raises(BadInput, match="E2E_GPUS=x is not a number"):
-        context(world, "4", env={"E2E_GPUS": "x"})
+    for count in ("x", "²"):
+        with pytest.raises(BadInput, match=f"E2E_GPUS={count} is not a number"):
+            context(world, "4", env={"E2E_GPUS": count})
 
 
 def test_experts_need_a_recipe_that_the_gpus_fit_or_that_is_named(world: World) -> None:

@@ -24,6 +24,7 @@ VERL = description.load("verl")
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"levels": "²"}, "verl has no level '²'"),
         ({"levels": "7"}, "verl has no level '7' (levels: 0, 1, 2, 3, 4, 5)"),
         ({"variants": ("dense",)}, "belongs to level 2"),
         ({"variants": ("dens",)}, "did you mean 'dense'"),

@@ -77,7 +77,7 @@ def levels_of(description: Description, text: str) -> list[int]:
     """Return the numbers of levels in ``0,1`` or ``2 1``, each once, in order. Raises BadInput."""
     numbers: list[int] = []
     for word in re.split(r"[,\s]+", text.strip()):
-        if not word.isdigit() or int(word) not in description.levels:
+        if not word.isdecimal() or int(word) not in description.levels:
             known = ", ".join(map(str, description.levels))
             raise BadInput(f"{description.name} has no level {word!r} (levels: {known})", hint="--level 0, or --level 0,1")
         numbers.append(int(word))
