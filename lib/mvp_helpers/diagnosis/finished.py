@@ -144,14 +144,14 @@ _FINAL = re.compile(
     r"|\b(?:done|ok|success(?:ful)?|succeeded|passed)[=:] ?[1-9]\d*\b.*\b(?:failed|errors?)[=:] ?0\b"
 )
 """A result of everything."""
-_RESULTS = re.compile(r"(?i)^\W*(?:[\w-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
+_RESULTS = re.compile(r"(?i)^\W{0,99}(?:[\w-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
 """The heading of results."""
 _NUMBER = r"~?[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?"
-_VALUE = re.compile(rf"^\W*(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER})*\W*$|^\W*$")
+_VALUE = re.compile(rf"^\W{{0,99}}(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER})*\W*$|^\W*$")
 """A name and its numbers."""
-_ROW = re.compile(r"^\W*$|^.*(?: {2,}|\||\t)[-+\d.,%]+\S{0,3}(?: {2,}|\||\t).*\d\D{0,3}$|^[A-Z][\w ]+:$")
+_ROW = re.compile(r"^\W*$|^.*(?: {2}|\||\t)[-+\d.,%]+\S{0,3}(?: {2}|\||\t).*\d\D{0,3}$|^[A-Z][\w ]+:$")
 """A row of a table, a rule, or the head of a list."""
-_FILE = re.compile(r"^\W*[\w./-]+\.\w{1,5}(?: \([\w ]+\))?$|^\W*[^\W\d][\w ]*[:\uff1a](?: ?[~.]?/[\w./-]+)?$")
+_FILE = re.compile(r"^\W{0,99}[\w./-]+\.\w{1,5}(?: \([\w ]+\))?$|^\W*[^\W\d][\w ]*[:\uff1a](?: ?[~.]?/[\w./-]+)?$")
 """A file that was written, or the heading of several."""
 _SAVES = re.compile(
     r"(?i)\b(?:saved?|saving|wrote|written|exported|salvat[oi]|guardad[oa]s?|gespeichert|сохранен\w*|保存)[^.;]{0,60}?"
@@ -164,7 +164,7 @@ _ALL = re.compile(r"\b(\d+) ?(?:/|of) ?\1\b")
 _PART = re.compile(r"\[(?P<part>\d{1,9})/(?P<total>\d{1,9})\] \S")
 _REFUSED = re.compile(r"(?i)(?:status|code|http(?:/[\d.]+)?|[-=]>)\W{0,4}[45]\d\d\b")
 _COUNTS = re.compile(r": .*\d")
-_VARIES = re.compile(r"\S*[\d/.]\S*")
+_VARIES = re.compile(r"(?<!\S)[^\s\d/.]*+[\d/.]\S*")
 
 
 def wrong(text: bytes) -> bool:

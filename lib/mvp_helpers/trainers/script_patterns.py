@@ -101,7 +101,7 @@ STABLE_BASELINES = LogPatterns(
     finished=SCRIPT.finished,
 )
 """Of a script that trains with Stable-Baselines3: a table after each rollout, here counted by its updates."""
-_HEADING = r"(?i)(?:^|[-:|\]>])\W*epoch\W{0,3}"
+_HEADING = r"(?i)(?:^|[-:|\]>])[^\w\-:|\]>]*epoch\W{0,3}"
 _STEPS = _NO_ERROR_OR_OPTIONS + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b" + _COUNT
 SCRIPT_STEPS = LogPatterns(
     logged=(
@@ -166,7 +166,9 @@ SCRIPT_EPOCHS = LogPatterns(
             StepLine(
                 word,
                 rf"{_NO_ERROR_OR_OPTIONS}(?!.*\b(?:epoch|{_PART_OF_EPOCH})s?\b\W{{0,4}}\d)(?:.*\r)?(?:(?!\b{_HELD_OUT}\b)[^\r\n])*?"
-                rf"(?:^|[-:|\]>\r])\W*(?P<metrics>(?:(?:average|avg|mean|epoch|train\w*)[ _-]){{0,3}}{_TRAIN_LOSS}[^\r\n]*)",
+                rf"(?:^|[-:|\]>\r])[^\w\-:|\]>\r]*"
+                r"(?P<metrics>(?:(?:average|avg|mean|epoch|train\w*)[ _-]){0,3}"
+                rf"{_TRAIN_LOSS}[^\r\n]*)",
                 trained=_LOSS,
             )
             for word in ("loss:", "Loss:", "loss=", "rain loss ", "rain Loss ")

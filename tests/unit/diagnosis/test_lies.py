@@ -12,6 +12,7 @@ from odd_numbers import explain_with_odd_numbers
 from triaging import triaged
 
 from mvp_helpers.diagnosis import views
+from mvp_helpers.log_text import log_lines
 
 HEALTHY = {file.stem: file.read_text() for file in sorted((Path(__file__).parent / "healthy").glob("*.log"))}
 """Of complete runs: verl's are real (cut to the lines that matter), the others as the trainers' sources print them."""
@@ -445,6 +446,14 @@ def test_a_check_whose_value_is_beyond_its_limit_does_not_pass(tmp_path: Path) -
 @pytest.mark.parametrize("name", HEALTHY)
 def test_no_odd_number_prevents_an_answer(name: str, tmp_path: Path) -> None:
     explain_with_odd_numbers(tmp_path, HEALTHY[name])
+
+
+@pytest.mark.parametrize("sign", ["-", "|", ":", "=", "\r", "/", "[", '"', "_", "a_", "9"])
+@pytest.mark.parametrize("start", ["", "loss: ", "Error: ", "Results saved ", "Epoch 1 loss: 1 "])
+def test_a_line_as_long_as_lines_are_read_delays_no_answer(start: str, sign: str, tmp_path: Path) -> None:
+    """With a pattern that tries each part of such a line again and again, one of these takes minutes."""
+    line = start + sign * (log_lines.LONGEST_LINE // len(sign)) + "x\n"
+    assert triaged(tmp_path, 3 * line).verdict != "Pass"
 
 
 def test_a_validation_is_no_training_step(tmp_path: Path) -> None:
