@@ -276,6 +276,7 @@ def _choose(known: list[Finding], unknown: list[Finding], vague: Finding | None)
         latest = earliest  # a line that only says that something failed
     kind = by_rank.get(2)
     if kind and earliest and earliest.order < kind.order:
+        latest = max((finding for finding in unknown if finding.order < kind.order), key=_order)
         kind = None
     causes = [finding for finding in (by_rank.get(0), kind) if finding]
     if causes:

@@ -49,7 +49,7 @@ _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
     rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
     rb"|--- Logging error ---(?s:.*?)\nArguments: [^\n]*"
-    rb"|^Traffic request rate: inf$"
+    rb"|^Traffic request rate: inf$|^Namespace\([^\n]*"
     rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w_timeout\b(?! \w)"
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"

@@ -308,7 +308,9 @@ class Success:
         """Return which steps of the trainer that reports its end are missing; "" if none are."""
         record = self.record
         if of_script := script_runs.of(record):
-            return script_runs.gap(record, self._head, self._tail) if {of_script, "lightning"} & record.ends.keys() else OTHER_END
+            launched = "deepspeed" in record.ends and bool(record.series[of_script].total)
+            reported = launched or bool({of_script, "lightning"} & record.ends.keys())
+            return script_runs.gap(record, self._head, self._tail) if reported else OTHER_END
         # Lightning, or a script with bars like its own, whose end the script reports.
         by_script = record.ends.keys() <= {*SCRIPTS, "deepspeed"} and list(record.trained) == ["lightning"]
         ends = {"lightning": next(iter(record.ends.values()))} if by_script else record.ends
@@ -343,9 +345,10 @@ class Success:
             return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
         if missing := series.missing():
             return missing
-        last = float(groups["last"]) if groups.get("last") else float(groups["epoch"]) if groups.get("epoch") else series.total
-        wanted = max(last or 0, record.furthest if trainer in _MENTIONING else 0)
-        if groups.get("last") and last is not None and series.last > last:
+        said = float(groups.get("last") or 0) or (first - 1 + int(groups["count"]) if groups.get("count") else 0)
+        last = said or float(groups.get("epoch") or series.total or 0)
+        wanted = max(last, record.furthest if trainer in _MENTIONING else 0)
+        if said and series.last > last:
             return f"the end reports {last:g} steps, but step {series.last:g} is logged"
         between = max(series.average, 0.02) if groups.get("epoch") else max(series.usual, 1)
         from_0 = first == 0 and (series.every_step or TRAINERS[trainer].counts_from_0)

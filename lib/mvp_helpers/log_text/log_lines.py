@@ -80,6 +80,7 @@ _LOGGER = re.compile(
     r"|\[?(?P<d>[EFWI])(?:\d{3,4} [\d:.]+)? [^\[\]]*\] "  # glog
     rf"|\[(?P<g>{_LEVELS})\|[^\]]*\](?: [\d-]{{10}} [\d:,.]+)?(?: \S+:\d+)? (?:>> )?"  # transformers
     rf"|\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} \| (?P<h>{_LEVELS}|SUCCESS) *\| [\w.]+:[\w<>]+:\d+ - "  # loguru
+    r"|\[\d\d/\d\d/\d{4}-[\d:]{8}\] \[TRT-LLM\] (?:\[RANK \d+\] )?\[(?P<i>[A-Z])\] "
     rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.-]+:(?=\S))? ?",
 )
 _QUIET = re.compile(
@@ -208,7 +209,7 @@ def clean(raw: bytes, number: int) -> Line:
                 or match["f"]
                 or match["g"]
                 or match["h"]
-                or _CODES.get(match["c"] or match["d"] or "", "INFO")
+                or _CODES.get(match["c"] or match["d"] or match["i"] or "", "INFO")
             )
             logged = True
         elif match := _STAMP.match(text):

@@ -239,7 +239,9 @@ ULTRALYTICS = LogPatterns(
     ),
     every_step=True,
     redrawn=True,
-    finished=(LineKind(("epochs completed in",), r"^(?P<last>[1-9]\d{0,11}) epochs completed in [\d.]+ hours"),),
+    finished=(LineKind(("epochs completed in",), r"^(?P<count>[1-9]\d{0,11}) epochs completed in [\d.]+ hours"),),
+    goes_on=r"^Resuming training \S.* from epoch (\d{1,6}) to \d+ total epochs",
+    mention_words=("Resuming training ",),
 )
 
 OLMO = LogPatterns(

@@ -69,6 +69,12 @@ YOLO_ROW = (
 )
 YOLO_VERSIONS = "Ultralytics YOLOv8.0.200 Python-3.10 torch-2.1.0+cu118 CUDA:0 (Tesla T4, 15102MiB)\n"
 YOLO_END = "3 epochs completed in 0.554 hours.\nValidating runs/train7/weights/best.pt...\n" + YOLO_VERSIONS
+YOLO_RESUMED = "Resuming training /runs/train7/weights/last.pt from epoch 2 to 3 total epochs\n"
+LAUNCHED = (
+    "".join(f"Epoch {n}/3 | loss: {loss}\n" for n, loss in ((1, 7.05), (2, 6.95), (3, 6.9)))
+    + "Checkpoint saved to /out/ds\n"
+    + "".join(f"[2026-06-30 21:55:39,743] [INFO] [launch.py:367:main] Process {pid} exits successfully.\n" for pid in (6, 7))
+)
 
 
 def yolo(*epochs: int, loss: str = "2.58") -> str:
@@ -103,6 +109,8 @@ PASSING = {
     "an optimization that finished": ALL + "Early stopping...\nOptimization Finished!\nTest set results: cost= 0.69809\n",
     "two trainings of HF's trainer, the second with wider intervals": TWO_TRAININGS,
     "Ultralytics": yolo(1, 2, 3) + YOLO_END,
+    "Ultralytics that goes on": YOLO_RESUMED + yolo(2, 3) + YOLO_END.replace("3 epochs", "2 epochs"),
+    "a script that DeepSpeed's launcher started": LAUNCHED,
     "Ultralytics that stops early": yolo(1, 2) + YOLO_END.replace("3 epochs", "2 epochs"),
     "a script with bars like those of Lightning": BARS + "Training finished.\n",
     "a line of each epoch below its bars": BELOW_BARS,
@@ -210,6 +218,11 @@ NOT_PASSING = {
     "lines of JSON, without one": ROWS.replace('"step": 40', '"part": 40') + "sft done, steps: 65\n",
     "lines of JSON, without the last": ROWS.rpartition('{"step"')[0] + "sft done, steps: 65\n",
     "lines of JSON, with NaN": ROWS.replace("1.6", "NaN") + "sft done, steps: 65\n",
+    "Ultralytics that does not say why it begins later": yolo(2, 3) + YOLO_END.replace("3 epochs", "2 epochs"),
+    "Ultralytics that goes on, without its last epoch": YOLO_RESUMED + yolo(2) + YOLO_END.replace("3 epochs", "2 epochs"),
+    "a script that DeepSpeed's launcher started, without its last epoch": LAUNCHED.replace("Epoch 3/3 | loss: 6.9\n", ""),
+    "a script that DeepSpeed's launcher started, without a number of epochs": LAUNCHED.replace("/3", ""),
+    "a script that DeepSpeed's launcher started, with an error": LAUNCHED.replace("Checkpoint saved", "ERROR: not saved"),
     "Ultralytics without an epoch": yolo(1, 3) + YOLO_END,
     "Ultralytics without its end": yolo(1, 2),
     "Ultralytics without its last epoch": yolo(1, 2) + YOLO_END,
