@@ -36,6 +36,8 @@ NOTHING_SHOWN = "The log may be an excerpt, or the run may still be running, han
 HEALTHY_SO_FAR = "What the log shows is healthy; how the run ended, it does not show."
 COMPLETE_LOG = "the complete log with the command's exit status"
 STACKS = "./scripts/53_debug_bundle.sh {id} --py-spy, while it runs"
+SAID = "The log says itself that a part of its work failed, and not why."
+OF_PART = "the output of that part alone: the file to which its command writes, or the same command once more in a terminal"
 BLOCKED = "No evidence against the code under test."
 SERVED = "A server in this log became ready for requests. No line says that it failed, or what its clients did."
 STOPPED_SERVER = (
@@ -208,7 +210,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
                 )
             if end.phase == "start" and not logged and (warning := _warning(scans, known)):
                 return _of_warnings(warning)
-            return _without_error(end, logged, target)
+            said = next((said for scan in scans if (said := scan.success.said_to_fail)), "")
+            answer = _without_error(end, logged, target)
+            return answer if logged or not said else msgspec.structs.replace(answer, evidence=said, advice=SAID, next=OF_PART)
         of_earlier = _of_finding(earlier, known, target)
         return msgspec.structs.replace(of_earlier, verdict="Unknown", rule="", confidence="low", advice=TWO_RUNS)
     stages = [scan.stage for scan in scans if scan.stage and later(scan.stage, cause.phase)]

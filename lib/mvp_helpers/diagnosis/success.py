@@ -66,6 +66,11 @@ _SERIOUS = re.compile(
     r"not (?:be )?(?:found|available|scheduled))\b"
 )
 """What a harmless warning does not say."""
+_SAYS_FAILED = re.compile(
+    r"(?i)^(?!.*\b(?:0|no|not|none|if|when|may|might|can|could|would|will|warning|ignor\w*|skip\w*|retry\w*|again)\b)"
+    r"(?:.{0,120}\bfailed(?: or timed out| with (?:exit )?(?:code|status) \d+)?\W*$|(?-i:\W*FAILED\b\W+\w))"
+)
+"""That something has failed, not that it may, or that nothing did."""
 _POSSIBLE = re.compile(r"(?i)\b(?:will|would|may|might|could|can)\b[^.]*")
 _PERCENT = re.compile(VERL.percent.encode())
 _CHECK_ROW = re.compile(r"^\W*PASS\W+\S.*[│|]")
@@ -389,6 +394,12 @@ class Success:
         if serious or not any(warns) or 3 * (sum(warns) + sum(code)) < len(lines):
             return ""
         return lines[warns.index(True)].text.strip()
+
+    @property
+    def said_to_fail(self) -> str:
+        """Return the first line of the log's beginning or end in which a program says that something failed; "" without one."""
+        lines = (log_lines.clean(raw, 0).text.strip() for raw in (self._head + self._tail).splitlines())
+        return next((line for line in lines if _SAYS_FAILED.search(line)), "")
 
     @property
     def _last(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from triaging import triaged
 
 ERROR = "ValueError: no pieces\n"
@@ -78,3 +79,21 @@ def test_an_excerpt_that_begins_within_a_traceback_of_a_notebook_is_an_error(tmp
 def test_a_sentence_about_a_place_in_a_file_begins_no_traceback(tmp_path: Path) -> None:
     for text in ("File ~/own/notes.py:7, in short, is read\n", "see File /own/notes.py:7, in load(options)\n"):
         assert triaged(tmp_path, text).evidence == "no error was found, and no end of a run"
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("Benchmark FAILED", True),
+        ("Engine build failed or timed out", True),
+        ("[FAILED] shard 3: rows of 12 columns", True),
+        ("step 3 failed with exit code 2", True),
+        ("3 done, 0 failed", False),
+        ("If this failed", False),
+        ("the cache would have failed", False),
+        ("reading failed, will retry", False),
+    ],
+)
+def test_what_a_program_says_of_a_part_that_failed_is_named(line: str, named: bool, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, f"Config 1: 8 requests\n{line}\nAll configurations tried\n")
+    assert (answer.verdict, answer.evidence == line) == ("Unknown", named), answer

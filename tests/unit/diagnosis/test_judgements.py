@@ -28,6 +28,20 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "an engine that was not asked for": (
+        raised("AttributeError: 'PeftModel' object has no attribute 'vllm_engine'", PACKAGES + "peft/peft_model.py"),
+        "Blocked",
+        "config",
+    ),
+    "a collator of another kind of data": (
+        STEP.format(0.1)
+        + raised(
+            "ValueError: You should supply an encoding or a list of encodings that includes input_ids",
+            PACKAGES + "transformers/tokenization_utils_base.py",
+        ),
+        "Fail",
+        "data",
+    ),
     "an error before the losses below headings of epochs, which outlive it": (
         raised("ModuleNotFoundError: No module named 'apex'", "/u/train.py")
         + "".join(f"Epoch {n}/9\nTrain Loss: 0.{n}\n" for n in (1, 2, 3)),
@@ -1507,6 +1521,10 @@ def test_what_to_run_next_follows_from_the_evidence_not_only_from_the_boundary(n
 
 OF_CELL = "NameError: name 'settings' is not defined"
 KINDS = {
+    "AttributeError: 'PeftModelForCausalLM' object has no attribute 'vllm_engine'": "fast_inference=True",
+    "ValueError: You should supply an encoding or a list of encodings that includes input_ids": "leave data_collator out",
+    "ValueError: Default process group has not been initialized, call init_process_group.": "WORLD_SIZE=1",
+    "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling cublasCreate(handle)": "the GPU is full",
     "RuntimeError: \"normal_kernel_cuda\" not implemented for 'Char'": "keep the dtype",
     "RuntimeError: Expected tensor for argument #1 to have one of the following scalar types: Long, Int": "dtype of the ids",
     "RuntimeError: Expected 2D (unbatched) or 3D (batched) input to conv1d, but got [37, 6, 302, 16]": "Conv2d",
