@@ -65,7 +65,7 @@ _WORK = (
 )
 _RESULT = r"(?:results?|benchmark|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
 _END = re.compile(
-    rf"(?i)^\W*(?:all |everything )?(?:done|finished|completed?)\W*$"
+    rf"(?i)^\W*(?:all |everything |processing )?(?:done|finished|completed?)\W*$"
     rf"|\b{_WORK}\b.{{0,80}}(?<!/)\b(?:finished|completed?|done|processed|ended|successful(?:ly)?)\b"
     rf"|\b(?:finished|completed|done with)\b.{{0,30}}\b{_WORK}\b"
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
@@ -109,7 +109,7 @@ _FETCHED = re.compile(r"\bFetching (?P<files>\d+) files: 100%\|[^|]*\| *(?P=file
 _BUILT = re.compile(r"^Successfully built \S|^#\d+ DONE \d")
 _AFTER_BUILT = re.compile(r"(?i)^removed build|^#\d+ (?:naming to|writing image)")
 """What a build without more to do prints after the one, and before the other; parts of others end with the same words."""
-_CONFLICTS = re.compile(rb"(?im)^(?:\x1b\[\d+m)?ERROR: pip's dependency resolver does not currently take into account .*$")
+_CONFLICTS = re.compile(rb"(?im)^ *(?:\x1b\[\d+m)?ERROR: pip's dependency resolver does not currently take into account .*$")
 """pip's notice about other packages, after which it goes on."""
 _CHECKS = (
     re.compile(rb"(?m) ERROR \d{3}: "),
@@ -118,7 +118,8 @@ _CHECKS = (
 )
 """Lines in which these programs say that it went wrong."""
 _NOTICE = re.compile(
-    r"(?i)^\W*(?:notice\b|\d+ warnings? found\b|view build details: |warning: running pip as|note: you may need to restart"
+    r"(?i)^\W*(?:notice\b|\d+ warnings? found\b|view build details: |warning: running pip as"
+    r"|you should consider upgrading via|note: you may need to restart"
     r"|writing image|naming to|removed build)"
     r"|NCCL INFO|^#?$|^[\w-]+(?:\.[\w-]+)+/\S+:\S+$"
 )

@@ -40,7 +40,7 @@ _BEFORE_THE_END: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("rror", "xception", "never ret"),
     ),
     (
-        rf"^[\d:., -]*(?:{_SYMBOLS}+ ?)?(?:\w+ \| )?(?:ERROR|FATAL|CRITICAL)\b(?! *[:=]? *0\b)"
+        rf"^[\d:., -]*(?:{_SYMBOLS}+ ?)?(?:\w+ \| )?(?:ERROR|FATAL|CRITICAL)\b(?! *[:=]? *0\b|: pip's dependency resolver )"
         r"|^(?:\S+ \S+ )?\[(?:error|critical) *\]",
         ("ERROR", "FATAL", "CRITICAL", "error", "critical"),
     ),

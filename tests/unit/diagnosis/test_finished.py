@@ -103,6 +103,7 @@ HEALTHY = {
     + "".join(f"{n}  row {n}\n" for n in range(9))
     + "Saved to: /data/my_train_part.parquet\n",
     "a rate of success": "INFO: 500 cases\nINFO: Testing success rate: 0.34, path length: 17.75\n",
+    "what was processed": "reading 3 tasks\n" + "Episodes: 100%|###| 9/9 [00:52<00:00,  2.69s/ep]\n" + "Processing complete.\n",
     "a summary that counts": "[infer] case 1 done\n[infer] shard 1/8 summary: done=6 skipped=0 failed=0\n",
     "a detector's inference": "YOLOv5s summary: 157 layers, 7020913 parameters, 0 gradients, 15.8 GFLOPs\n"
     "image 1/1 /data/a.jpg: 352x640 1 D00, 9.3ms\nResults saved to runs/detect/a7\n",
@@ -140,6 +141,15 @@ REPORTS = {
     "Successfully installed a-1.0 async_timeout-5.0.1\n\n[notice] A new release of pip is available: 24.0 -> 25.1\n",
     "a wheel, and the status of its command": "adding 'v/exceptions.py'\nSuccessfully built v\n"
     "Removed build tracker: '/t/x'\nBUILD_EXIT_CODE=0\n",
+    "pip that a build calls": "Collecting a\n  Running command pip install setuptools\n"
+    "  ERROR: pip's dependency resolver does not currently take into account all the packages that are installed. "
+    "This behaviour is the source of the following dependency conflicts.\n"
+    "  b 1.0 requires a<1, but you have a 1.0 which is incompatible.\n  Successfully installed setuptools-67.2.0\n"
+    "Successfully installed a-1.0\nWARNING: You are using pip version 21.3.1; however, version 23.0 is available.\n"
+    "You should consider upgrading via the '/opt/python -m pip install --upgrade pip' command.\n",
+    "a serving benchmark with all its options": "Namespace(num_prompts=40, asr_max_audio_len_sec=inf, seed=1)\n"
+    "============ Serving Benchmark Result ============\n"
+    "Successful requests:                     40\nFailed requests:                         0\n========\n",
     "uv": "Resolved 3 packages in 2ms\nInstalled 2 packages in 1ms\n + a==1.0\n + b==2.0\n",
     "pip, about packages that were there": "Collecting a\n"
     "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed. "
