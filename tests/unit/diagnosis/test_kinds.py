@@ -886,3 +886,17 @@ def test_a_name_that_the_checkout_lacks_fails_tests_that_ran(tmp_path: Path) -> 
     assert (answer.verdict, answer.boundary, answer.rule) == ("Fail", "test", "own-name-missing")
     alone = triaged(tmp_path, "Traceback (most recent call last):\n" + session.split("E       ")[1].split("\n")[0] + "\n")
     assert (alone.verdict, alone.boundary) == ("Blocked", "import")
+
+
+def test_an_exception_before_a_crash_is_the_cause_and_not_one_after_it(tmp_path: Path) -> None:
+    def failed(file: str, error: str) -> str:
+        return f'Traceback (most recent call last):\n  File "{file}", line 5, in serve\n    x()\n{error}\n'
+
+    prompt = "AssertionError: the prompt has 3646 tokens, and the cache 2049"
+    engine = failed("/opt/venv/lib/python3.12/site-packages/tensorrt_llm/_torch/model_engine.py", prompt)
+    logged = "[05/13/2026-21:33:16] [TRT-LLM] [E] Encountered an error in forward function\n"
+    crash = "[host:17 :0:18] Caught signal 11 (Segmentation fault: address not mapped to object)\n"
+    later = failed("/opt/venv/lib/python3.12/site-packages/uvicorn/server.py", "asyncio.exceptions.CancelledError: cancelled")
+    answer = triaged(tmp_path, engine + logged + crash + later)
+    assert (answer.evidence, answer.boundary, answer.rule) == (prompt, "rollout engine", "")
+    assert triaged(tmp_path, crash + later).rule == "crash"

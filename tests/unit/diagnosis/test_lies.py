@@ -493,6 +493,7 @@ def test_an_excerpt_without_its_end_says_what_is_known(tmp_path: Path) -> None:
     answer = triaged(tmp_path, text[text.rindex("\n", 0, begin) + 1 : text.rindex("\n", 0, end) + 1])
     assert answer.verdict == "Unknown"
     assert answer.evidence == "steps 17-19 logged, all finite; the end is not in this log"
+    assert "healthy" in answer.advice and not re.search("hang|py-spy|killed", f"{answer.advice} {answer.follow_up}")
 
 
 def test_a_resumed_run_passes_from_the_step_after_its_checkpoint(tmp_path: Path) -> None:

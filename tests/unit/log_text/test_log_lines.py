@@ -36,6 +36,13 @@ def test_every_spelling_of_the_prefix_of_vllm_is_removed(process: str, date: str
     assert line.source == process.replace(" (", "(").strip()
 
 
+@pytest.mark.parametrize(("code", "level"), [("E", "ERROR"), ("W", "WARNING"), ("I", "INFO")])
+@pytest.mark.parametrize("rank", ["", "[RANK 3] "])
+def test_the_prefix_of_tensorrt_llm_is_removed(code: str, level: str, rank: str) -> None:
+    line = clean(f"[05/13/2026-21:33:16] [TRT-LLM] {rank}[{code}] no room left".encode(), 3)
+    assert (line.text, line.level, line.logged) == ("no room left", level, True)
+
+
 @pytest.mark.parametrize("colour", ["\x1b[1;36m{}\x1b[0;0m", "[1;36m{}[0;0m", "ESC[1;36m{}ESC[0;0m", "^[[1;36m{}^[[0;0m"])
 def test_the_colours_of_vllm_are_removed_however_a_page_wrote_them(colour: str) -> None:
     line = clean(f"{colour.format('(EngineCore_DP0 pid=7)')} ERROR 01-31 10:20:30 [core.py:7] no room left".encode(), 3)
