@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from mvp_helpers.diagnosis import views
 
-ODD = "9" * 4301 + ".1.2"
+ODD = "9" * 4301, "1.2.3"
 """More digits than Python converts to an integer, and more points than a number has."""
-MOST_IN_LINE = 6
+MOST_IN_LINE = 9
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.]*")
 
 
@@ -29,7 +30,7 @@ def _with_odd_numbers(log: str) -> Iterator[str]:
         kind = _NUMBER.sub("0", line)
         lines.append((line, [] if kind in seen else [match.span() for match in _NUMBER.finditer(line)][:MOST_IN_LINE]))
         seen.add(kind)
-    for place in range(max((len(spans) for _, spans in lines), default=0)):
+    for place, odd in itertools.product(range(max((len(spans) for _, spans in lines), default=0)), ODD):
         yield "".join(
-            line[: spans[place][0]] + ODD + line[spans[place][1] :] if place < len(spans) else line for line, spans in lines
+            line[: spans[place][0]] + odd + line[spans[place][1] :] if place < len(spans) else line for line, spans in lines
         )

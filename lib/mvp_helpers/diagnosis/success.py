@@ -313,8 +313,7 @@ class Success:
         """Return which steps of the trainer that reports its end are missing; "" if none are."""
         record = self.record
         if of_script := script_runs.of(record):
-            launched = "deepspeed" in record.ends and bool(record.series[of_script].total)
-            reported = launched or bool({of_script, "lightning"} & record.ends.keys())
+            reported = {of_script, "lightning", "deepspeed"} & record.ends.keys()
             return script_runs.gap(record, self._head, self._tail) if reported else OTHER_END
         # Lightning, or a script with bars like its own, whose end the script reports.
         by_script = record.ends.keys() <= {*SCRIPTS, "deepspeed"} and list(record.trained) == ["lightning"]
