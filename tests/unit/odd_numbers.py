@@ -11,7 +11,7 @@ from mvp_helpers.diagnosis import views
 
 ODD = "9" * 4301, "1.2.3"
 """More digits than Python converts to an integer, and more points than a number has."""
-MOST_IN_LINE = 9
+MOST_IN_LINE = 12
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.]*")
 
 
