@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ..trainers.log_patterns import TRAINERS
+from ..trainers.patterns.of_trainers import TRAINERS
 
 Phase = Literal["start", "build", "train", "done"]
 PHASES: tuple[Phase, ...] = ("start", "build", "train", "done")

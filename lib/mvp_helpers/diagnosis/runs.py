@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..log_text import log_lines
 from ..log_text.log_lines import ByWords, Line
 from ..log_text.tracebacks import Chain, Tracebacks
-from ..trainers.script_patterns import SCRIPTS
+from ..trainers.patterns.of_scripts import SCRIPTS
 from .causes import STOPPED, Finding, Findings, first_cause, program
 from .phases import PHASES, Mark, Phase, Progress, later
 from .signatures import Signatures

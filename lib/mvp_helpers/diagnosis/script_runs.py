@@ -12,9 +12,9 @@ import re
 from ..log_text import log_lines
 from ..log_text.series import Series
 from ..log_text.step_record import StepRecord
-from ..trainers.line_patterns import StepLine
-from ..trainers.log_patterns import TRAINERS
-from ..trainers.script_patterns import SCRIPTS
+from ..trainers.patterns.lines import StepLine
+from ..trainers.patterns.of_scripts import SCRIPTS
+from ..trainers.patterns.of_trainers import TRAINERS
 from . import finished
 
 _AGAIN = re.compile(

@@ -18,8 +18,8 @@ from ..log_text import doubts, log_lines
 from ..log_text.log_lines import ByWords
 from ..log_text.series import Series
 from ..log_text.step_record import StepRecord
-from ..trainers.log_patterns import TRAINERS, VERL
-from ..trainers.script_patterns import SCRIPTS
+from ..trainers.patterns.of_scripts import SCRIPTS
+from ..trainers.patterns.of_trainers import TRAINERS, VERL
 from . import finished, script_runs
 from .signatures import Signatures
 

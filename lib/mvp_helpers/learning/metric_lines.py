@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..base import files
 from ..base.errors import BadInput
-from ..trainers.log_patterns import VERL
+from ..trainers.patterns.of_trainers import VERL
 
 Steps = dict[int, dict[str, float]]
 """Metrics by step."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import AnyStr, Generic, TypeVar
 
-from ..trainers.log_patterns import VERL
+from ..trainers.patterns.of_trainers import VERL
 
 LONGEST_LINE = 16_384
 """Bytes of a line that are looked at."""

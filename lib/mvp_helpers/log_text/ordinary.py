@@ -13,7 +13,7 @@ import operator
 import re
 from collections.abc import Iterable, Sequence
 
-from ..trainers.log_patterns import VERL
+from ..trainers.patterns.of_trainers import VERL
 from . import doubts
 from .log_lines import Samples, has_any
 from .step_record import StepRecord

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..trainers.line_patterns import StepLine
-from ..trainers.log_patterns import TRAINERS
 from ..trainers.metric_names import VERL as NAMES
-from ..trainers.script_patterns import SCRIPTS
+from ..trainers.patterns.lines import StepLine
+from ..trainers.patterns.of_scripts import SCRIPTS
+from ..trainers.patterns.of_trainers import TRAINERS
 from .log_lines import ByWords
 from .series import Series
 

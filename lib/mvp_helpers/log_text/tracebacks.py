@@ -10,7 +10,7 @@ import itertools
 import re
 from dataclasses import dataclass, field
 
-from ..trainers.log_patterns import VERL
+from ..trainers.patterns.of_trainers import VERL
 from .log_lines import Line
 
 CONTINUATION_LINES = 40

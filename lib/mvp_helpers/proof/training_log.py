@@ -13,7 +13,7 @@ from ..diagnosis import signatures
 from ..learning.metric_lines import metrics_of
 from ..log_text.log_lines import Raw, Samples, clean, has_any
 from ..log_text.tracebacks import Chain, Tracebacks
-from ..trainers.log_patterns import VERL
+from ..trainers.patterns.of_trainers import VERL
 from .evidence import LONGEST_LINE, Job, Skip, need
 
 _WORD = VERL.metrics_word.encode()

@@ -15,7 +15,7 @@ from ..base import files, redact
 from ..base.mask import Masking
 from ..base.paths import JobFolder
 from ..base.verdict import Evidence
-from ..trainers.log_patterns import VERL
+from ..trainers.patterns.of_trainers import VERL
 
 HEAD, TAIL, AROUND = 30, 150, 3
 """Lines of a log that are shown: of its beginning, of its end, and around a line that is cited."""

@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 from ..base.errors import BadInput, Blocked, did_you_mean
 from . import hydra, launch_preview
 from .launch_preview import Launch
-from .line_patterns import LogPatterns
 from .metric_names import MetricNames
+from .patterns.lines import LogPatterns
 
 Metrics = dict[int, dict[str, float]]
 """Values by step and by name."""

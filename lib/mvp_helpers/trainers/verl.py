@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..base.errors import BadInput, Blocked
-from . import hydra, log_patterns, metric_names, verl_checkpoints
+from . import hydra, metric_names, verl_checkpoints
 from .launch_preview import Launch
+from .patterns import of_trainers
 from .trainer import Composed, Gpus, Outputs, Role, Trainer
 
 MODULE = "verl.trainer.main_ppo"
@@ -29,7 +30,7 @@ LOSSES = {"actor": r"^actor/(pg_)?loss$", "critic": r"^critic/(vf_)?loss$"}
 
 class Verl(Trainer):
     name = "verl"
-    lines = log_patterns.VERL
+    lines = of_trainers.VERL
     metrics = metric_names.VERL
     deliverables: ClassVar = {"imports": "Local Bridge import in verl", "run": "verl Megatron backend run"}
     missing_interpreter = "install uv, or set VERL_USE_UV=0 where the image's own Python has every package"

@@ -15,8 +15,8 @@ import yaml
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.trainers.launch_preview import Launch
-from mvp_helpers.trainers.line_patterns import LineKind, LogPatterns
 from mvp_helpers.trainers.metric_names import MetricNames
+from mvp_helpers.trainers.patterns.lines import LineKind, LogPatterns
 from mvp_helpers.trainers.trainer import Composed, Gpus, Metrics, Outputs, Role, Trainer
 
 NEVER = "^$"

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...base.errors import BadInput, Blocked
-from .. import hydra, log_patterns, metric_names
+from .. import hydra, metric_names
 from ..launch_preview import Launch
-from ..line_patterns import LineKind
+from ..patterns import of_trainers
+from ..patterns.lines import LineKind
 from ..trainer import Composed, Gpus, Metrics, Outputs, Role, Trainer
 from . import config as own_config
 from . import refit
@@ -41,7 +42,7 @@ class NemoRl(Trainer):
     name = "nemo_rl"
     # A script that starts several trainings names each before its lines; one of them ends when it must have saved.
     lines = replace(
-        log_patterns.NEMO_RL,
+        of_trainers.NEMO_RL,
         finished=(LineKind(("has been reached",), _LEG + r"(?:Max number of (?:steps|epochs)|Timeout) has been reached"),),
     )
     metrics = metric_names.NEMO_RL

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .line_patterns import LineKind, LogPatterns, StepLine
+from .lines import LineKind, LogPatterns, StepLine
 
 _HELD_OUT = r"(?:val\w*|eval\w*|test|dev)"
 _SET = r"=(?:None|True|False)\b"

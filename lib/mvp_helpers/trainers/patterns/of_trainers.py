@@ -6,8 +6,8 @@ trainer itself uses the patterns of that trainer alone. They are for ``re.search
 
 from __future__ import annotations
 
-from .line_patterns import LineKind, LogPatterns, StepLine
-from .script_patterns import SCRIPTS
+from .lines import LineKind, LogPatterns, StepLine
+from .of_scripts import SCRIPTS
 
 _VERL_STEP = r"(?:^|[\s\]]|global_)step:(?P<step>\d{1,12})(?:\.0+)?"
 _VERL_METRICS = _VERL_STEP + r"(?:\s+-\s|$)"
