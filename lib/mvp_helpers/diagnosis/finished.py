@@ -38,8 +38,8 @@ _TRAINS = _any(
 )
 """Words of a training; a part of the data is none."""
 _WRONG = _any(
-    r"errors? exceptions? fail\w* traceback fatal panic\w* killed abort\w* cancel\w* interrupt\w* time\s?-?outs? timed\sout"
-    r" unable cannot can't could\s?n[o']t refused denied rejected missing retry\w* skipp(?:ed|ing) incomplete nans? inf(?:inity)?"
+    r"errors? exceptions? fail\w* traceback fatal panic\w* kill(?:ed|ing) abort\w* cancel\w* interrupt\w*"
+    r" time\s?-?outs? timed\sout unable cannot can't could\s?n[o']t refused denied rejected missing retry\w* skipp(?:ed|ing) incomplete nans? inf(?:inity)?"
     r" lost segmentation segfault core\sdumped oom out\sof\smemory no\ssuch not\sfound undefined assertion\w* unsupported invalid"
     r" corrupt\w* faulty crash\w* hang\w* stuck died dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong"
     r" 错误 失败 异常 中断 エラー 失敗 오류 실패 σφάλμα Σφάλμα αποτυχ\w* ошибк\w* Ошибк\w*"
@@ -49,7 +49,7 @@ _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
     rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
     rb"|--- Logging error ---(?s:.*?)\nArguments: [^\n]*"
-    rb"|^Traffic request rate: inf$|^Namespace\([^\n]*"
+    rb"|^Traffic request rate: inf$|^Namespace\([^\n]*\)\s*$"
     rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w_timeout\b(?! \w)"
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
@@ -127,7 +127,7 @@ _NOTICE = re.compile(
 _BENCHED = re.compile(r"=+ Serving Benchmark Result =+$")
 _CLOSED = re.compile(rb"(?m)^=+\s*$")
 _ANSWERED = re.compile(r"Successful requests: +(?P<count>\d{1,12})$")
-_UNANSWERED = re.compile(r"Failed requests: +(?P<count>\d{1,12})$")
+_UNANSWERED = re.compile(r"Failed requests: +(?P<count>\S.*)$")
 _ASKED = re.compile(r"\bnum[-_]prompts[= ](?P<count>\d{1,12})|\b(?P<all>\d{1,12})/(?P=all) \[")
 """The table of vLLM's and SGLang's serving benchmark, the rule below it, and what says how many requests there were to be."""
 _TRIALS = re.compile(rb"(?m)^Trial status: (?P<states>.*\S)\s*$")
@@ -257,9 +257,9 @@ def _benchmark(log: bytes, own: Sequence[str]) -> str:
     for before, at, end in zip([0, *heads], heads, [*heads[1:], len(own)], strict=False):
         table = list(itertools.takewhile(lambda text: _VALUE.search(text) or text.startswith("---"), own[at + 1 : end]))
         answered = next((int(match["count"]) for text in table if (match := _ANSWERED.match(text))), 0)
-        failed = next((int(match["count"]) for text in table if (match := _UNANSWERED.match(text))), None)
+        failed = next((match["count"] for text in table if (match := _UNANSWERED.match(text))), None)
         asked = {int(match["count"] or match["all"]) for text in own[before : at + 1] for match in _ASKED.finditer(text)}
-        if not answered or not (failed == 0 or (failed is None and asked == {answered})):
+        if not answered or not (failed == "0" or (failed is None and asked == {answered})):
             return ""
     rest = own[heads[-1] + 1 + len(table) :]
     return own[heads[-1]][own[heads[-1]].index("=") :] if all(map(_END.search, rest)) else ""

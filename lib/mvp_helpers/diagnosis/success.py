@@ -7,7 +7,6 @@ that speaks against it.
 from __future__ import annotations
 
 import functools
-import operator
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -20,7 +19,8 @@ from ..log_text.series import Series
 from ..log_text.step_record import StepRecord
 from ..trainers.patterns.of_scripts import SCRIPTS
 from ..trainers.patterns.of_trainers import TRAINERS, VERL
-from . import finished, script_runs
+from . import finished, metric_checks, script_runs
+from .metric_checks import MetricChecks
 from .signatures import Signatures
 
 ROUNDED = 0.011
@@ -73,12 +73,6 @@ _SAYS_FAILED = re.compile(
 """That something has failed, not that it may, or that nothing did."""
 _POSSIBLE = re.compile(r"(?i)\b(?:will|would|may|might|could|can)\b[^.]*")
 _PERCENT = re.compile(VERL.percent.encode())
-_CHECK_ROW = re.compile(r"^\W*PASS\W+\S.*[│|]")
-_NUMBER = r"-?\d{1,15}(?:\.\d{0,20})?(?:e[+-]?\d{1,3})?"
-_CHECK_LIMIT = re.compile(rf"(?P<sign><=?|>=?) *(?P<limit>{_NUMBER}) *[│|] *(?P<value>{_NUMBER}) *[│|]")
-_SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_CHECK_VALUE = re.compile(r"[│|]\s*['\"]?[+-]?(?:nan|inf(?:inity)?|none|n/a)['\"]?\s*[│|]", re.IGNORECASE)
-_TABLE_ENDS = re.compile(r"^\W*[└+╰][─-]{3}")
 _CLAIM = (
     r"(?i)learning(?:[- ]signal)?\W{0,3}(?:check )?(?:passed|ok\b|verified|confirmed)"
     r"|\b(?:model|policy|agent) (?:has )?(?:is learning|learn(?:ed|t))\b"
@@ -108,7 +102,7 @@ _ITERATION_WORDS = tuple(
 WORDS = (
     *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words)},
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
-    *("Metric Checks", "PASS ", "└─", "pochs", *_EPOCH_WORDS, *_ITERATION_WORDS, *_CLAIM_WORDS, *_LOSS_WORDS),
+    *(*metric_checks.WORDS, "pochs", *_EPOCH_WORDS, *_ITERATION_WORDS, *_CLAIM_WORDS, *_LOSS_WORDS),
 )
 """Lines that prove or contradict a success contain one of these, except lines of metrics."""
 
@@ -157,9 +151,7 @@ class Success:
         self._log: list[bytes] | None = []
         """All of it, unless it is long."""
         self._tests = ""
-        self._checks = 0
-        self._table = False
-        self._bad_check = ""
+        self._checks = MetricChecks()
 
     def read(self, lines: bytes) -> None:
         """Read the next complete lines of the log."""
@@ -178,7 +170,7 @@ class Success:
     def work_done(self) -> str:
         """Return the line that reports the end of work without a training; "" without one."""
         record = self.record
-        if self._log is None or record.trained or record.ends or record.doubtful or self._tests or self._table:
+        if self._log is None or record.trained or record.ends or record.doubtful or self._tests or self._checks.open:
             return ""
         log = b"".join(self._log)
         return finished.report(log) or ("" if record.losses else finished.words(log))
@@ -190,7 +182,7 @@ class Success:
 
     def another_run(self) -> None:
         """Forget the previous run."""
-        self.record, self._tests, self._checks, self._table, self.spoilt_at = StepRecord(), "", 0, False, None
+        self.record, self._tests, self._checks, self.spoilt_at = StepRecord(), "", MetricChecks(), None
 
     def take(self, text: str) -> int | None:
         """Read a line that contains one of the words; return the step that it shows as done, None if it shows none."""
@@ -213,24 +205,13 @@ class Success:
                 record.furthest = max(record.furthest, *_numbers(pattern, text), 0)
             elif not _NOT_RESUMED.search(text):
                 record.resumed.update(step - (what == "before") for step in _numbers(pattern, text))
-        self._check(text)
+        self._checks.read(text)
         return record.take(text)
 
     def suspect(self, raw: bytes) -> None:
         """Read a line outside of tracebacks that may speak against a run without faults."""
         if not self.record.doubtful:
             self.record.doubtful = doubts.doubtful(raw, bool(self.record.ends))
-
-    def _check(self, text: str) -> None:
-        """Read a line of the table that NeMo-RL's check_metrics prints."""
-        if "Metric Checks" in text:
-            self._table, self._checks = True, 0
-        elif self._table and _CHECK_ROW.search(text):
-            self._checks += 1
-            wrong = _CHECK_VALUE.search(text) or ((row := _CHECK_LIMIT.search(text)) and not _holds(row))
-            self._bad_check = self._bad_check or (text.strip() if wrong else "")
-        elif self._table and _TABLE_ENDS.search(text):
-            self._table = False
 
     def end(self, trainer: str, match: re.Match[str]) -> None:
         """Note the line that reports the end of a trainer's run, or of tests (trainer "")."""
@@ -253,8 +234,8 @@ class Success:
             return f"{self.known}; the log reports that the run reached its end" if self.known else "the log reports the end"
         if self._tests:
             return self._tests
-        if self._checks and not self._table:
-            return f"{self._checks} metric checks passed"
+        if self._checks.passed and not self._checks.open:
+            return f"{self._checks.passed} metric checks passed"
         return f"{self.known}, up to the last one" if self.known and self._all_steps else ""
 
     @functools.cached_property
@@ -264,7 +245,7 @@ class Success:
 
     def not_finite(self) -> Doubt | None:
         """Return what a number that is not finite means; None without one."""
-        evidence = self.record.not_finite or self._bad_check
+        evidence = self.record.not_finite or self._checks.bad
         advice = "The run cannot pass: later steps learn nothing."
         if not evidence and self._last >= MANY_STEPS:
             evidence, advice = self._skipped(), "An optimizer skips an update whose gradients are not finite; it learns nothing."
@@ -288,7 +269,7 @@ class Success:
             return _not_a_pass(
                 f"Training Progress: {int(percents[-1])}% is the last progress", "the last run in the log did not reach its end"
             )
-        if self._table:
+        if self._checks.open:
             return _not_a_pass("the table of metric checks is incomplete", "the log stops within it")
         if self.record.no_number and (self.record.ends or self._all_steps):
             return _not_a_pass(self.record.no_number, "a loss is no number")
@@ -422,11 +403,6 @@ class Success:
             if hit := early.of_line(line, "start"):
                 failure = hit.evidence[:300]
         return failure
-
-
-def _holds(row: re.Match[str]) -> bool:
-    """Return whether the value of a check is within its limit."""
-    return bool(_SIGNS[row["sign"]](float(row["value"]), float(row["limit"])))
 
 
 def _hidden(series: Series, end: Mapping[str, str | None]) -> str:

@@ -183,7 +183,7 @@ class Series:
 
     def _even(self, gap: float) -> bool:
         """Return whether a run that logs every n-th step, and perhaps the first, could have logged only these two."""
-        steps = (gap, gap + 1) if self.first == 1 else (gap,)
+        steps = (gap, gap + 1) if self.first == 1 and gap > 2 else (gap,)  # of three steps the second one is missing
         return any(abs(self.last / step - round(self.last / step)) < 0.05 for step in steps)
 
     @property

@@ -24,6 +24,10 @@ BENCHMARK = (
     "concurrency 8: 940 tokens/s\n"
     "Benchmark finished at Tue Nov 3 10:12:01 2026\n"
 )
+BENCHED = (
+    "Namespace(num_prompts=40)\n============ Serving Benchmark Result ============\n"
+    "Successful requests: 40\nFailed requests: 0\n========\n"
+)
 CONVERSION = "reading 4 shards\nwriting layers\nCONVERT_EXIT_CODE=0\n"
 BATCH = (
     "Sender: LSF System <root@n7>\nSubject: Job 812: <convert> in cluster <lab> Done\n\nSuccessfully completed.\n\n"
@@ -302,6 +306,8 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "read_timeout exceeded\n" + EVALUATION,
         "Final: 3/10\n",
         "INFO: start\nINFO: Testing success rate: 0.00, timeout rate: 1.00\n",
+        BENCHED.replace("prompts=40)", "prompts=40) ERROR: warm-up failed"),
+        *(BENCHED.replace("Failed requests: 0", f"Failed requests: {count}") for count in ("9" * 13, "nan", "1.5")),
         "[infer] case 1 done\n[infer] shard 1/8 summary: done=6 skipped=0 failed=2\n",
         "[infer] case 1 done\n[infer] shard 1/8 summary: done=0 skipped=6 failed=0\n",
         "YOLOv5s summary: 157 layers, 10 gradients, 15.8 GFLOPs\nResults saved to runs/detect/a7\n",

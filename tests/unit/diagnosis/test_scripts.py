@@ -222,6 +222,10 @@ NOT_PASSING = {
     "Ultralytics that goes on, without its last epoch": YOLO_RESUMED + yolo(2) + YOLO_END.replace("3 epochs", "2 epochs"),
     "a script that DeepSpeed's launcher started, without its last epoch": LAUNCHED.replace("Epoch 3/3 | loss: 6.9\n", ""),
     "a script that DeepSpeed's launcher started, without a number of epochs": LAUNCHED.replace("/3", ""),
+    "a script that DeepSpeed's launcher started, and ended": LAUNCHED.replace(
+        "Process 7 exits successfully.", "Killing subprocess 7"
+    ),
+    "three epochs without the second": LAUNCHED.replace("Epoch 2/3 | loss: 6.95\n", ""),
     "a script that DeepSpeed's launcher started, with an error": LAUNCHED.replace("Checkpoint saved", "ERROR: not saved"),
     "Ultralytics without an epoch": yolo(1, 3) + YOLO_END,
     "Ultralytics without its end": yolo(1, 2),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jobspec_grammar
 import pytest
+from hanging import cpu_seconds
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import SharedRoot
@@ -21,28 +21,15 @@ from mvp_helpers.plan import plan
 pytestmark = pytest.mark.usefixtures("workloads")
 CASES, BATCH = 10_000, 2_500
 HANGS_S = 20
-"""CPU time of one JobSpec, of which the slowest needs a twentieth: other work on the machine does not count."""
-
-
-@pytest.fixture(autouse=True)
-def alarm() -> Iterator[None]:
-    """End a JobSpec that is computed for too long, with the place where."""
-
-    def hangs(*_: object) -> None:
-        raise TimeoutError(f"no answer within {HANGS_S} s of CPU time")
-
-    earlier = signal.signal(signal.SIGPROF, hangs)
-    yield
-    signal.setitimer(signal.ITIMER_PROF, 0)
-    signal.signal(signal.SIGPROF, earlier)
+"""CPU time of one JobSpec, of which the slowest needs a twentieth."""
 
 
 def answer(data: bytes, source: str, cluster: Cluster) -> str:
     """Return the message of a JobSpec that is refused, "" for one that has a plan. Any other exception is the test's failure."""
-    signal.setitimer(signal.ITIMER_PROF, HANGS_S)
     try:
-        the_plan, missing = submit.preview(data, source, cluster, {})
-        plan.describe(the_plan, missing=missing)
+        with cpu_seconds(HANGS_S):
+            the_plan, missing = submit.preview(data, source, cluster, {})
+            plan.describe(the_plan, missing=missing)
     except BadInput as error:
         shown = error.show()
         assert len(shown.splitlines()) <= 2 and len(shown) < 10_000, shown
