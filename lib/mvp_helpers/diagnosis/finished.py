@@ -39,11 +39,11 @@ _TRAINS = _any(
 """Words of a training; a part of the data is none."""
 _WRONG = _any(
     r"errors? exceptions? fail\w* traceback fatal panic\w* kill(?:ed|ing) abort\w* cancel\w* interrupt\w*"
-    r" time\s?-?outs? timed\sout unable cannot can't could\s?n[o']t refused denied rejected missing retry\w* skipp(?:ed|ing) incomplete nans? inf(?:inity)?"
-    r" lost segmentation segfault core\sdumped oom out\sof\smemory no\ssuch not\sfound undefined assertion\w* unsupported invalid"
-    r" corrupt\w* faulty crash\w* hang\w* stuck died dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong"
-    r" 错误 失败 异常 中断 エラー 失敗 오류 실패 σφάλμα Σφάλμα αποτυχ\w* ошибк\w* Ошибк\w*"
-    r" fehler\w* fehlgeschlagen erreurs? échec\w* erro falh\w* fall[óo]s?"
+    r" time\s?-?outs? timed\sout unable cannot can't could\s?n[o']t refused denied rejected missing retry\w*"
+    r" skipp(?:ed|ing) incomplete nans? inf(?:inity)? lost segmentation segfault core\sdumped oom out\sof\smemory"
+    r" no\ssuch not\sfound undefined assertion\w* unsupported invalid corrupt\w* faulty crash\w* hang\w* stuck died"
+    r" dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong 错误 失败 异常 中断 エラー 失敗 오류 실패 σφάλμα Σφάλμα"
+    r" αποτυχ\w* ошибк\w* Ошибк\w* fehler\w* fehlgeschlagen erreurs? échec\w* erro falh\w* fall[óo]s?"
 )
 _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
