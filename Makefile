@@ -60,7 +60,7 @@ bats: ## tests of the scripts, on real Ray clusters of their own
 lab: deps-lab ## tests on real hosts: ssh, docker, Slurm; what this machine cannot run is skipped, with the reason
 	@tests/run.sh tests/lab
 
-gpu-check: ## tests on a machine with a GPU (11 minutes); elsewhere skipped, with the reason
+gpu-check: ## tests on a machine with a GPU (8 minutes); elsewhere skipped, with the reason
 	@tests/run.sh tests/gpu
 
 deps: ## create .venv with the pinned packages
