@@ -32,11 +32,12 @@ _OF_DATA = (
     r"|\.(?:csv|jsonl?|tsv|txt|parquet|arrow|bin|npy)\b"
     r"|\s?[:=]\s{0,3}\d+(?:%\||(?![\d./%])))"
 )
+_NO_TOKENIZER = r"(?<!\btokenizer\s)(?!training\s(?:the\s|a\s)?(?:\w+\s)?tokenizer\b)"
 _TRAINS = _any(
-    rf"(?<!\ba\s)(?<!split':\s')train{_OF_DATA} train(?:ing|ers?|s){_OF_DATA} fine-?_?tun\w* epochs? optimi[sz]ers?"
-    r" learning[_\s]rate (?<!\b0\s)grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
+    rf"(?<!\ba\s)(?<!split':\s')train{_OF_DATA} {_NO_TOKENIZER}train(?:ing|ers?|s){_OF_DATA} fine-?_?tun\w* epochs?"
+    r" optimi[sz]ers? learning[_\s]rate (?<!\b0\s)grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
 )
-"""Words of a training; a part of the data is none."""
+"""Words of a training; a part of the data and a tokenizer are none."""
 _WRONG = _any(
     r"errors? exceptions? fail\w* traceback fatal panic\w* kill(?:ed|ing) abort\w* cancel\w* interrupt\w*"
     r" time\s?-?outs? timed\sout unable cannot can't could\s?n[o']t refused denied rejected missing retry\w*"
@@ -61,7 +62,8 @@ _NONE = re.compile(
 """Words that say that nothing went wrong, or that a program goes on as if nothing had."""
 _WORK = (
     r"(?:run|jobs?|tests?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|(?:pre|post)processing|benchmark(?:s|ing)?|analys[ei]s|conversion"
-    r"|pass|sweep|execution|downloads|uploads|exports?|set-?up(?!\.py)|installation|validation)"
+    r"|pass|sweep|execution|downloads|uploads|exports?|set-?up(?!\.py)|installation|validation"
+    r"|tokenizer training)"
 )
 _RESULT = r"(?:results?|benchmark|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
 _END = re.compile(
@@ -145,8 +147,10 @@ _FINAL = re.compile(
     r"|\b(?:done|ok|success(?:ful)?|succeeded|passed)[=:] ?[1-9]\d*\b.*\b(?:failed|errors?)[=:] ?0\b"
 )
 """A result of everything."""
-_RESULTS = re.compile(r"(?i)^\W{0,99}(?:[\w-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
+_RESULTS = re.compile(r"(?i)^\W{0,99}(?:[\w./-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
 """The heading of results."""
+_COLUMNS = re.compile(r"^[^\d|]+(?:\|[^\d|]+){2,}$")
+"""The heads of a table's columns."""
 _NUMBER = r"~?[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?"
 _VALUE = re.compile(rf"^\W{{0,99}}(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER})*\W*$|^\W*$")
 """A name and its numbers."""
@@ -197,7 +201,9 @@ def words(log: bytes) -> str:
     if len(own) >= SHORT and saves == own[-1:] and not _NOT_YET.search(own[-1]):
         return own[-1]
     values = list(itertools.takewhile(_VALUE.search, reversed(own)))
-    heading = own[len(own) - len(values) - 1] if 1 < len(values) < len(own) else ""
+    above = own[: len(own) - len(values)]
+    above = above[:-1] if above and _COLUMNS.search(above[-1]) else above
+    heading = above[-1] if above and len(values) > 1 else ""
     return heading if _RESULTS.search(heading) else _all_parts(own)
 
 

@@ -52,6 +52,11 @@ HEALTHY = {
     "2026-01-31 10:00:01,123 - === MoE Analysis Complete ===\n",
     "results under their heading": "scored 40 prompts\n=== Strict results ===\n"
     "format:list 0.88\nwords: 0.5\nrepeat_span = 12.5 tokens/s\n",
+    "a table under its heading": "-> best 5/5, avg 5.0\nSPEED SUMMARY\nModel | Setting | Best | Decode\n"
+    "small 4B | one | 21/22 | 53.6 t/s\nlarge 9B | two | 20/22 | 44.5 t/s\n",
+    "results of a file": "Generated out/a_results.jsonl\nout/a_results.jsonl Accuracy Scores:\nformat 0.5\nwords:all 0.25\n",
+    "a tokenizer": "Starting tokenizer training...\nTraining a BPE tokenizer on 19 texts\n"
+    "Tokenizer training completed successfully. Saved to out/tokenizer.json\n",
     "downloads": "Fetching 2 files: 100%|###| 2/2 [00:01<00:00,  1.9s/it]\nDOWNLOADS DONE\n",
     "checks": "== shapes ==\n  K=64 rel=2.45e-04 [OK]\nRESULT: gemv=PASS  lora=PASS\n",
     "a result of everything": "Resolved 9 packages in 14ms\nwarning: Failed to hardlink files; falling back to full copy.\n"
