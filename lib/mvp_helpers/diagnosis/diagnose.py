@@ -335,14 +335,7 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) 
 def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     """Return the verdict on an error that no rule explains: by its kind, by whose code raised it, by how far the run was."""
     before = diagnosis.boundary
-    judgement = next(
-        (
-            each
-            for each in known.judgements
-            if each.fits(diagnosis.evidence, diagnosis.boundary, diagnosis.phase, diagnosis.code_file)
-        ),
-        None,
-    )
+    judgement = known.judgement(diagnosis.evidence, diagnosis.boundary, diagnosis.phase, diagnosis.code_file)
     if judgement is None and diagnosis.advice == LAST_ERROR:
         # Outside of any exception a shell script says so.
         boundary = "launcher" if before == "unknown" else before

@@ -150,6 +150,13 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     limitation: str = ""
 
 
+class Sentence(FollowUp, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a library says for one reason only; ``verdict`` and ``boundary`` if the sentence shows them, too."""
+
+    verdict: Literal["Blocked", "Fail"] | None = None
+    boundary: str = ""
+
+
 class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """The whole file."""
 
@@ -163,6 +170,8 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     boundaries: list[Boundary]
     rules: list[Rule]
     judgements: list[Judgement]
+    sentences: list[Sentence]
+    """They take precedence over judgements, kinds and follow-ups; the first that fits counts."""
     kinds: list[FollowUp]
     """By the kind of an error, for a boundary that has nothing for that evidence; the first that fits counts."""
     meanings: dict[str, str]
@@ -177,6 +186,13 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def all_marks(self) -> list[Mark]:
         """Return the file's marks and those of every known trainer, in the order of the phases."""
         return sorted([*self.marks, *trainer_marks()], key=lambda mark: PHASES.index(mark.phase))
+
+    def judgement(self, evidence: str, boundary: str, phase: str, code: str) -> Judgement | None:
+        """Return the first judgement that fits an error, that of a sentence before any other; None when none fits."""
+        said = next((each for each in self.sentences if each.verdict and _pattern(each.evidence).search(evidence)), None)
+        if said and said.verdict:
+            return Judgement(evidence=said.evidence, verdict=said.verdict, confidence="medium", boundary_is=said.boundary)
+        return next((each for each in self.judgements if each.fits(evidence, boundary, phase, code)), None)
 
     @functools.cached_property
     def notices(self) -> list[str]:
@@ -287,7 +303,7 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def follow_up(self, boundary: str, evidence: str = "", code: str = "") -> FollowUp | None:
         """Return what to run next after an error in ``boundary`` that the file ``code`` raised; None if nothing follows."""
         own = self.follow_ups.get(boundary, [])
-        known = [*(each for each in own if each.evidence), *self.kinds, *own]
+        known = [*self.sentences, *(each for each in own if each.evidence), *self.kinds, *own]
         fitting = (each for each in known if _pattern(each.evidence).search(evidence) and _pattern(each.code).search(code))
         return next(fitting, None)
 
@@ -378,4 +394,5 @@ def _expressions(signatures: Signatures) -> Iterator[str]:
     for rule in signatures.rules:
         yield from (rule.regex, rule.exception, rule.frames, rule.raised_in, rule.innermost)
     yield from (judgement.evidence for judgement in signatures.judgements)
-    yield from (each.evidence for several in (signatures.kinds, *signatures.follow_ups.values()) for each in several)
+    listed: list[Sequence[FollowUp]] = [signatures.sentences, signatures.kinds, *signatures.follow_ups.values()]
+    yield from (each.evidence for several in listed for each in several)

@@ -311,7 +311,7 @@ CASES = {
     ),
     "an image that cannot be read": ("PIL.UnidentifiedImageError: cannot identify image file '/d/1.png'\n", "Blocked", "data"),
     "a chat template that refuses the messages": (
-        "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant\n",
+        "jinja2.exceptions.UndefinedError: 'tools' is undefined\n",
         "Blocked",
         "model path",
     ),
