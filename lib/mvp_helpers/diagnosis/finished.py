@@ -73,7 +73,7 @@ _END = re.compile(
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}(?:\b|_){_RESULT}(?:\b|_)"
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
-    r"|^\W*status\W+success\b"
+    r"|^\W*status\W+success\b|^Time for inference: [\d.]+ sec total\b"
     r"|^\W*done[!.:\]] (?:\(in [\d.]+ ?\w|\w.*\d)"
     r"|^\W*successfully (?:saved|restored|exported|converted|uploaded|downloaded|merged|written|created|processed|completed)\b"
     r"|\b(?:completad[oa]s?|finalizad[oa]s?|conclu[ií]d[oa]s?|terminée?s?|abgeschlossen|ολοκληρώθηκ\w+|заверш[её]н\w*)\b"

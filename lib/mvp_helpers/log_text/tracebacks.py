@@ -46,7 +46,7 @@ _FRAME = re.compile(
     r'(?:["”], line (?P<line>\d{1,9})(?:(?:,|(?P<dump>)) in (?P<name>.+))?)?'
     r"|(?:File )?\[?(?P<file_>(?:(?:[A-Za-z]:(?=\\))?[/\\][^\[\]():\"]{0,300}[/\\])?[^\s\[\]():\"]+\.py|<[\w .-]+>)"
     r"(?:\]\([^)]*\))?(?::(?P<line_>\d{1,9}))?[,:]? in (?P<name_>[\w.<>]+)"
-    r"|(?P<cell>Cell In ?\[\d+\]|[/~].*\.ipynb Cell \d+'?),?(?: line (?P<line_in_cell>\d{1,9}))?"
+    r"|(?P<cell>(?:Cell|Input) In ?\[\d+\]|[/~].*\.ipynb Cell \d+'?),?(?: line (?P<line_in_cell>\d{1,9}))?"
     r"(?:,? in (?P<name_in_cell>[\w.<>]+))?"
     r"|File (?P<module>[~/][^\s:\"]*\.py):(?P<line_in_module>\d{1,9})$"
 )

@@ -57,6 +57,8 @@ HEALTHY = {
     "results of a file": "Generated out/a_results.jsonl\nout/a_results.jsonl Accuracy Scores:\nformat 0.5\nwords:all 0.25\n",
     "a tokenizer": "Starting tokenizer training...\nTraining a BPE tokenizer on 19 texts\n"
     "Tokenizer training completed successfully. Saved to out/tokenizer.json\n",
+    "an evaluation by its time": "Perplexity on c4: 10.96\n\nTime for inference: 82.63 sec total, 11530.12 tokens/sec\n"
+    "Memory used: 28.20 GB\n",
     "downloads": "Fetching 2 files: 100%|###| 2/2 [00:01<00:00,  1.9s/it]\nDOWNLOADS DONE\n",
     "checks": "== shapes ==\n  K=64 rel=2.45e-04 [OK]\nRESULT: gemv=PASS  lora=PASS\n",
     "a result of everything": "Resolved 9 packages in 14ms\nwarning: Failed to hardlink files; falling back to full copy.\n"

@@ -1626,9 +1626,10 @@ KINDS = {
 }
 
 
-def test_a_name_that_a_notebook_lacks_is_that_of_another_cell(tmp_path: Path) -> None:
-    cell = "NameError                 Traceback (most recent call last)\nCell In[5], line 4\n----> 4 model(settings)\n\n{}\n"
-    answer = triaged(tmp_path, cell.format(OF_CELL))
+@pytest.mark.parametrize("place", ["Cell In[5], line 4", "Input In [5], in <cell line: 4>()"])
+def test_a_name_that_a_notebook_lacks_is_that_of_another_cell(place: str, tmp_path: Path) -> None:
+    cell = "NameError                 Traceback (most recent call last)\n{}\n----> 4 model(settings)\n\n{}\n"
+    answer = triaged(tmp_path, cell.format(place, OF_CELL))
     assert (answer.verdict, answer.boundary) == ("Blocked", "user code") and "Restart and Run All" in answer.follow_up
 
 
