@@ -151,10 +151,21 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Sentence(FollowUp, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a library says for one reason only; ``verdict`` and ``boundary`` if the sentence shows them, too."""
+    """What a library says for one reason only; ``verdict`` and ``boundary`` if the sentence shows them in these phases, too."""
 
     verdict: Literal["Blocked", "Fail"] | None = None
     boundary: str = ""
+    phase: list[Phase] = []
+    """Without any: all of them."""
+
+    def judges(self, evidence: str, boundary: str, phase: str, code: str) -> list[Judgement]:
+        """Return the judgement that it is, if that fits an error."""
+        if self.verdict is None:
+            return []
+        own = Judgement(
+            evidence=self.evidence, phase=self.phase, verdict=self.verdict, confidence="medium", boundary_is=self.boundary
+        )
+        return [own] if own.fits(evidence, boundary, phase, code) else []
 
 
 class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -189,10 +200,9 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def judgement(self, evidence: str, boundary: str, phase: str, code: str) -> Judgement | None:
         """Return the first judgement that fits an error, that of a sentence before any other; None when none fits."""
-        said = next((each for each in self.sentences if each.verdict and _pattern(each.evidence).search(evidence)), None)
-        if said and said.verdict:
-            return Judgement(evidence=said.evidence, verdict=said.verdict, confidence="medium", boundary_is=said.boundary)
-        return next((each for each in self.judgements if each.fits(evidence, boundary, phase, code)), None)
+        facts = (evidence, boundary, phase, code)
+        said = (judgement for each in self.sentences for judgement in each.judges(*facts))
+        return next(said, None) or next((each for each in self.judgements if each.fits(*facts)), None)
 
     @functools.cached_property
     def notices(self) -> list[str]:

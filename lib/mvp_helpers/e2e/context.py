@@ -76,8 +76,14 @@ class Context:
         # By default the trainer would join any Ray that happens to run here.
         ray = {"RAY_DEDUP_LOGS": "0", "RAY_ADDRESS": env.get("RAY_ADDRESS") or "local"}
         # Nothing is left in a checkout, or in the user's home: compiled code is kept for the next run beside the runs.
-        caches = {name: str(folder.cache / name.lower()) for name in CACHES}
-        self.base = {**caches, **env, "PYTHONPATH": self.pythonpath(), **ray, "PYTHONDONTWRITEBYTECODE": "1"}
+        self.caches = {name: folder.cache / name.lower() for name in CACHES}
+        self.base = {
+            **{name: str(path) for name, path in self.caches.items()},
+            **env,
+            "PYTHONPATH": self.pythonpath(),
+            **ray,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         self.states: list[State] = []
         """The checkouts as the run found them."""
         self.logs: dict[str, str] = {}

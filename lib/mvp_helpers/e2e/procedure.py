@@ -19,7 +19,7 @@ from ..base import files, redact, times
 from ..base.errors import BadInput, Blocked, MvpError
 from ..base.times import now
 from . import page, summary
-from .context import CACHES, Context
+from .context import Context
 from .report import Report
 from .step import Step
 from .steps import drift, environment, imports, local_copies, record_checkouts, setup, tests, training
@@ -128,8 +128,8 @@ class Procedure:
             return earlier
         place = self.folder.next_try(name)
         place.mkdir(parents=True)
-        for variable in CACHES:  # torch keeps no kernels in a folder that is not there, and warns of it
-            (self.folder.cache / variable.lower()).mkdir(parents=True, exist_ok=True)
+        for cache in context.caches.values():  # torch keeps no kernels in a folder that is not there, and warns of it
+            cache.mkdir(parents=True, exist_ok=True)
         context.say(f"{name}: {action.title} …")
         began, clock = now(), times.seconds_of(now())
         try:

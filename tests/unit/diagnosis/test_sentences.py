@@ -23,7 +23,7 @@ SENTENCES = {
         "data",
     ),
     "TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'evaluation_strategy'": (
-        "only the second",
+        "has only the second",
         "",
         "",
     ),
@@ -186,14 +186,14 @@ SENTENCES = {
         "config",
     ),
     "ValueError: Observation spaces do not match: Box(4,) != Box(6,)": ("wrappers", "Blocked", "config"),
-    "KeyError: 'eval_loss'": ("metric_for_best_model", "Blocked", "config"),
+    "KeyError: 'eval_loss'": ("metric_for_best_model", "", ""),
     "ValueError: The model did not return a loss from the inputs, only the following keys: logits.": ("without labels", "", ""),
     "ValueError: No columns in the dataset match the model's forward method signature: (input_ids).": (
         "remove_unused_columns=False",
         "Blocked",
         "data",
     ),
-    "RuntimeError: Unable to find an engine to execute this computation": ("backends.cudnn", "Fail", "training"),
+    "RuntimeError: Unable to find an engine to execute this computation": ("backends.cudnn", "", ""),
     "MisconfigurationException: `Trainer(strategy='ddp')` is not compatible with an interactive environment.": (
         "ddp_notebook",
         "Blocked",
@@ -205,14 +205,31 @@ SENTENCES = {
 """An example of each, in the file's order: words of what to look at; verdict and boundary, or "" where its place decides."""
 
 
+OWN, TRAINER = "/work/own/steps.py", "/opt/venv/lib/python3.12/site-packages/transformers/trainer.py"
+STEP = "(TaskRunner pid=1) step:1 - actor/loss:0.5 - training/global_step:1\n"
+
+
+def raised(error: str, file: str) -> str:
+    return f'Traceback (most recent call last):\n  File "{file}", line 11, in work\n    x()\n{error}\n'
+
+
 @pytest.mark.parametrize("error", SENTENCES)
 def test_what_to_look_at_follows_from_the_sentence_wherever_it_is_raised(error: str, tmp_path: Path) -> None:
     word, verdict, boundary = SENTENCES[error]
-    for file in ("/work/own/steps.py", "/opt/venv/lib/python3.12/site-packages/transformers/trainer.py"):
-        log = f'Traceback (most recent call last):\n  File "{file}", line 11, in work\n    x()\n{error}\n'
-        answer = triaged(tmp_path, log)
+    assert word not in error
+    for file in (TRAINER,) if error.startswith("KeyError") else (OWN, TRAINER):
+        answer = triaged(tmp_path, raised(error, file))
         assert not answer.rule and word in answer.follow_up, answer
         assert answer.verdict in ("Fail", "Blocked") and (not verdict or (answer.verdict, answer.boundary) == (verdict, boundary))
+
+
+AROUND = {"dependency", "host", "rollout engine"}
+"""Boundaries around the code under test, whatever was trained before."""
+
+
+@pytest.mark.parametrize("error", [error for error, (_, _, boundary) in SENTENCES.items() if boundary not in AROUND | {""}])
+def test_after_a_step_no_sentence_about_inputs_makes_it_blocked(error: str, tmp_path: Path) -> None:
+    assert triaged(tmp_path, STEP + raised(error, TRAINER)).verdict == "Fail"
 
 
 def test_every_sentence_has_an_example_that_no_earlier_one_takes() -> None:
