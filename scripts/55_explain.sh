@@ -5,7 +5,7 @@
 #
 # For an ID it reads the job's folder: result, precheck, the driver's log (with the output of Ray's workers), debug bundles. A LOG is any
 # text file of verl, NeMo-RL, vLLM, Ray, Slurm, uv or pytest. It gives the same answer as 62_e2e_triage.sh: an error that no signature
-# in templates/failure_signatures.yaml matches is judged by its kind, by whose code raised it and by how far the run was, or is Unknown.
+# in templates/signatures/ matches is judged by its kind, by whose code raised it and by how far the run was, or is Unknown.
 # The log of a job that succeeded is read too: an error that the job survived, or a line that contradicts the success (NaN, a missing
 # step, a module from site-packages), makes the answer Fail, Blocked or Unknown. The cluster may be down.
 #

@@ -73,7 +73,7 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def signatures_read_once() -> Iterator[None]:
-    """``failure_signatures.yaml`` takes 0.1 s to read and check: too long for each of the hundreds of logs in the tests."""
+    """The signatures take 0.1 s to read and check: too long for each of the hundreds of logs in the tests."""
     read = signatures.load
     with pytest.MonkeyPatch.context() as patch:
         shipped = functools.cache(read)

@@ -23,6 +23,7 @@ ROOMS = (
     "plan",
     "learning",
     "log_text",
+    "success",
     "diagnosis",
     "gates",
     "job",

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from ..log_text.log_lines import Line
 from ..log_text.tracebacks import CUT_OFF, Chain, Frame
 from .phases import Phase, Progress
-from .signatures import Hit, Rule, Signatures
+from .signature_files import Rule
+from .signatures import Hit, Signatures
 
 KEPT = 200
 """Errors of a run that are kept."""

@@ -1,7 +1,8 @@
 """The one answer to "why did this end so": verdict, boundary, phase, rule, evidence line, confidence, advice, next command.
 
 Blocked: something else stopped the run before the code under test could show anything; Fail: the code under test did. A log is
-Pass only if it proves its success (see ``success``) and the run outlived no error. Of several runs in a log the last one counts.
+Pass only if it proves its success (see ``success.proven``) and the run outlived no error. Of several runs in a log the last one
+counts.
 """
 
 from __future__ import annotations
@@ -9,32 +10,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from ..base import redact
 from ..learning import learning_signal
-from ..log_text.tracebacks import CUT_OFF
+from ..success.proven import NOT_FINITE
 from ..trainers import metric_names
-from . import gpu_memory, look, signatures
-from .causes import Finding, first_cause
+from . import doubted, of_error, signatures
+from .answer import AGAIN, COMPLETE_LOG, LAST_ERROR, TWO_RUNS, Diagnosis, filled
+from .causes import first_cause
 from .look import EVIDENCE
-from .phases import Phase, Progress, later
+from .phases import Progress, later
 from .scan import Scan
-from .signatures import FollowUp, Hit, Rule, Signatures, Whose
-from .success import NOT_FINITE
+from .signatures import Signatures
 
-Verdict = Literal["Pass", "Fail", "Blocked", "Noise", "Unknown", "Skipped"]
-Confidence = Literal["high", "medium", "low"]
-TWO_RUNS = (
-    "The log contains several runs: an earlier one failed like this, and the last one's output does not explain that failure."
-)
 ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended badly, and the log does not explain why."
-WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
 NOTHING_SHOWN = "The log may be an excerpt, or the run may still be running, hang, or have been killed without a message."
 HEALTHY_SO_FAR = "Nothing in it speaks against the run; how that ended, the log does not show."
-COMPLETE_LOG = "the complete log with the command's exit status"
 STACKS = "./scripts/53_debug_bundle.sh {id} --py-spy, while it runs"
 SAID = "The log says itself that a part of its work failed, and not why."
 OF_PART = "the output of that part alone: the file to which its command writes, or the same command once more in a terminal"
@@ -47,62 +40,16 @@ CLIENT = "the log of the program that sent the requests; if the server was not t
 REFUSED = "A server answered a request with this error. That did not end the server, and no other line says that it failed."
 REQUEST = "what the client sent, beside the limits of the server (max_model_len, max_tokens) and its version"
 WARNINGS = "The log has warnings, which healthy runs print too, and neither an error nor the end of a run."
-AGAIN = "a baseline run of the unchanged checkout with the same data, seed and sizes"
-WATCH = (
-    "the first step at which it happens: at the first of all the loaded weights, the mask and the attention kernel, with one"
-    " batch in fp32 (torch.autograd.set_detect_anomaly names the operation); later the learning rate, the loss scale and the"
-    " gradient norms of the steps before it; then a baseline run of the unchanged checkout"
-)
-_OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 WORK_DONE = "The log shows no training: its own words report the end of the work, and nothing in it says that something failed."
-LAST_ERROR = "No signature matches it. The program printed this error and ended before a model was built."
-SCRIPT = (
-    "grep that message in the script that printed it: the condition before it, and the folder, the options and the environment"
-    " that the script was started with (a job's script may run as a copy in another folder)"
-)
 SAYS_ERROR = re.compile(r"(?i)\W*(fatal )?error\b")
 SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)ing|done|finished|loaded|saved)\b")
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
 LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
-RESUME = "resume from the last checkpoint, if one was saved"
-START_AGAIN = "start it again (resume, if a checkpoint was saved: the log shows no step that this knows)"
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
 """Rules of a name that a module of the checkout lacks: where tests ran and failed, the code that they test."""
 OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "test", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
-UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
-"""Boundaries of the code under test: an error in one of them fails a run that outlived it."""
-
-
-class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer. "" and None mean unknown."""
-
-    verdict: Verdict
-    boundary: str = ""
-    """The part of the system where the cause is."""
-    whose: Whose = "unknown"
-    phase: Phase | Literal[""] = ""
-    step: int | None = None
-    """The last step done before the cause."""
-    rule: str = ""
-    log: str = ""
-    """The file with the evidence."""
-    line: int | None = None
-    """The evidence's line in ``log``, from 1."""
-    evidence: str = ""
-    code_file: str = ""
-    """The code that raised."""
-    code_line: int | None = None
-    confidence: Confidence = "low"
-    """high: a known signature; medium: a known kind of error; low: unknown, or only an effect was found."""
-    advice: str = ""
-    next: str = ""
-    """What to run next."""
-    limitation: str = ""
-    """What the run that ``next`` proposes does not show."""
-    learning: list[str] = []
-    """Sentences about the metrics."""
 
 
 def of_log(path: Path) -> Diagnosis:
@@ -139,25 +86,25 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
     if of_a_test and diagnosis.verdict == "Blocked" and _tests_failed(scans):
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test")
     if diagnosis.verdict == "Unknown" and diagnosis.line is not None and not diagnosis.rule and diagnosis.advice != REFUSED:
-        diagnosis = _judged(diagnosis, known)
+        diagnosis = of_error.judged(diagnosis, known)
         how_only = diagnosis.boundary in OF_A_TEST and (diagnosis.verdict == "Blocked" or diagnosis.boundary == "user code")
         if how_only and _tests_failed(scans):
             place = diagnosis.next.partition("; then ")[0]
             diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test", next=place)
-            diagnosis = _followed_up(diagnosis, known.follow_up("test", ".", ""))
+            diagnosis = of_error.followed_up(diagnosis, known.follow_up("test", ".", ""))
     if diagnosis.rule and diagnosis.confidence == "low" and diagnosis.phase == "done":
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
     unexplained = diagnosis.verdict == "Unknown" and diagnosis.line is None
     if unexplained or diagnosis.verdict in ("Pass", "Noise") or diagnosis.boundary == "outside":
-        diagnosis = _doubted(diagnosis, scans, known, target)
+        diagnosis = doubted.doubted(diagnosis, scans, known, target)
     ended = diagnosis.line is not None and diagnosis.verdict in ("Fail", "Blocked") and diagnosis.rule != NOT_FINITE
     if ended and _reported_success(scans):
-        diagnosis = survived(diagnosis, "The launcher reports that the job succeeded")
+        diagnosis = doubted.survived(diagnosis, "The launcher reports that the job succeeded")
     if diagnosis.verdict == "Blocked":
         diagnosis = msgspec.structs.replace(diagnosis, advice=f"{diagnosis.advice} {BLOCKED}".strip())
     diagnosis = _of_last_run(diagnosis, scans)
     evidence = redact.text(diagnosis.evidence[:EVIDENCE])
-    return msgspec.structs.replace(diagnosis, evidence=evidence, next=redact.text(_filled(diagnosis.next, target)))
+    return msgspec.structs.replace(diagnosis, evidence=evidence, next=redact.text(filled(diagnosis.next, target)))
 
 
 def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
@@ -199,7 +146,7 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
         again = any(scan.runs > 1 and not scan.known_only for scan in scans) and end.phase != "done"
         if earlier is None or logged or served or again:  # the last run shows what it did
             if refused and not logged:
-                answer = _of_finding(refused, known, target)
+                answer = of_error.of_finding(refused, known, target)
                 return msgspec.structs.replace(
                     answer, verdict="Unknown", rule="", boundary="rollout engine", confidence="low", advice=REFUSED, next=REQUEST
                 )
@@ -213,11 +160,11 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
             said = next((said for scan in scans if (said := scan.success.said_to_fail)), "")
             answer = _without_error(end, logged, target)
             return answer if logged or not said else msgspec.structs.replace(answer, evidence=said, advice=SAID, next=OF_PART)
-        of_earlier = _of_finding(earlier, known, target)
+        of_earlier = of_error.of_finding(earlier, known, target)
         return msgspec.structs.replace(of_earlier, verdict="Unknown", rule="", confidence="low", advice=TWO_RUNS)
     stages = [scan.stage for scan in scans if scan.stage and later(scan.stage, cause.phase)]
     # Tracebacks after the cause may show that the run was further than the log's lines do.
-    answer = _of_finding(cause.seen_in(stages[0], known) if stages and cause.phase == "start" else cause, known, target)
+    answer = of_error.of_finding(cause.seen_in(stages[0], known) if stages and cause.phase == "start" else cause, known, target)
     engine = cause.program == "engine" or (not cause.frames and any(scan.served for scan in scans))
     if engine and answer.phase == "start" and answer.boundary in ("training", "memory"):
         return msgspec.structs.replace(answer, boundary="rollout engine", verdict="Blocked")  # nothing is trained here
@@ -270,171 +217,8 @@ def _without_error(end: Progress, logged: str, target: Mapping[str, str]) -> Dia
         phase=end.phase,
         step=end.step,
         advice=HEALTHY_SO_FAR if logged else NOTHING_SHOWN,
-        next=_filled(COMPLETE_LOG if logged else f"{COMPLETE_LOG}; {STACKS}", target),
+        next=filled(COMPLETE_LOG if logged else f"{COMPLETE_LOG}; {STACKS}", target),
     )
-
-
-def _of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> Diagnosis:
-    hit, rule = cause.hit, cause.rule
-    links = cause.chain.causes() if cause.chain else []
-    link = hit.link if hit else links[0] if links else None
-    # If the original exception has no frames (a lone line), those of an exception raised from it give the place.
-    frames = next((each.frames for each in [link, *links] if each and each.frames), ())
-    culprit = known.culprit(frames)
-    place = Diagnosis(
-        verdict="Unknown",
-        log=cause.log,
-        line=cause.number,
-        evidence=cause.evidence[:EVIDENCE],
-        phase=cause.phase,
-        step=cause.progress.step,
-        code_file=culprit.file if culprit else hit.groups.get("file", "") if hit else "",
-        code_line=culprit.line if culprit else None,
-    )
-    if rule and hit:
-        return _of_rule(place, rule, hit, target)
-    # Without a frame that shows it, the line of code that raised, or what carried the exception, may say what it worked on.
-    carriers = " ".join(each.text for each in cause.chain.links if each.wrapper) if cause.chain else ""
-    importing = cause.chain is not None and any(known.of_import(each.frames) for each in cause.chain.links)
-    # What a value that is None lacks says nothing about the operation that returned it.
-    says = (
-        f"{cause.source} {_OF_NONE.sub('', cause.evidence)} {link.code if link and not _OF_NONE.search(cause.evidence) else ''}"
-    )
-    boundary = "dependency" if importing else known.boundary(frames, says, carriers)
-    if boundary not in UNDER_TEST - {"trainer", "training"} and "in DataLoader worker process" in carriers:
-        boundary = "data"
-    return msgspec.structs.replace(
-        place,
-        boundary=boundary,
-        whose="user" if boundary == "user code" else "unknown",
-        advice="No signature matches this error; it is the last distinct one, and not proven to be the cause.",
-        next=look.at(cause, link, culprit, target),
-    )
-
-
-def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
-    where = f"{place.code_file}:{place.code_line}: " if place.code_file and place.code_line else ""
-    going_on = RESUME if place.phase in ("train", "done") else START_AGAIN
-    values = {**target, "line": str(place.line), "place": where, "go_on": going_on, **hit.groups}
-    advice, todo, limitation = _filled(rule.advice, values), _filled(rule.next, values), rule.limitation
-    if memory := gpu_memory.shortage(hit.evidence):
-        (advice, todo), limitation = memory, ""
-    return msgspec.structs.replace(
-        place,
-        verdict=rule.verdict_in(place.phase or "start"),
-        rule=rule.id,
-        boundary=rule.boundary,
-        whose=rule.whose,
-        confidence="low" if rule.secondary else "medium" if rule.kind else "high",
-        advice=advice,
-        next=todo,
-        limitation=limitation,
-    )
-
-
-def _judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
-    """Return the verdict on an error that no rule explains: by its kind, by whose code raised it, by how far the run was."""
-    before = diagnosis.boundary
-    judgement = known.judgement(diagnosis.evidence, diagnosis.boundary, diagnosis.phase, diagnosis.code_file)
-    if judgement is None and diagnosis.advice == LAST_ERROR:
-        # Outside of any exception a shell script says so.
-        boundary = "launcher" if before == "unknown" else before
-        diagnosis = msgspec.structs.replace(diagnosis, verdict="Blocked", boundary=boundary)
-    if judgement:
-        reasons = "its kind" if judgement.evidence else "whose code raised it"
-        reasons += ", and how far the run was" if judgement.phase else ""
-        advice = f"No rule knows this error; it is judged by {reasons}."
-        diagnosis = msgspec.structs.replace(
-            diagnosis,
-            verdict=judgement.verdict,
-            confidence="low" if diagnosis.evidence.startswith(CUT_OFF) else judgement.confidence,
-            rule="",
-            boundary=judgement.boundary_is or diagnosis.boundary,
-            advice=f"{TWO_RUNS} {advice}" if diagnosis.advice == TWO_RUNS else advice,
-        )
-    guessed = before == "unknown" and diagnosis.boundary == "trainer"
-    if guessed and diagnosis.code_file and "-packages/" not in diagnosis.code_file:
-        diagnosis = msgspec.structs.replace(diagnosis, boundary="user code", whose="user")  # no known trainer's
-    if judgement and (meaning := known.meanings.get(diagnosis.boundary)):
-        diagnosis = msgspec.structs.replace(diagnosis, advice=f"{meaning} {diagnosis.advice}")
-    if diagnosis.advice == LAST_ERROR and before == "unknown":
-        return msgspec.structs.replace(diagnosis, next=SCRIPT)
-    boundary = before if guessed else diagnosis.boundary
-    return _followed_up(diagnosis, known.follow_up(boundary, diagnosis.evidence, diagnosis.code_file))
-
-
-def _followed_up(diagnosis: Diagnosis, follow_up: FollowUp | None) -> Diagnosis:
-    """Return it with what its boundary proposes to run next; a rule's own ``next`` takes precedence."""
-    if diagnosis.rule:
-        return diagnosis
-    if CUT_OFF in diagnosis.evidence or "(cut off)" in diagnosis.evidence:
-        run = f"; then {follow_up.run}" if follow_up else ""
-        limitation = follow_up.limitation if follow_up else ""
-        return msgspec.structs.replace(diagnosis, next=f"{WHOLE_LOG}{run}", limitation=limitation)
-    if follow_up is None:
-        return diagnosis
-    own = (
-        ""
-        if diagnosis.next == look.NO_FRAMES or diagnosis.next.startswith("less +")
-        else diagnosis.next.removesuffix(look.UNCHANGED)
-    )
-    run = f"{own}; then {follow_up.run}" if own else follow_up.run
-    return msgspec.structs.replace(diagnosis, next=run, limitation=follow_up.limitation)
-
-
-def _doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
-    """Return the diagnosis, unless a log contradicts a success, or shows numbers that are not finite, or an outlived error."""
-    own = {scan.name: scan.success for scan in scans if not scan.known_only}
-    success = diagnosis.verdict in ("Pass", "Noise")
-    doubts = (
-        (name, each.doubt(known, diagnosis.phase == "done") if success else each.not_finite()) for name, each in own.items()
-    )
-    log, doubt = next(((name, doubt) for name, doubt in doubts if doubt), ("", None))
-    outlived = (
-        _outlived(scans, known, target)
-        if success and diagnosis.phase == "done" and not (doubt and doubt.verdict == "Fail")
-        else None
-    )
-    if outlived and (doubt is None or outlived.verdict == "Fail"):
-        return outlived
-    if doubt is None and success:
-        doubt = next((doubt for doubt in (each.unexplained() for each in own.values()) if doubt), None)
-    if doubt is None:
-        return diagnosis
-    failed = doubt.verdict == "Fail"
-    return msgspec.structs.replace(
-        diagnosis,
-        verdict=doubt.verdict,
-        rule=doubt.rule,
-        boundary="training" if failed else "",
-        confidence="high" if failed else "low",
-        log=log if doubt.line else "",
-        line=doubt.line,
-        evidence=doubt.evidence,
-        advice=doubt.advice,
-        next=(WATCH if doubt.rule == NOT_FINITE else AGAIN) if failed else doubt.next or COMPLETE_LOG,
-        limitation="",
-    )
-
-
-def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis | None:
-    """Return the diagnosis of an error that the last run outlived, of the code under test if there is one; None without any."""
-    answers = []
-    for finding in (finding for scan in scans if not scan.known_only for finding in scan.findings.every):
-        if finding.progress.phase == "done":
-            continue
-        answer = _of_finding(finding, known, target)
-        answer = _judged(answer, known) if answer.verdict == "Unknown" else answer
-        answers.append(survived(answer, "The run reached its end"))
-    return next((answer for answer in answers if answer.verdict == "Fail"), answers[0] if answers else None)
-
-
-def survived(error: Diagnosis, end: str) -> Diagnosis:
-    """Return the diagnosis of an error that did not prevent ``end``: Fail if the code under test raised it, else Unknown."""
-    guessed = error.boundary == "trainer" and error.confidence == "low"  # no frame is known to be the trainer's
-    failed = error.verdict == "Fail" and error.boundary in UNDER_TEST and not guessed
-    advice = f"{end} after an error that it survived: {error.advice}"
-    return msgspec.structs.replace(error, verdict="Fail" if failed else "Unknown", advice=advice)
 
 
 def _of_last_run(diagnosis: Diagnosis, scans: Sequence[Scan]) -> Diagnosis:
@@ -446,7 +230,3 @@ def _of_last_run(diagnosis: Diagnosis, scans: Sequence[Scan]) -> Diagnosis:
     if earlier := next((scan.earlier for scan in scans if scan.earlier), None):
         note += f" An earlier one failed: {earlier.evidence[:200]}"
     return msgspec.structs.replace(diagnosis, advice=f"{diagnosis.advice} {note}".strip())
-
-
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], "ID" if match[1] == "id" else match[0]), text)

@@ -18,7 +18,9 @@ from ..record import debug_bundle
 from ..record.job_folder import Result
 from ..record.stall import Stall
 from . import signatures, stall
-from .diagnose import Confidence, Diagnosis, diagnose, survived
+from .answer import Confidence, Diagnosis
+from .diagnose import diagnose
+from .doubted import survived
 from .look import EVIDENCE
 from .scan import Scan
 from .signatures import Signatures

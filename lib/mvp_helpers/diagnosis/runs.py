@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from ..log_text import log_lines
 from ..log_text.log_lines import ByWords, Line
 from ..log_text.tracebacks import Chain, Tracebacks
+from ..success.bad_ends import BROKEN_OFF
+from ..success.proven import Success
 from ..trainers.patterns.of_scripts import SCRIPTS
 from .causes import STOPPED, Finding, Findings, first_cause, program
 from .phases import PHASES, Mark, Phase, Progress, later
 from .signatures import Signatures
-from .success import BROKEN_OFF, Success
 
 _REPLACES = re.compile(r"^(?!.*\b(?:cannot|unable|failed|no)\b).*\b[Ff]all(?:s|ing) back\b")
 """A program goes on with something else, after the line before it called an error."""
@@ -57,7 +58,7 @@ class Runs:
 
     def __post_init__(self) -> None:
         self._marks = ByWords(((mark, mark.pattern), mark.any) for mark in self.signatures.all_marks())
-        self._ready = tuple(word.encode() for word in self.signatures.ready)
+        self._ready = tuple(word.encode() for word in self.signatures.reading.ready)
         self._tracebacks = Tracebacks()
         self._started: dict[int, Progress] = {}
 

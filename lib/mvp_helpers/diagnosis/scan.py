@@ -22,7 +22,7 @@ from ..base import files, word_search
 from ..base.errors import BadInput
 from ..log_text import doubts, log_lines, ordinary, step_record
 from ..log_text.log_lines import ByWords, Samples
-from . import success
+from ..success import proven, said
 from .phases import PHASES, Phase
 from .runs import Runs
 
@@ -74,7 +74,7 @@ class Scan(Runs):
                 words[text.encode()] = words.get(text.encode(), 0) | _MARK
         for word in self._ready:
             words[word] = words.get(word, 0) | _MARK
-        for text in (*step_record.KINDS, *success.WORDS):
+        for text in (*step_record.KINDS, *said.WORDS):
             words[text.encode()] = words.get(text.encode(), 0) | _RECORD
         for text in doubts.WORDS:
             words[text.encode()] = words.get(text.encode(), 0) | _DOUBT
@@ -170,10 +170,10 @@ class Scan(Runs):
                 else:
                     self._found(log, line)
         self._between(log, log.seek(0, os.SEEK_END))
-        log.seek(max(0, log.tell() - success.TAIL))
+        log.seek(max(0, log.tell() - proven.TAIL))
         end = log.read()
         log.seek(0)
-        self.success.read_ends(log.read(success.TAIL), end)
+        self.success.read_ends(log.read(proven.TAIL), end)
         return self._end()
 
     def _several(self, log: BinaryIO, lines: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Failure signatures as data: ``templates/failure_signatures.yaml`` maps the words of a log to causes, verdicts and advice."""
+"""Failure signatures: what ``templates/signatures/`` says of a line, an exception, and an error that no rule knows."""
 
 from __future__ import annotations
 
@@ -6,94 +6,15 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
 
 import msgspec
 
-from ..base.documents import convert, parse
-from ..base.errors import BadInput
-from ..base.project import PROJECT
 from ..log_text import log_lines
 from ..log_text.log_lines import ByWords, Line
 from ..log_text.tracebacks import IMPORTS, Chain, Frame, Link
-from .phases import PHASES, Mark, OutlivedBy, Phase, later, trainer_marks
-
-FILE = PROJECT / "templates" / "failure_signatures.yaml"
-
-Whose = Literal["environment", "user", "unknown"]
-Literals = Annotated[list[str], msgspec.Meta(min_length=1)]
-
-
-class Boundary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An error raised in code whose ``file:function`` matches ``frames`` is in ``boundary``; without frames, its text decides."""
-
-    boundary: str
-    frames: str
-    says: str = ""
-    """Regular expression of the error's source and text."""
-    layer: bool = False
-    """Many operations run through this code, so one of them, in any frame outside of it, says more."""
-    operation: str = ""
-    """An error within a function that matches this is in ``boundary``, when a layer (or unknown code) raised it."""
-
-
-class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run is in ``phase`` that is in a function that matches ``frames`` (``file:function``, or Ray's ``ray::Class.method``), or
-    whose error ``says`` so.
-    """
-
-    phase: Phase
-    frames: str = ""
-    says: str = ""
-
-
-class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One signature. It fits a text that contains one of ``any`` and matches ``regex``, in one of the phases ``phase``."""
-
-    id: str
-    boundary: str
-    whose: Whose
-    verdict: Literal["Blocked", "Fail", "by phase", "if built", "Noise"]
-    """``by phase``: Blocked before the model is built, Fail afterwards; ``if built``: Unknown before, Fail afterwards."""
-    any: list[str] = []
-    search: list[str] = []
-    """Words to search for if its lines may contain none of ``errors``."""
-    regex: str = ""
-    exception: str = ""
-    """Fits only exceptions whose whole class name matches this."""
-    frames: str = ""
-    """… that have a frame, written ``file:function``, that matches this."""
-    raised_in: str = ""
-    """… whose innermost file outside of libraries matches this."""
-    innermost: str = ""
-    """… whose innermost file of all matches this."""
-    phase: list[Phase] = msgspec.field(default_factory=lambda: list(PHASES))
-    level: Literal["error", "any"] = "error"
-    """``any``: fits also lines that call themselves a warning or information."""
-    secondary: bool = False
-    """An effect of something else; every other error takes precedence."""
-    ends: bool = False
-    """A launcher reports with it that its program failed: what comes later cannot have caused what the program raised before."""
-    effect_of: list[str] = []
-    """Ids of rules; an error that one of them knows takes precedence, whatever comes first."""
-    summary: bool = False
-    """A summary of what other lines explain (pytest's); every exception takes precedence."""
-    kind: bool = False
-    """A kind of error rather than a known cause; an unknown exception before it takes precedence."""
-    outlived_by: OutlivedBy = "steps"
-    """What proves that the run went on: two more steps (before training the first one), the next phase, or nothing."""
-    advice: str
-    next: str
-    limitation: str = ""
-    """What the run that ``next`` proposes does not show."""
-
-    def verdict_in(self, phase: Phase) -> Literal["Blocked", "Fail", "Noise", "Unknown"]:
-        """Return the verdict for an error in ``phase``."""
-        if self.verdict == "by phase":
-            return "Blocked" if phase == "start" else "Fail"
-        if self.verdict == "if built":
-            return "Unknown" if phase == "start" else "Fail"
-        return self.verdict
+from . import signature_files
+from .phases import PHASES, Mark, Phase, later, trainer_marks
+from .signature_files import FOLDER, Files, FollowUp, Judgement, Rule, Stage, pattern
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -116,79 +37,8 @@ class Hit(msgspec.Struct, frozen=True):
         return 2 if self.rule.kind else 1 if self.remark or self.rule.outlived_by == "nothing" else 0
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The verdict on an error that no rule knows; every field that is given must fit."""
-
-    evidence: str = ""
-    """Regular expression of the error's text."""
-    boundary: list[str] = []
-    phase: list[Phase] = []
-    code: str = ""
-    """Regular expression of the file whose code raised it."""
-    verdict: Literal["Blocked", "Fail"]
-    confidence: Literal["medium", "low"]
-    boundary_is: str = ""
-    """The boundary that the error's text reveals."""
-
-    def fits(self, evidence: str, boundary: str, phase: str, code: str) -> bool:
-        """Return whether every field that is given fits."""
-        return (
-            bool(_pattern(self.evidence).search(evidence))
-            and (not self.boundary or boundary in self.boundary)
-            and (not self.phase or phase in self.phase)
-            and bool(_pattern(self.code).search(code))
-        )
-
-
-class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to run next after an error that no rule knows, if its text matches ``evidence``; and what that run does not show."""
-
-    evidence: str = ""
-    code: str = ""
-    """Regular expression of the file whose code raised it."""
-    run: str
-    limitation: str = ""
-
-
-class Sentence(FollowUp, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a library says for one reason only; ``verdict`` and ``boundary`` if the sentence shows them in these phases, too."""
-
-    verdict: Literal["Blocked", "Fail"] | None = None
-    boundary: str = ""
-    phase: list[Phase] = []
-    """Without any: all of them."""
-
-    def judges(self, evidence: str, boundary: str, phase: str, code: str) -> list[Judgement]:
-        """Return the judgement that it is, if that fits an error."""
-        if self.verdict is None:
-            return []
-        own = Judgement(
-            evidence=self.evidence, phase=self.phase, verdict=self.verdict, confidence="medium", boundary_is=self.boundary
-        )
-        return [own] if own.fits(evidence, boundary, phase, code) else []
-
-
-class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """The whole file."""
-
-    errors: Literals
-    """Nearly every line that reports an error contains one of these words."""
-    libraries: str
-    marks: list[Mark]
-    ready: Literals
-    """A server that is ready for requests prints one of these words."""
-    stages: list[Stage]
-    boundaries: list[Boundary]
-    rules: list[Rule]
-    judgements: list[Judgement]
-    sentences: list[Sentence]
-    """They take precedence over judgements, kinds and follow-ups; the first that fits counts."""
-    kinds: list[FollowUp]
-    """By the kind of an error, for a boundary that has nothing for that evidence; the first that fits counts."""
-    meanings: dict[str, str]
-    """What the boundary of an error that no rule knows says of it."""
-    follow_ups: dict[str, list[FollowUp]]
-    """By boundary: first those with evidence; what has none is for errors of no kind. The first that fits counts."""
+class Signatures(Files, frozen=True, kw_only=True, dict=True):
+    """What they say of a line, an exception, or an error that no rule knows."""
 
     def effect_of(self, effect: str, cause: str) -> bool:
         """Return whether the rule ``effect`` can be an effect of what the rule ``cause`` knows."""
@@ -196,13 +46,13 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def all_marks(self) -> list[Mark]:
         """Return the file's marks and those of every known trainer, in the order of the phases."""
-        return sorted([*self.marks, *trainer_marks()], key=lambda mark: PHASES.index(mark.phase))
+        return sorted([*self.reading.marks, *trainer_marks()], key=lambda mark: PHASES.index(mark.phase))
 
     def judgement(self, evidence: str, boundary: str, phase: str, code: str) -> Judgement | None:
         """Return the first judgement that fits an error, that of a sentence before any other; None when none fits."""
         facts = (evidence, boundary, phase, code)
-        said = (judgement for each in self.sentences for judgement in each.judges(*facts))
-        return next(said, None) or next((each for each in self.judgements if each.fits(*facts)), None)
+        said = (judgement for each in self.steps.sentences for judgement in each.judges(*facts))
+        return next(said, None) or next((each for each in self.unknown.judgements if each.fits(*facts)), None)
 
     @functools.cached_property
     def notices(self) -> list[str]:
@@ -215,7 +65,7 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ``since``: only those of rules of this phase or a later one; ``every``: also the words that ``errors`` make unnecessary.
         """
         rules = [rule for rule in self.rules if any(not later(since, phase) for phase in rule.phase)]
-        wanted = {*self.errors, *(word for rule in rules for word in (rule.any if every else rule.search))}
+        wanted = {*self.reading.errors, *(word for rule in rules for word in (rule.any if every else rule.search))}
         return [word.encode() for word in sorted(wanted) if not any(other != word and other in word for other in wanted)]
 
     @functools.cached_property
@@ -275,7 +125,7 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def culprit(self, frames: Iterable[Frame]) -> Frame | None:
         """Return the innermost frame outside of libraries, or outside of torch, or of all; None without frames."""
         every = list(frames)
-        own = [frame for frame in every if not _pattern(self.libraries).search(frame.file)]
+        own = [frame for frame in every if not pattern(self.reading.libraries).search(frame.file)]
         own = own or [frame for frame in every if "/torch/" not in frame.file] or every
         return own[-1] if own else None
 
@@ -298,23 +148,23 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if frames and _IMPORTED.search(calls[-1]):
             return "dependency"
         operations = [*calls, *(f"ray:{method}" for method in _REMOTE_METHOD.findall(carriers))]
-        by_call = (each for call in reversed(calls) for each in self.boundaries if _pattern(each.frames).search(call))
+        by_call = (each for call in reversed(calls) for each in self.reading.boundaries if pattern(each.frames).search(call))
         inner = next(by_call, None)
         if inner is None or inner.layer:
-            for each in self.boundaries:
-                if each.operation and any(_pattern(each.operation).search(call) for call in operations):
+            for each in self.reading.boundaries:
+                if each.operation and any(pattern(each.operation).search(call) for call in operations):
                     return each.boundary
         if inner:
             return inner.boundary
         text = f"{says} {carriers}"
-        by_text = (each.boundary for each in self.boundaries if each.says and _pattern(each.says).search(text))
+        by_text = (each.boundary for each in self.reading.boundaries if each.says and pattern(each.says).search(text))
         return next(by_text, "unknown")
 
     def follow_up(self, boundary: str, evidence: str = "", code: str = "") -> FollowUp | None:
         """Return what to run next after an error in ``boundary`` that the file ``code`` raised; None if nothing follows."""
-        own = self.follow_ups.get(boundary, [])
-        known = [*self.sentences, *(each for each in own if each.evidence), *self.kinds, *own]
-        fitting = (each for each in known if _pattern(each.evidence).search(evidence) and _pattern(each.code).search(code))
+        own = self.steps.follow_ups.get(boundary, [])
+        known = [*self.steps.sentences, *(each for each in own if each.evidence), *self.steps.kinds, *own]
+        fitting = (each for each in known if pattern(each.evidence).search(evidence) and pattern(each.code).search(code))
         return next(fitting, None)
 
     def stage(self, chain: Chain) -> Phase | None:
@@ -323,11 +173,11 @@ class Signatures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         calls = [_call(frame) for link in chain.links for frame in link.frames if frame.name != "<module>"]
         calls += [chain.header, *(link.text for link in chain.links if link.wrapper)]
         said = " ".join(link.text for link in chain.causes())
-        return next((stage.phase for stage in self.stages if _is_in(stage, calls, said)), None)
+        return next((stage.phase for stage in self.reading.stages if _is_in(stage, calls, said)), None)
 
     def stage_said(self, text: str) -> Phase | None:
         """Return the phase of the first stage that fits an error's text; None when none fits."""
-        return next((stage.phase for stage in self.stages if _is_in(stage, (), text)), None)
+        return next((stage.phase for stage in self.reading.stages if _is_in(stage, (), text)), None)
 
 
 _TESTED = re.compile(r"^-packages/(verl|nemo_rl|megatron)/")
@@ -344,19 +194,16 @@ def _call(frame: Frame) -> str:
     return f"{_INSTALLED.sub('', frame.file)}:{frame.name}"
 
 
-_pattern = functools.lru_cache(maxsize=None)(re.compile)
-
-
 def _is_in(stage: Stage, calls: Iterable[str], said: str) -> bool:
     """Return whether a run whose error says ``said``, raised in ``calls``, is in ``stage``."""
-    by_frames = stage.frames and any(_pattern(stage.frames).search(call) for call in calls)
-    return bool(by_frames or (stage.says and _pattern(stage.says).search(said)))
+    by_frames = stage.frames and any(pattern(stage.frames).search(call) for call in calls)
+    return bool(by_frames or (stage.says and pattern(stage.says).search(said)))
 
 
 def _fit(rule: Rule, text: str, phase: Phase, number: int, link: Link | None, remark: bool = False) -> Hit | None:
     if phase not in rule.phase or (rule.any and not log_lines.has_any(text, rule.any)):
         return None
-    match = _pattern(rule.regex).search(text)
+    match = pattern(rule.regex).search(text)
     if match is None:
         return None
     evidence = link.headline if link else text.strip()
@@ -364,45 +211,6 @@ def _fit(rule: Rule, text: str, phase: Phase, number: int, link: Link | None, re
     return Hit(rule, number, evidence, link, groups, remark)
 
 
-def load(file: Path = FILE) -> Signatures:
-    """Return the signatures in ``file``.
-
-    Raises:
-        BadInput: the file has a mistake, e.g. a rule that can never fit, a duplicate id, or an invalid regular expression.
-    """
-    try:
-        signatures = convert(parse(file.read_bytes(), str(file)), Signatures, str(file))
-    except OSError as error:
-        raise BadInput(f"cannot read {file}: {error.strerror}") from None
-    seen = set()
-    for rule in signatures.rules:
-        if rule.id in seen:
-            raise BadInput(f"{file}: duplicate rule '{rule.id}'")
-        seen.add(rule.id)
-        if not (rule.any or rule.exception):
-            raise BadInput(f"{file}: rule '{rule.id}' needs 'any' or 'exception'")
-        if (rule.frames or rule.raised_in or rule.innermost) and not rule.exception:
-            raise BadInput(f"{file}: rule '{rule.id}': 'frames', 'raised_in' and 'innermost' need 'exception'")
-    for rule in signatures.rules:
-        if unknown := [cause for cause in rule.effect_of if cause not in seen]:
-            raise BadInput(f"{file}: rule '{rule.id}': 'effect_of' names no rule: {', '.join(unknown)}")
-    for text in _expressions(signatures):
-        try:
-            re.compile(text)
-        except re.error as error:
-            raise BadInput(f"{file}: '{text}' is not a regular expression: {error}") from None
-    return signatures
-
-
-def _expressions(signatures: Signatures) -> Iterator[str]:
-    yield signatures.libraries
-    for boundary in signatures.boundaries:
-        yield from (boundary.frames, boundary.says, boundary.operation)
-    for stage in signatures.stages:
-        yield from (stage.frames, stage.says)
-    yield from (mark.regex for mark in signatures.marks)
-    for rule in signatures.rules:
-        yield from (rule.regex, rule.exception, rule.frames, rule.raised_in, rule.innermost)
-    yield from (judgement.evidence for judgement in signatures.judgements)
-    listed: list[Sequence[FollowUp]] = [signatures.sentences, signatures.kinds, *signatures.follow_ups.values()]
-    yield from (each.evidence for several in listed for each in several)
+def load(folder: Path = FOLDER) -> Signatures:
+    """Return the signatures in ``folder``. Raises BadInput if one of its files has a mistake."""
+    return Signatures(**msgspec.structs.asdict(signature_files.read(folder)))

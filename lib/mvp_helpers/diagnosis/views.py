@@ -12,9 +12,9 @@ from ..record.chain import OUT_OF_MEMORY
 from ..record.job_folder import Result
 from ..usage import growth, resources
 from . import diagnose, job_evidence
-from .diagnose import Confidence, Diagnosis, Verdict
+from .answer import Confidence, Diagnosis, Verdict
 from .phases import WORDS, Phase
-from .signatures import Whose
+from .signature_files import Whose
 
 
 class Explanation(msgspec.Struct, kw_only=True):

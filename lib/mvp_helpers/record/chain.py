@@ -24,7 +24,7 @@ from ..base.times import now
 Cause = Literal["host", "ray", "cluster", "preempted"]
 CAUSES: tuple[Cause, ...] = ("host", "ray", "cluster", "preempted")
 OUT_OF_MEMORY = frozenset({"no-memory", "kernel-oom", "node-memory"})
-"""Rules of ``failure_signatures.yaml`` whose cause can be the job itself: the same one at the same step is."""
+"""Rules of ``templates/signatures/`` whose cause can be the job itself: the same one at the same step is."""
 LONGEST_ID = 60
 """Leaves room for ``.99``: an id has at most 63 characters."""
 

@@ -15,7 +15,7 @@ from ..base.paths import JobFolder
 from ..base.times import seconds_of
 from ..base.verdict import Check, Evidence
 from ..diagnosis import job_evidence
-from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.answer import Diagnosis
 from ..masking import known
 from ..proof import verify
 from ..proof.evidence import Job

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..base.paths import JobFolder
 from ..diagnosis import job_evidence
-from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.answer import Diagnosis
 from ..plan import deadline
 from ..record import control
 from ..record.chain import Cause

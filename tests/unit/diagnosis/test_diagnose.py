@@ -13,13 +13,15 @@ from odd_numbers import explain_with_odd_numbers
 
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
-from mvp_helpers.diagnosis import diagnose, finished, job_evidence, scan, signatures, views
+from mvp_helpers.diagnosis import diagnose, job_evidence, scan, signatures, views
 from mvp_helpers.diagnosis.scan import Scan
+from mvp_helpers.diagnosis.signature_files import FOLDER
 from mvp_helpers.diagnosis.signatures import Signatures
 from mvp_helpers.diagnosis.views import Explanation
 from mvp_helpers.log_text import log_lines
 from mvp_helpers.record import job_folder
 from mvp_helpers.record.job_folder import Result
+from mvp_helpers.success import finished
 
 LOGS = Path(__file__).parents[1] / "logs"
 SIGNATURES = signatures.load()
@@ -78,7 +80,7 @@ def test_a_bridge_log_without_a_signature_is_a_failure_in_both_views() -> None:
 
 def test_a_rules_own_advice_takes_precedence_over_that_of_its_boundary() -> None:
     """checkpoint-damaged and checkpoint errors without a rule share a boundary."""
-    follow_up = SIGNATURES.follow_ups["checkpoint"][-1]
+    follow_up = SIGNATURES.steps.follow_ups["checkpoint"][-1]
     known = views.triage_log(examples("checkpoint-damaged", "positive")[0])
     assert (known.boundary, known.follow_up, known.limitation) == ("checkpoint", "resume from the checkpoint before it", "")
     frame = 'Traceback (most recent call last):\n  File "/m/megatron/core/dist_checkpointing/x.py", line 1, in save\n    y()\n'
@@ -364,13 +366,19 @@ def test_a_target_that_is_not_a_text_is_refused_with_one_message(tmp_path: Path)
     ],
 )
 def test_a_mistake_in_the_signatures_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
-    content = msgspec.to_builtins(SIGNATURES)
-    rule = next(dict(rule) for rule in content["rules"] if rule["id"] == "read-only")
-    content["rules"] = [*(r for r in content["rules"] if r["id"] != "read-only"), rule | change]
-    file = tmp_path / "signatures.yaml"
-    file.write_text(json.dumps(content))
-    with pytest.raises(BadInput, match=message):
-        signatures.load(file)
+    shutil.copytree(FOLDER, tmp_path / "signatures")
+    rule = msgspec.to_builtins(next(rule for rule in SIGNATURES.rules if rule.id == "read-only"))
+    file = tmp_path / "signatures" / "rules" / "99_own.yaml"
+    file.write_text(json.dumps({"rules": [rule | {"id": "own-rule"} | change]}))
+    with pytest.raises(BadInput, match=f"{file}.*{message}" if "regular" not in message else message):
+        signatures.load(tmp_path / "signatures")
+
+
+def test_a_missing_file_of_the_signatures_is_named(tmp_path: Path) -> None:
+    shutil.copytree(FOLDER, tmp_path / "signatures")
+    (tmp_path / "signatures" / "reading.yaml").unlink()
+    with pytest.raises(BadInput, match=r"cannot read .*/reading\.yaml: No such file"):
+        signatures.load(tmp_path / "signatures")
 
 
 def test_a_lines_level_is_recognised() -> None:

@@ -13,7 +13,7 @@ from triaging import triaged
 from mvp_helpers import cli
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.diagnosis import diagnose, signatures, views
-from mvp_helpers.diagnosis.signatures import Judgement
+from mvp_helpers.diagnosis.signature_files import Judgement
 
 PACKAGES = "/opt/venv/lib/python3.12/site-packages/"
 STEP = "(TaskRunner pid=1) step:1 - actor/loss:{} - training/global_step:1\n"
@@ -1389,7 +1389,7 @@ def test_what_triton_says_below_the_code_is_in_the_evidence(tmp_path: Path) -> N
 
 def test_a_judgement_says_what_its_boundary_means(tmp_path: Path) -> None:
     own = triaged(tmp_path, STEP.format(0.5) + raised("AttributeError: 'type' object has no attribute 'pad'", "/u/model.py"))
-    assert own.boundary == "user code" and own.advice.startswith(signatures.load().meanings["user code"])
+    assert own.boundary == "user code" and own.advice.startswith(signatures.load().unknown.meanings["user code"])
 
 
 def test_what_a_message_asks_for_comes_first(tmp_path: Path) -> None:
@@ -1462,7 +1462,7 @@ def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.Monke
     """Without any one of them, some log of these is judged otherwise."""
     known, fits = signatures.load(), Judgement.fits
     used: list[Judgement] = []
-    logs: dict[int, list[tuple[Path, bytes]]] = {at: [] for at in range(len(known.judgements))}
+    logs: dict[int, list[tuple[Path, bytes]]] = {at: [] for at in range(len(known.unknown.judgements))}
 
     def answer(path: Path) -> bytes:
         return msgspec.json.encode(diagnose.of_log(path))
@@ -1480,17 +1480,20 @@ def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.Monke
             used.clear()
             before = answer(path)
             for each in used:
-                logs[known.judgements.index(each)].append((path, before))
-    for at, judgement in enumerate(known.judgements):
-        changed = msgspec.structs.replace(known, judgements=known.judgements[:at] + known.judgements[at + 1 :])
+                logs[known.unknown.judgements.index(each)].append((path, before))
+    for at, judgement in enumerate(known.unknown.judgements):
+        others = known.unknown.judgements[:at] + known.unknown.judgements[at + 1 :]
+        changed = msgspec.structs.replace(known, unknown=msgspec.structs.replace(known.unknown, judgements=others))
         monkeypatch.setattr(signatures, "load", lambda changed=changed: changed)
         assert any(answer(path) != before for path, before in logs[at]), f"no log reaches {judgement}"
 
 
 def test_every_boundary_with_a_follow_up_can_occur_without_a_rule() -> None:
     known = signatures.load()
-    reachable = {boundary.boundary for boundary in known.boundaries} | {each.boundary_is for each in known.judgements}
-    assert set(known.follow_ups) <= reachable | {"unknown"}
+    reachable = {boundary.boundary for boundary in known.reading.boundaries} | {
+        each.boundary_is for each in known.unknown.judgements
+    }
+    assert set(known.steps.follow_ups) <= reachable | {"unknown"}
 
 
 def test_a_failed_checkpoint_is_followed_up_without_one_and_with_that_limitation(tmp_path: Path) -> None:
@@ -1641,7 +1644,7 @@ def test_what_to_look_at_follows_from_the_kind_of_an_error_that_no_rule_knows(er
 
 
 def test_every_kind_of_error_is_looked_at() -> None:
-    kinds = signatures.load().kinds
+    kinds = signatures.load().steps.kinds
     examples = [(error, "/work/own/steps.py") for error in KINDS] + [(OF_CELL, "Cell In[5]")]
     first = {
         next((at for at, kind in enumerate(kinds) if re.search(kind.evidence, error) and re.search(kind.code, file)), None)

@@ -233,7 +233,7 @@ def test_after_a_step_no_sentence_about_inputs_makes_it_blocked(error: str, tmp_
 
 
 def test_every_sentence_has_an_example_that_no_earlier_one_takes() -> None:
-    known = signatures.load().sentences
+    known = signatures.load().steps.sentences
     first = [next((at for at, each in enumerate(known) if re.search(each.evidence, error)), None) for error in SENTENCES]
     assert first == list(range(len(known)))
     assert all(bool(each.verdict) == bool(each.boundary) for each in known)

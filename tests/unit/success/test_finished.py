@@ -8,8 +8,8 @@ import pytest
 from odd_numbers import explain_with_odd_numbers
 from triaging import triaged
 
-from mvp_helpers.diagnosis import finished
 from mvp_helpers.log_text import log_lines
+from mvp_helpers.success import finished
 
 EVALUATION = (
     "model: /models/small, 120 questions\n"

@@ -1,0 +1,80 @@
+"""What remains of a success that the log contradicts, or in which the run outlived an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ..success.proven import NOT_FINITE, Doubt, Success, not_a_pass
+from . import of_error
+from .answer import AGAIN, COMPLETE_LOG, Diagnosis
+from .of_error import UNDER_TEST
+from .scan import Scan
+from .signatures import Signatures
+
+WATCH = (
+    "the first step at which it happens: at the first of all the loaded weights, the mask and the attention kernel, with one"
+    " batch in fp32 (torch.autograd.set_detect_anomaly names the operation); later the learning rate, the loss scale and the"
+    " gradient norms of the steps before it; then a baseline run of the unchanged checkout"
+)
+
+
+def doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
+    """Return the diagnosis, unless a log contradicts a success, or shows numbers that are not finite, or an outlived error."""
+    own = {scan.name: scan.success for scan in scans if not scan.known_only}
+    success = diagnosis.verdict in ("Pass", "Noise")
+    ended = diagnosis.phase == "done"
+    doubts = ((name, _contradicted(each, known, ended) if success else each.not_finite()) for name, each in own.items())
+    log, doubt = next(((name, doubt) for name, doubt in doubts if doubt), ("", None))
+    outlived = _outlived(scans, known, target) if success and ended and not (doubt and doubt.verdict == "Fail") else None
+    if outlived and (doubt is None or outlived.verdict == "Fail"):
+        return outlived
+    if doubt is None and success:
+        doubt = next((doubt for doubt in (each.unexplained() for each in own.values()) if doubt), None)
+    if doubt is None:
+        return diagnosis
+    failed = doubt.verdict == "Fail"
+    return msgspec.structs.replace(
+        diagnosis,
+        verdict=doubt.verdict,
+        rule=doubt.rule,
+        boundary="training" if failed else "",
+        confidence="high" if failed else "low",
+        log=log if doubt.line else "",
+        line=doubt.line,
+        evidence=doubt.evidence,
+        advice=doubt.advice,
+        next=(WATCH if doubt.rule == NOT_FINITE else AGAIN) if failed else doubt.next or COMPLETE_LOG,
+        limitation="",
+    )
+
+
+def _contradicted(success: Success, known: Signatures, ended: bool) -> Doubt | None:
+    """Return what contradicts a success; an error after its end, if it only occurs at a start, is another program's."""
+    if (doubt := success.doubt()) or not ended:
+        return doubt
+    early = msgspec.structs.replace(known, rules=[rule for rule in known.rules if rule.phase == ["start"]])
+    after = success.after([mark.pattern for mark in known.all_marks() if mark.phase == "done"])
+    hit = next((hit for line in after if (hit := early.of_line(line, "start"))), None)
+    return not_a_pass(hit.evidence[:300], "after its end the log reports that something could not start") if hit else None
+
+
+def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis | None:
+    """Return the diagnosis of an error that the last run outlived, of the code under test if there is one; None without any."""
+    answers = []
+    for finding in (finding for scan in scans if not scan.known_only for finding in scan.findings.every):
+        if finding.progress.phase == "done":
+            continue
+        answer = of_error.of_finding(finding, known, target)
+        answer = of_error.judged(answer, known) if answer.verdict == "Unknown" else answer
+        answers.append(survived(answer, "The run reached its end"))
+    return next((answer for answer in answers if answer.verdict == "Fail"), answers[0] if answers else None)
+
+
+def survived(error: Diagnosis, end: str) -> Diagnosis:
+    """Return the diagnosis of an error that did not prevent ``end``: Fail if the code under test raised it, else Unknown."""
+    guessed = error.boundary == "trainer" and error.confidence == "low"  # no frame is known to be the trainer's
+    failed = error.verdict == "Fail" and error.boundary in UNDER_TEST and not guessed
+    advice = f"{end} after an error that it survived: {error.advice}"
+    return msgspec.structs.replace(error, verdict="Fail" if failed else "Unknown", advice=advice)

@@ -1,0 +1,137 @@
+"""The answer to an error that was found: by the rule that knows it, else by its kind, its place, and how far the run was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from ..log_text.tracebacks import CUT_OFF
+from . import gpu_memory, look
+from .answer import LAST_ERROR, TWO_RUNS, Diagnosis, filled
+from .causes import Finding
+from .look import EVIDENCE
+from .signature_files import FollowUp, Rule
+from .signatures import Hit, Signatures
+
+WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
+SCRIPT = (
+    "grep that message in the script that printed it: the condition before it, and the folder, the options and the environment"
+    " that the script was started with (a job's script may run as a copy in another folder)"
+)
+RESUME = "resume from the last checkpoint, if one was saved"
+START_AGAIN = "start it again (resume, if a checkpoint was saved: the log shows no step that this knows)"
+UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
+"""Boundaries of the code under test: an error in one of them fails a run that outlived it."""
+
+
+_OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
+
+
+def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> Diagnosis:
+    hit, rule = cause.hit, cause.rule
+    links = cause.chain.causes() if cause.chain else []
+    link = hit.link if hit else links[0] if links else None
+    # If the original exception has no frames (a lone line), those of an exception raised from it give the place.
+    frames = next((each.frames for each in [link, *links] if each and each.frames), ())
+    culprit = known.culprit(frames)
+    place = Diagnosis(
+        verdict="Unknown",
+        log=cause.log,
+        line=cause.number,
+        evidence=cause.evidence[:EVIDENCE],
+        phase=cause.phase,
+        step=cause.progress.step,
+        code_file=culprit.file if culprit else hit.groups.get("file", "") if hit else "",
+        code_line=culprit.line if culprit else None,
+    )
+    if rule and hit:
+        return _of_rule(place, rule, hit, target)
+    # Without a frame that shows it, the line of code that raised, or what carried the exception, may say what it worked on.
+    carriers = " ".join(each.text for each in cause.chain.links if each.wrapper) if cause.chain else ""
+    importing = cause.chain is not None and any(known.of_import(each.frames) for each in cause.chain.links)
+    # What a value that is None lacks says nothing about the operation that returned it.
+    says = (
+        f"{cause.source} {_OF_NONE.sub('', cause.evidence)} {link.code if link and not _OF_NONE.search(cause.evidence) else ''}"
+    )
+    boundary = "dependency" if importing else known.boundary(frames, says, carriers)
+    if boundary not in UNDER_TEST - {"trainer", "training"} and "in DataLoader worker process" in carriers:
+        boundary = "data"
+    return msgspec.structs.replace(
+        place,
+        boundary=boundary,
+        whose="user" if boundary == "user code" else "unknown",
+        advice="No signature matches this error; it is the last distinct one, and not proven to be the cause.",
+        next=look.at(cause, link, culprit, target),
+    )
+
+
+def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
+    where = f"{place.code_file}:{place.code_line}: " if place.code_file and place.code_line else ""
+    going_on = RESUME if place.phase in ("train", "done") else START_AGAIN
+    values = {**target, "line": str(place.line), "place": where, "go_on": going_on, **hit.groups}
+    advice, todo, limitation = filled(rule.advice, values), filled(rule.next, values), rule.limitation
+    if memory := gpu_memory.shortage(hit.evidence):
+        (advice, todo), limitation = memory, ""
+    return msgspec.structs.replace(
+        place,
+        verdict=rule.verdict_in(place.phase or "start"),
+        rule=rule.id,
+        boundary=rule.boundary,
+        whose=rule.whose,
+        confidence="low" if rule.secondary else "medium" if rule.kind else "high",
+        advice=advice,
+        next=todo,
+        limitation=limitation,
+    )
+
+
+def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
+    """Return the verdict on an error that no rule explains: by its kind, by whose code raised it, by how far the run was."""
+    before = diagnosis.boundary
+    judgement = known.judgement(diagnosis.evidence, diagnosis.boundary, diagnosis.phase, diagnosis.code_file)
+    if judgement is None and diagnosis.advice == LAST_ERROR:
+        # Outside of any exception a shell script says so.
+        boundary = "launcher" if before == "unknown" else before
+        diagnosis = msgspec.structs.replace(diagnosis, verdict="Blocked", boundary=boundary)
+    if judgement:
+        reasons = "its kind" if judgement.evidence else "whose code raised it"
+        reasons += ", and how far the run was" if judgement.phase else ""
+        advice = f"No rule knows this error; it is judged by {reasons}."
+        diagnosis = msgspec.structs.replace(
+            diagnosis,
+            verdict=judgement.verdict,
+            confidence="low" if diagnosis.evidence.startswith(CUT_OFF) else judgement.confidence,
+            rule="",
+            boundary=judgement.boundary_is or diagnosis.boundary,
+            advice=f"{TWO_RUNS} {advice}" if diagnosis.advice == TWO_RUNS else advice,
+        )
+    guessed = before == "unknown" and diagnosis.boundary == "trainer"
+    if guessed and diagnosis.code_file and "-packages/" not in diagnosis.code_file:
+        diagnosis = msgspec.structs.replace(diagnosis, boundary="user code", whose="user")  # no known trainer's
+    if judgement and (meaning := known.unknown.meanings.get(diagnosis.boundary)):
+        diagnosis = msgspec.structs.replace(diagnosis, advice=f"{meaning} {diagnosis.advice}")
+    if diagnosis.advice == LAST_ERROR and before == "unknown":
+        return msgspec.structs.replace(diagnosis, next=SCRIPT)
+    boundary = before if guessed else diagnosis.boundary
+    return followed_up(diagnosis, known.follow_up(boundary, diagnosis.evidence, diagnosis.code_file))
+
+
+def followed_up(diagnosis: Diagnosis, follow_up: FollowUp | None) -> Diagnosis:
+    """Return it with what its boundary proposes to run next; a rule's own ``next`` takes precedence."""
+    if diagnosis.rule:
+        return diagnosis
+    if CUT_OFF in diagnosis.evidence or "(cut off)" in diagnosis.evidence:
+        run = f"; then {follow_up.run}" if follow_up else ""
+        limitation = follow_up.limitation if follow_up else ""
+        return msgspec.structs.replace(diagnosis, next=f"{WHOLE_LOG}{run}", limitation=limitation)
+    if follow_up is None:
+        return diagnosis
+    own = (
+        ""
+        if diagnosis.next == look.NO_FRAMES or diagnosis.next.startswith("less +")
+        else diagnosis.next.removesuffix(look.UNCHANGED)
+    )
+    run = f"{own}; then {follow_up.run}" if own else follow_up.run
+    return msgspec.structs.replace(diagnosis, next=run, limitation=follow_up.limitation)

@@ -1,0 +1,1 @@
+"""What proves that a run succeeded, and what in its log contradicts that."""

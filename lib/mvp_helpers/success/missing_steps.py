@@ -1,0 +1,88 @@
+"""Which steps a log does not show of the run whose end it reports."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ..log_text.series import Series
+from ..log_text.step_record import StepRecord
+from ..trainers.patterns.of_scripts import SCRIPTS
+from ..trainers.patterns.of_trainers import TRAINERS
+from . import script_runs
+
+ROUNDED = 0.011
+"""How far an epoch with two digits may be from the exact one."""
+OTHER_END = "only a launcher or another program reports the end, not what trained"
+NO_STEP = "no training step with its metrics is in the log"
+_MENTIONING = frozenset(name for name, lines in TRAINERS.items() if lines.mentions)
+
+
+def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
+    """Return which steps of the trainer that reports its end are missing; "" if none are."""
+    if of_script := script_runs.of(record):
+        reported = {of_script, "lightning", "deepspeed"} & record.ends.keys()
+        return script_runs.gap(record, head, tail) if reported else OTHER_END
+    # Lightning, or a script with bars like its own, whose end the script reports.
+    by_script = record.ends.keys() <= {*SCRIPTS, "deepspeed"} and list(record.trained) == ["lightning"]
+    ends = {"lightning": next(iter(record.ends.values()))} if by_script else record.ends
+    gaps = [_gap_of(record, trainer, match) for trainer, match in ends.items()]
+    if not gaps:
+        return OTHER_END if record.trained else NO_STEP
+    return "" if "" in gaps else gaps[0]
+
+
+def unfinished(record: StepRecord) -> str:
+    """Return which step a training without an end did not reach; "" if that is not known."""
+    for trainer, series in record.trained.items():
+        wanted = series.total or (record.furthest if trainer in _MENTIONING else 0)
+        if trainer not in SCRIPTS and series.last < wanted:
+            return f"the last step with metrics is {series.last:g} of {wanted:g}"
+    return ""
+
+
+def _gap_of(record: StepRecord, trainer: str, end: re.Match[str]) -> str:
+    series = record.series.get(trainer)
+    if trainer == "deepspeed" and series is None and record.trained:  # its launcher starts other trainers, too
+        return OTHER_END
+    if series is None or series.first is None:
+        return NO_STEP
+    if trainer == "deepspeed" and (record.no_number or not record.losses):
+        return record.no_number or f"{series.words()} logged, but no loss: DeepSpeed's own lines have none"
+    first = series.first
+    groups = end.groupdict()
+    if groups.get("epoch") and not record.resumed and (unseen := _hidden(series, groups)):
+        return unseen
+    begins = max(0 if series.in_epochs and not groups.get("epoch") else 1, series.usual * 1.5)
+    if first > begins and not any(first - series.usual <= step < first for step in record.resumed):
+        return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
+    if missing := series.missing():
+        return missing
+    said = float(groups.get("last") or 0) or (first - 1 + int(groups["count"]) if groups.get("count") else 0)
+    last = said or float(groups.get("epoch") or series.total or 0)
+    wanted = max(last, record.furthest if trainer in _MENTIONING else 0)
+    if said and series.last > last:
+        return f"the end reports {last:g} steps, but step {series.last:g} is logged"
+    between = max(series.average, 0.02) if groups.get("epoch") else max(series.usual, 1)
+    from_0 = first == 0 and (series.every_step or TRAINERS[trainer].counts_from_0)
+    done = series.last + from_0
+    if wanted and round(wanted - done, 6) >= between:
+        return f"the last step with metrics is {series.last:g} of {wanted:g}"
+    return ""
+
+
+def _hidden(series: Series, end: Mapping[str, str | None]) -> str:
+    """Return why rounded epochs hide steps; "" if they do not. ``end``: the running time and speed of the run, if known."""
+    first = series.first or 0
+    if not series.gaps:
+        # The first one tells the interval; of a single step the epoch may be rounded to 0.
+        steps, epochs = round(float(end["seconds"] or 0) * float(end["speed"] or 0)), float(end["epoch"] or 0)
+        more = round(epochs - 2 * first, 6) >= 0 if first else steps > 1
+        return f"epoch {first:g} is the only one logged of {epochs:g} ({steps} steps)" if more else ""
+    # A run that logs every n-th step begins with step n, perhaps after step 1.
+    inexact = max(ROUNDED, series.usual / 5)  # an epoch's last step may be a part of one
+    if first > inexact and all(
+        abs(begin - interval) > inexact for begin in (first, series.second) for interval in (series.usual, series.average)
+    ):
+        return f"{series.words()}: the metrics do not begin with the first step that a run with this interval logs"
+    return ""
