@@ -12,7 +12,7 @@ from . import gpu_memory, look
 from .answer import LAST_ERROR, TWO_RUNS, Diagnosis, filled
 from .causes import Finding
 from .look import EVIDENCE
-from .signature_files import FollowUp, Rule
+from .signature_files import Case, FollowUp, Rule, pattern
 from .signatures import Hit, Signatures
 
 WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
@@ -71,14 +71,18 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) 
     where = f"{place.code_file}:{place.code_line}: " if place.code_file and place.code_line else ""
     going_on = RESUME if place.phase in ("train", "done") else START_AGAIN
     values = {**target, "line": str(place.line), "place": where, "go_on": going_on, **hit.groups}
-    advice, todo, limitation = filled(rule.advice, values), filled(rule.next, values), rule.limitation
+    said = "\n".join([hit.evidence, *([hit.link.text, *(line.text for line in hit.link.rest)] if hit.link else [])])
+    case = next(
+        (each for each in rule.cases if pattern(each.evidence).search(said)), Case(run=rule.next, limitation=rule.limitation)
+    )
+    advice, todo, limitation = filled(rule.advice, values), filled(case.run, values), case.limitation
     if memory := gpu_memory.shortage(hit.evidence):
         (advice, todo), limitation = memory, ""
     return msgspec.structs.replace(
         place,
-        verdict=rule.verdict_in(place.phase or "start"),
+        verdict=case.verdict or rule.verdict_in(place.phase or "start"),
         rule=rule.id,
-        boundary=rule.boundary,
+        boundary=case.boundary or rule.boundary,
         whose=rule.whose,
         confidence="low" if rule.secondary else "medium" if rule.kind else "high",
         advice=advice,

@@ -49,6 +49,23 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     says: str = ""
 
 
+class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to run next after an error that no rule knows, if its text matches ``evidence``; and what that run does not show."""
+
+    evidence: str = ""
+    code: str = ""
+    """Regular expression of the file whose code raised it."""
+    run: str
+    limitation: str = ""
+
+
+class Case(FollowUp, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cause among those that a rule knows together: what to run next if the error's text matches ``evidence``."""
+
+    verdict: Literal["Blocked", "Fail"] | None = None
+    boundary: str = ""
+
+
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One signature. It fits a text that contains one of ``any`` and matches ``regex``, in one of the phases ``phase``."""
 
@@ -88,6 +105,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     next: str
     limitation: str = ""
     """What the run that ``next`` proposes does not show."""
+    cases: list[Case] = []
+    """Where the text of the error says more; the first that fits counts."""
 
     def verdict_in(self, phase: Phase) -> Literal["Blocked", "Fail", "Noise", "Unknown"]:
         """Return the verdict for an error in ``phase``."""
@@ -120,16 +139,6 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             and (not self.phase or phase in self.phase)
             and bool(pattern(self.code).search(code))
         )
-
-
-class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to run next after an error that no rule knows, if its text matches ``evidence``; and what that run does not show."""
-
-    evidence: str = ""
-    code: str = ""
-    """Regular expression of the file whose code raised it."""
-    run: str
-    limitation: str = ""
 
 
 class Sentence(FollowUp, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -174,8 +183,6 @@ class UnknownErrors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class NextSteps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``next_steps.yaml``: what to look at after such an error."""
 
-    sentences: list[Sentence]
-    """They take precedence over judgements, kinds and follow-ups; the first that fits counts."""
     kinds: list[FollowUp]
     """By the kind of an error, for a boundary that has nothing for that evidence; the first that fits counts."""
     follow_ups: dict[str, list[FollowUp]]
@@ -188,11 +195,19 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rules: list[Rule]
 
 
+class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file in ``sentences/``."""
+
+    sentences: list[Sentence]
+
+
 class Files(msgspec.Struct, frozen=True, kw_only=True):
     """All of them."""
 
     reading: Reading
     rules: list[Rule]
+    sentences: list[Sentence]
+    """They take precedence over judgements, kinds and follow-ups; the first that fits counts."""
     unknown: UnknownErrors
     steps: NextSteps
 
@@ -206,6 +221,7 @@ def read(folder: Path) -> Files:
     files = Files(
         reading=_read(folder / "reading.yaml", Reading),
         rules=[],
+        sentences=[each for file in sorted(folder.glob("sentences/*.yaml")) for each in _read(file, Sentences).sentences],
         unknown=_read(folder / "unknown_errors.yaml", UnknownErrors),
         steps=_read(folder / "next_steps.yaml", NextSteps),
     )
@@ -247,7 +263,8 @@ def _expressions(files: Files) -> Iterator[str]:
     yield from (mark.regex for mark in files.reading.marks)
     for rule in files.rules:
         yield from (rule.regex, rule.exception, rule.frames, rule.raised_in, rule.innermost)
+        yield from (case.evidence for case in rule.cases)
     yield from (judgement.evidence for judgement in files.unknown.judgements)
     steps = files.steps
-    listed: list[Sequence[FollowUp]] = [steps.sentences, steps.kinds, *steps.follow_ups.values()]
+    listed: list[Sequence[FollowUp]] = [files.sentences, steps.kinds, *steps.follow_ups.values()]
     yield from (each.evidence for several in listed for each in several)

@@ -51,7 +51,7 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
     def judgement(self, evidence: str, boundary: str, phase: str, code: str) -> Judgement | None:
         """Return the first judgement that fits an error, that of a sentence before any other; None when none fits."""
         facts = (evidence, boundary, phase, code)
-        said = (judgement for each in self.steps.sentences for judgement in each.judges(*facts))
+        said = (judgement for each in self.sentences for judgement in each.judges(*facts))
         return next(said, None) or next((each for each in self.unknown.judgements if each.fits(*facts)), None)
 
     @functools.cached_property
@@ -163,7 +163,7 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
     def follow_up(self, boundary: str, evidence: str = "", code: str = "") -> FollowUp | None:
         """Return what to run next after an error in ``boundary`` that the file ``code`` raised; None if nothing follows."""
         own = self.steps.follow_ups.get(boundary, [])
-        known = [*self.steps.sentences, *(each for each in own if each.evidence), *self.steps.kinds, *own]
+        known = [*self.sentences, *(each for each in own if each.evidence), *self.steps.kinds, *own]
         fitting = (each for each in known if pattern(each.evidence).search(evidence) and pattern(each.code).search(code))
         return next(fitting, None)
 

@@ -79,15 +79,6 @@ CASES = {
         "Fail",
         "user code",
     ),
-    "an answer that was cut off": (
-        raised(
-            "requests.exceptions.ChunkedEncodingError: ('Connection broken: IncompleteRead(48 bytes read, 54 more expected)')",
-            PACKAGES + "requests/models.py",
-            "/u/profile.py",
-        ),
-        "Blocked",
-        "network",
-    ),
     "a tracker without its configuration": (
         BUILT + raised("defs.MissingConfigError: It seems ClearML is not configured here!", PACKAGES + "clearml/x.py", "/u/t.py"),
         "Blocked",
@@ -1479,7 +1470,7 @@ def test_every_judgement_decides_a_log(tmp_path: Path, monkeypatch: pytest.Monke
             path.write_text(case[0])
             used.clear()
             before = answer(path)
-            for each in used:
+            for each in filter(known.unknown.judgements.__contains__, used):  # not those of sentences
                 logs[known.unknown.judgements.index(each)].append((path, before))
     for at, judgement in enumerate(known.unknown.judgements):
         others = known.unknown.judgements[:at] + known.unknown.judgements[at + 1 :]
