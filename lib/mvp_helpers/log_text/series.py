@@ -175,6 +175,8 @@ class Series:
         gap, after = self.widest
         if not self.every_step and self.gaps.total() == 1 and self.first and not self._even(gap):
             return f"no metrics between step {after:g} and {after + gap:g}"
+        if self.epochs.now is not None and self.total and after % self.total + gap > self.total:
+            gap -= self.total % self.usual  # an epoch whose last steps are fewer than those between two lines
         if gap <= self.usual * 1.5 + (0 if self.exact or float(after).is_integer() else 0.011):
             return self.rates.leap
         return (

@@ -46,11 +46,13 @@ _WRONG = _any(
     r" dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong 错误 失败 异常 中断 エラー 失敗 오류 실패 σφάλμα Σφάλμα"
     r" αποτυχ\w* ошибк\w* Ошибк\w* fehler\w* fehlgeschlagen erreurs? échec\w* erro falh\w* fall[óo]s?"
 )
+_RAISED = re.compile(rb"(?<![\w.\"'])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
+"""An exception, without its traceback."""
 _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
     rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
     rb"|--- Logging error ---(?s:.*?)\nArguments: [^\n]*"
-    rb"|^Traffic request rate: inf$|^Namespace\([^\n]*\)\s*$"
+    rb"|\bfailed for 0$|^Traffic request rate: inf$|^Namespace\([^\n]*\)\s*$"
     rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w_timeout\b(?! \w)"
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
@@ -75,7 +77,8 @@ _END = re.compile(
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
     r"|^\W*status\W+success\b|^Time for inference: [\d.]+ sec total\b"
     r"|^\W*done[!.:\]] (?:\(in [\d.]+ ?\w|\w.*\d)"
-    r"|^\W*successfully (?:saved|restored|exported|converted|uploaded|downloaded|merged|written|created|processed|completed)\b"
+    r"|^\W*successfully (?:saved|restored|exported|imported|converted|uploaded|downloaded|merged|written|created|processed"
+    r"|completed)\b|\bthe exported model was saved at: |^(?:the )?model is quanti[sz]ed and saved (?:at|to|in) \S"
     r"|\b(?:completad[oa]s?|finalizad[oa]s?|conclu[ií]d[oa]s?|terminée?s?|abgeschlossen|ολοκληρώθηκ\w+|заверш[её]н\w*)\b"
     r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)|^(?!.*(?:初始化|载入|导入|加载|下载|连接)).*完成\W*$"
     r"|(?:результат|отчёт)\w*.{0,20} сохранен"
@@ -90,6 +93,7 @@ _NOT_YET = re.compile(
 _STATUS = re.compile(
     r"(?i)^\W*(?:\w+\.py:\d+} INFO - )?(?:\w+[ _])?(?:exit(?:ed)?|return|finish(?:ed)?)"
     r"(?:[ _-](?:with|return|code|status|value))*\W{1,3}0\W*$"
+    r"|^# Ended \(code 0\) at .*"
     r"|^Job terminated of its own accord .* with exit-code 0\b|^\(1\) Normal termination \(return value 0\)"
 )
 _BATCH = re.compile(r"(?m)^Subject: Job \d+: .* in cluster .*? (?P<end>Done|Exited)\s*$")
@@ -166,6 +170,10 @@ _SAVES = re.compile(
 _ITEM = re.compile(r"\s+[-*] ")
 """An item of a list, indented: what a logger prints may begin with a dash, too."""
 _ALL = re.compile(r"\b(\d+) ?(?:/|of) ?\1\b")
+_DONE_OF = re.compile(
+    r"(?<![\d.])(?P<done>\d{1,9}) ?(?:/|of) ?(?P<all>\d{1,9})(?![\d.])[\w ()%]{0,30}"
+    r"\b(?:done|completed?|finished|processed|converted|answered|uploaded|downloaded|copied|ready)\b"
+)
 _PART = re.compile(r"\[(?P<part>\d{1,9})/(?P<total>\d{1,9})\] \S")
 _REFUSED = re.compile(r"(?i)(?:status|code|http(?:/[\d.]+)?|[-=]>)\W{0,4}[45]\d\d\b")
 _COUNTS = re.compile(r": .*\d")
@@ -174,16 +182,35 @@ _VARIES = re.compile(r"(?<!\S)[^\s\d/.]*+[\d/.]\S*")
 
 def wrong(text: bytes) -> bool:
     """Return whether any word of ``text`` is one for something that went wrong."""
-    return bool(_WRONG.search(_NONE.sub(b"", text)))
+    text = _NONE.sub(b"", text)
+    return bool(_WRONG.search(text) or _RAISED.search(text))
+
+
+def trains(text: bytes) -> bool:
+    """Return whether ``text`` speaks of a training, or is of Ray's own processes."""
+    return bool(_TRAINS.search(text) or _DAEMON.search(text))
+
+
+def after_report(text: str) -> bool:
+    """Return whether a line may follow the report of a program's end."""
+    return bool(_NOTICE.search(text) or _STATUS.search(text))
+
+
+def short(lines: Sequence[str]) -> bool:
+    """Return whether the last of equal lines that count what is done (``3 of 5 steps done``) leaves any open."""
+    last = {_VARIES.sub("", text): match for text in lines if (match := _DONE_OF.search(text))}
+    return any(int(match["done"]) < int(match["all"]) for match in last.values())
 
 
 def words(log: bytes) -> str:
     """Return the line of a whole log that reports the end of its work; "" without one, or where anything speaks against it."""
-    if _TRAINS.search(log) or _DAEMON.search(log) or wrong(log):
+    if trains(log) or wrong(log):
         return ""
     if batch := list(_BATCH.finditer(log.decode(errors="replace"))):
         return batch[-1][0].strip() if all(job["end"] == "Done" for job in batch) else ""
     own = _texts(log)
+    if short(own):
+        return ""
     if any(map(_BENCHED.search, own)):  # how many requests it should have had is a question for its report
         return ""
     shapes = [_VARIES.sub("", text) for text in own]
@@ -226,10 +253,10 @@ def report(log: bytes) -> str:
     """Return the line with which a known program reports the end of its work, at the end of a whole log; "" without one."""
     own = _texts(log)
     last = len(own)
-    while last and (_NOTICE.search(own[last - 1]) or _STATUS.search(own[last - 1])):
+    while last and after_report(own[last - 1]):
         last -= 1
     own, notices = own[:last], own[last:]
-    if not own or any(check.search(_CONFLICTS.sub(b"", log)) for check in _CHECKS):
+    if not own or short(own) or any(check.search(_CONFLICTS.sub(b"", log)) for check in _CHECKS):
         return ""
     whole = any(_AFTER_BUILT.search(text) or _STATUS.search(text) for text in (*own[-4:-1], *notices))
     fetched = len(own) > 1 and re.fullmatch(r"[~/]\S*", own[-1]) and _FETCHED.search(own[-2])

@@ -17,7 +17,7 @@ from ..log_text import doubts, log_lines
 from ..log_text.log_lines import Line
 from ..log_text.step_record import StepRecord
 from ..trainers.patterns.of_trainers import VERL
-from . import bad_ends, finished, missing_steps, only_warnings, said, script_runs
+from . import bad_ends, finished, known_reports, missing_steps, only_warnings, said, script_runs
 from .metric_checks import MetricChecks
 
 TAIL = 1 << 16
@@ -78,7 +78,7 @@ class Success:
         if self._log is None or record.trained or record.ends or record.doubtful or self._tests or self._checks.open:
             return ""
         log = b"".join(self._log)
-        return finished.report(log) or ("" if record.losses else finished.words(log))
+        return finished.report(log) or known_reports.report(log) or ("" if record.losses else finished.words(log))
 
     def ends_with(self, text: str, lines: int) -> bool:
         """Return whether one of the log's last ``lines`` lines with text contains ``text``."""

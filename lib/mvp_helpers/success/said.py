@@ -28,11 +28,13 @@ _EPOCHS = (
 _EPOCH_WORDS = (", training epoch: ", ", train epoch: ", ", total epoch: ")
 _ITERATIONS = (
     r"(?i)(?:^|(?<=[\s,{(\[\"'-]))max[_-](?:train[_-])?(?:iters|iterations|steps)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
-    r"(\d{1,9})(?![\w.]*\d)"
+    r"(\d{1,9})(?![\w.]*\d)|\b(?:total optimization steps = |Config param steps: )(\d{1,9})(?![\w.,]*\d)"
 )
 """How many steps."""
-_ITERATION_WORDS = tuple(
-    f"max{gap}{what}" for gap in "_-" for what in ("iters", "iterations", "steps", f"train{gap}iters", f"train{gap}steps")
+_ITERATION_WORDS = (
+    "otal optimization steps = ",
+    "Config param steps: ",
+    *(f"max{gap}{what}" for gap in "_-" for what in ("iters", "iterations", "steps", f"train{gap}iters", f"train{gap}steps")),
 )
 WORDS = (
     *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words)},

@@ -56,7 +56,7 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
         return missing
     stated = epochs if name in ("script", "script_epochs") else _only(record.steps_stated)
     from_0 = series.first == 0 and not TRAINERS[name].ends_at_total
-    left = _before_last(series, epochs, stated, from_0, end, rest)
+    left = _before_last(name, series, epochs, stated, from_0, end, rest)
     if left or not record.ends_of_parts or series.total or stated or epochs:
         return "" if early else left
     return f"{series.words()}, with the same words about an end between them: nothing shows how many there were to be"
@@ -67,13 +67,17 @@ def _only(stated: set[int]) -> int:
     return next(iter(stated)) if len(stated) == 1 else 0
 
 
-def _before_last(series: Series, epochs: int, stated: int, from_0: bool, end: re.Match[str] | None, rest: list[str]) -> str:
+def _before_last(
+    name: str, series: Series, epochs: int, stated: int, from_0: bool, end: re.Match[str] | None, rest: list[str]
+) -> str:
     """Return how far the steps are from the last one that there was to be; "" if they are not.
 
     ``stated``: how many the options of the script say.
     """
     of_epochs = series.epochs.now is not None
     total = int((end and end.groupdict().get("last")) or series.total or 0)
+    if of_epochs and not (epochs or end or series.epochs.run_on):
+        return f"{series.words()}: nothing shows how many epochs there were to be"
     if of_epochs and not series.epochs.run_on:
         total *= epochs or (series.epochs.now or 0) + 1 - series.epochs.first
     elif not of_epochs:
@@ -84,7 +88,7 @@ def _before_last(series: Series, epochs: int, stated: int, from_0: bool, end: re
         return f"step {series.last:g} of {total:g} is logged"
     # Of steps from 0, the last one of n may be n - 1 or n: more lines, of none of which a step is named, show that it went on.
     went_on = bool(end or (rest and not any(_NAMES_STEP.search(line) for line in rest if not line.startswith("wandb: "))))
-    left = total - series.last - (from_0 and (went_on or not series.total))
+    left = total - series.last - (from_0 and (went_on or not series.total or TRAINERS[name].counts_from_0))
     return f"the last step with metrics is {series.last:g} of {total:g}" if left >= (series.usual if went_on else 1) else ""
 
 

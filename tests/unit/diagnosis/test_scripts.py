@@ -104,7 +104,75 @@ KERAS = "".join(
     for n in (1, 2, 3)
 )
 ROWS = "".join(f'{{"step": {n}, "of": 65, "loss_lm": 1.{n // 10}, "tok_s": 42276.7}}\n' for n in (20, 40, 60))
+LITGPT = "".join(
+    f"Epoch 1 | iter {n} step {n} | loss train: 3.{9 - n}, val: n/a | iter time: 45.73 ms (step)\n" for n in (1, 2, 3)
+)
+LITGPT_END = "| - Training Time             :  52.80 s\n| Memory Usage\nFinal evaluation | val loss: 2.118 | val ppl: 8.315\n"
+
+
+def rsl_rl(*iterations: int, loss: str = "19.6") -> str:
+    tables = "".join(
+        f"{'#' * 40}\n\x1b[1m          Learning iteration {n}/4          \x1b[0m \n\n        Total steps: {n}512 \n"
+        f"    Mean value loss: {loss}\n        Mean reward: -4.08\n{'-' * 40}\n                ETA: 00:00:0{4 - n}\n\n"
+        for n in iterations
+    )
+    return "[INFO] Logging experiment in directory: /u/logs/rsl_rl/flat\n" + tables
+
+
+def espnet(*epochs: int, loss: str = "80.1") -> str:
+    who = "[n7] 2026-02-03 10:00:01,200 (trainer:300) INFO: "
+    return "".join(
+        f"{who}{n}/3epoch started. Estimated time to finish: 3 minutes\n{who}{n}epoch:train:1-100batch: loss=8{n}.1, acc=0.4\n"
+        f"{who}{n}epoch results: [train] iter_time=0.1, loss={loss}, acc=0.4, [valid] loss=80.1, acc=0.5\n"
+        for n in epochs
+    )
+
+
+def mmengine(*lines: tuple[int, int], epochs: int = 2) -> str:
+    return f"train_cfg = dict(max_epochs={epochs}, type='EpochBasedTrainLoop')\n" + "".join(
+        f"06/16 20:02:03 - mmengine - INFO - Epoch(train)  [{n}][{k}/110]  lr: 1.0e-02  eta: 0:00:25  loss: 1.{n}\n"
+        for n, k in lines
+    )
+
+
+def fairseq(*epochs: int) -> str:
+    return "".join(
+        f"2026-02-03 10:00:01 | INFO | train_inner | epoch {n:03}:    {k} / 200 loss=8.1, ppl=400.1, lr=1e-05\n"
+        for n in epochs
+        for k in (100, 200)
+    )
+
+
+FAIRSEQ_END = "2026-02-03 10:00:09 | INFO | fairseq_cli.train | done training in 180.1 seconds\n"
+MAXTEXT = "I0811 21:54:01.5 7 pyconfig.py:471] Config param steps: 4\n" + "".join(
+    f"I0811 21:54:5{n}.5 7 metric_logger.py:226] completed step: {n}, seconds: 0.6, total_weights: 1572864, loss: 12.{n}\n"
+    for n in (0, 1, 2, 3)
+)
+NO_TRAINER = "02/03/2026 10:00:01 - INFO - __main__ -   Total optimization steps = 3\n" + "".join(
+    f"02/03/2026 10:00:0{n} - INFO - __main__ -   Step: {n}, LR: 1e-05, Loss: 1.{n}, TPS: 5000.1\n" for n in (1, 2, 3)
+)
+TIANSHOU = "".join(
+    f"Epoch #{n}: 50001it [00:40, 1244.54it/s, env_step={n}50000, len=200, loss=-0.56{n}, rew=200.00]\n" for n in (1, 2, 3)
+)
+TIANSHOU_END = "{'best_result': '200.00 ± 0.00', 'best_reward': 200.0, 'duration': '120.31s'}\n"
+MM_LINES = (1, 50), (1, 100), (2, 50), (2, 100)
 PASSING = {
+    "LitGPT": LITGPT + LITGPT_END,
+    "Lit-LLaMA": "".join(f"iter {n} step {n}: loss 3.{9 - n}, iter time: 45.73ms (optimizer.step)\n" for n in (1, 2, 3))
+    + "Training time: 52.80s\nMemory used: 9.00 GB\n",
+    "rsl_rl": rsl_rl(0, 1, 2, 3),
+    "Isaac Lab": rsl_rl(0, 1, 2, 3).replace("value loss", "value_function loss") + "Simulation App Shutting Down\n",
+    "ESPnet": espnet(1, 2, 3) + "[n7] 2026-02-03 10:00:09,100 (trainer:460) INFO: The training was finished at 3 epochs \n",
+    "MMEngine, whose epochs end between two lines": mmengine(*MM_LINES) + "Saving checkpoint at 2 epochs\n",
+    "MMEngine, by iterations": mmengine(*MM_LINES)
+    .replace("Epoch(train)  [1][50/110]", "Iter(train) [ 50/200]")
+    .replace("Epoch(train)  [1][100/110]", "Iter(train) [100/200]")
+    .replace("Epoch(train)  [2][50/110]", "Iter(train) [150/200]")
+    .replace("Epoch(train)  [2][100/110]", "Iter(train) [200/200]"),
+    "fairseq": fairseq(1, 2) + FAIRSEQ_END,
+    "MaxText": MAXTEXT,
+    "a script of HF's without its trainer": NO_TRAINER,
+    "Tianshou": TIANSHOU + TIANSHOU_END,
     "Keras, with kernels that the driver compiles": KERAS,
     "an optimization that finished": ALL + "Early stopping...\nOptimization Finished!\nTest set results: cost= 0.69809\n",
     "two trainings of HF's trainer, the second with wider intervals": TWO_TRAININGS,
@@ -205,6 +273,42 @@ PASSING = {
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
 }
 NOT_PASSING = {
+    "LitGPT without its end": LITGPT,
+    "LitGPT without an iteration": LITGPT.replace("iter 2 ", "part 2 ") + LITGPT_END,
+    "LitGPT with NaN": LITGPT.replace("3.7", "nan") + LITGPT_END,
+    "LitGPT, begun again": LITGPT + LITGPT_END + LITGPT,
+    "LitGPT with an error": "ERROR: no space\n" + LITGPT + LITGPT_END,
+    "rsl_rl without its last iteration": rsl_rl(0, 1, 2),
+    "rsl_rl without an iteration": rsl_rl(0, 1, 3),
+    "rsl_rl without its first iteration": rsl_rl(1, 2, 3),
+    "rsl_rl whose last table breaks off": rsl_rl(0, 1, 2, 3).rpartition("    Mean value loss")[0],
+    "rsl_rl with NaN": rsl_rl(0, 1, 2, 3, loss="nan"),
+    "rsl_rl with a reward of NaN": rsl_rl(0, 1, 2, 3).replace("-4.08", "nan"),
+    "rsl_rl and an exception": rsl_rl(0, 1, 2, 3) + RAISED,
+    "ESPnet without its last epoch": espnet(1, 2),
+    "ESPnet without an epoch": espnet(1, 3) + "[n7] (trainer:460) INFO: The training was finished at 3 epochs \n",
+    "ESPnet with NaN": espnet(1, 2, 3, loss="nan"),
+    "ESPnet whose last epoch only begins": espnet(1, 2, 3).rpartition("[n7]")[0],
+    "MMEngine without its last epoch": mmengine(*MM_LINES[:2]) + "Saving checkpoint at 1 epochs\n",
+    "MMEngine without its last line": mmengine(*MM_LINES[:3]) + "Saving checkpoint at 2 epochs\n",
+    "MMEngine without the first line of an epoch": mmengine(*MM_LINES[:2], MM_LINES[3]) + "Saving checkpoint at 2 epochs\n",
+    "MMEngine without a line": mmengine(MM_LINES[0], *MM_LINES[2:]) + "Saving checkpoint at 2 epochs\n",
+    "MMEngine, of more epochs": mmengine(*MM_LINES, epochs=3) + "Saving checkpoint at 2 epochs\n",
+    "fairseq without its end": fairseq(1, 2),
+    "fairseq without a step": fairseq(1, 2).replace("epoch 001:    200", "part 001:    200") + FAIRSEQ_END,
+    "fairseq with NaN": fairseq(1, 2).replace("8.1", "nan") + FAIRSEQ_END,
+    "whole epochs of an unknown number": "".join(f"Train Epoch: {n} [{k}/50]\tLoss: 1.9\n" for n in (1, 2) for k in (25, 50)),
+    "whole epochs of an unknown number, and a test": "".join(
+        f"Epoch: {n} [{k}/50]\tLoss: 1.9\n" for n in (1, 2) for k in (25, 50)
+    )
+    + "Test set: Accuracy: 98%\n",
+    "MaxText without its last step": MAXTEXT.rpartition("I0811")[0],
+    "MaxText without a step": MAXTEXT.replace("completed step: 2", "part 2"),
+    "MaxText with an infinite loss": MAXTEXT.replace("12.2", "inf"),
+    "a script of HF's without its trainer, of more steps": NO_TRAINER.replace("steps = 3", "steps = 4"),
+    "a script of HF's without its trainer, of thousands": NO_TRAINER.replace("steps = 3", "steps = 3,000"),
+    "Tianshou without its end": TIANSHOU,
+    "Tianshou without an epoch": TIANSHOU.replace("Epoch #2", "Part #2") + TIANSHOU_END,
     "Keras without its last epoch": KERAS.rpartition("432/432")[0],
     "two trainings of HF's trainer, without a step": TWO_TRAININGS.replace(HF_STEP.format(6.64), ""),
     "losses without a colon below headings, without the last": below_headings(1, 2, loss="Train loss 1.2 accuracy 0.3"),

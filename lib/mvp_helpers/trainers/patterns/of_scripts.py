@@ -28,6 +28,7 @@ _TRAINING = r"(?:training|fine-?tuning|optimi[sz]ation|sft|dpo|grpo|ppo)"
 _PART = "epoch|step|iter|pre|stage|phase|fold|round|warm|reward|critic|tokenizer|wait|until|if|when|after|before|once"
 _OWN_END = (
     r"(?i)^(?!.*(?:error|exception|fail|abort|stopp|interrupt|cancel|not |no |partial))\W*"
+    r"(?:(?:INFO \| )?fairseq_cli\.train \| )?"
     rf"(?:(?!{_PART})[a-z/-]+ ){{0,3}}?(?:{_TRAINING}(?: (?:run|loop|process))? (?:is |has |was )?(?:been )?"
     rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING})\b"
     r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*|, steps: (?P<last>\d{1,12}))?(?:\W*$|[.!]+ )"
@@ -73,6 +74,7 @@ SCRIPT = LogPatterns(
             ),
             _OWN_END,
         ),
+        LineKind(("{'best_result': ",), r"^\{'best_result': '-?\d[\d.]* ± \d"),  # Tianshou's
         LineKind(("run complete @ step ",), r"\brun complete @ step (?P<last>\d{1,12})"),
         LineKind(("inal model", "inal Model"), _FINAL_MODEL),
         LineKind(
@@ -90,6 +92,43 @@ NANOGPT = LogPatterns(
     finished=SCRIPT.finished,
 )
 """Of nanoGPT and programs made from it: a step's loss on a line, and those of an evaluation on another."""
+LITGPT = LogPatterns(
+    logged=(
+        StepLine(
+            "iter ",
+            r"(?:^|\| )iter (?P<step>\d{1,9}) step \d{1,9}(?: \||:) (?P<metrics>loss.*iter[ _]time: .*)",
+        ),
+        StepLine("val loss", r"(?P<note>\bval loss:? .*)"),
+    ),
+    finished=(
+        LineKind(("raining Time ", "raining time: "), r"^(?:[|│] )?(?:- )?Training [Tt]ime *: +\d[\d.]* ?s$"),
+        *SCRIPT.finished,
+    ),
+)
+"""Of LitGPT and of Lit-LLaMA before it."""
+RSL_RL = LogPatterns(
+    logged=(
+        StepLine("Learning iteration ", r"^\W*Learning iteration (?P<begun>\d{1,9})/(?P<total>\d{1,9})\W*$"),
+        StepLine("Mean value", r"^\s*(?P<metrics>Mean (?:value|value_function) loss: .*)"),
+        *(
+            StepLine(word, r"^\s*(?P<note>Mean .*)")
+            for word in ("Mean surrogate loss", "Mean entropy loss", "Mean reward", "Mean action")
+        ),
+    ),
+    every_step=True,
+    counts_from_0=True,
+    finished=SCRIPT.finished,
+)
+"""Of rsl_rl, with which Isaac Lab trains: a heading that numbers the iteration, from 0, and a table below it."""
+ESPNET = LogPatterns(
+    logged=(
+        StepLine("poch started", r"\b(?P<begun>\d{1,6})/(?P<total>\d{1,6})epoch started\b"),
+        StepLine("poch results: ", r"\b\d{1,6}epoch results: \[train\] (?P<metrics>[^\[\]]*)", trained="loss"),
+        StepLine("poch results: ", r"\b\d{1,6}epoch results: .*?(?P<note>\[valid\] .*)"),
+    ),
+    every_step=True,
+    finished=(LineKind(("training was finished at",), r"\bThe training was finished at (?P<last>\d{1,6}) epochs\b"),),
+)
 STABLE_BASELINES = LogPatterns(
     logged=(
         StepLine("n_updates ", r"^\|\s+n_updates\s+\| (?P<step>\d{1,12}) +\|(?P<metrics>)"),
@@ -102,7 +141,7 @@ STABLE_BASELINES = LogPatterns(
 )
 """Of a script that trains with Stable-Baselines3: a table after each rollout, here counted by its updates."""
 _HEADING = r"(?i)(?:^|[-:|\]>])[^\w\-:|\]>]*epoch\W{0,3}"
-_STEPS = _NO_ERROR_OR_OPTIONS + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b" + _COUNT
+_STEPS = _NO_ERROR_OR_OPTIONS + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b(?:\(train\))?" + _COUNT
 SCRIPT_STEPS = LogPatterns(
     logged=(
         StepLine("poch ", rf"{_HEADING}(?P<heading>\d{{1,6}})(?:{_OF}(?P<headings>\d{{1,6}}))?\W*$"),
@@ -113,6 +152,7 @@ SCRIPT_STEPS = LogPatterns(
                 "Iter ",
                 "step ",
                 "Step ",
+                "Iter(train",
                 "teration ",
                 "step:",
                 "Step:",
@@ -138,8 +178,8 @@ SCRIPT_STEPS = LogPatterns(
 )
 """Of a script that numbers its steps alone."""
 _IN_EPOCH = (
-    _NO_ERROR_OR_OPTIONS
-    + rf".*?\bepochs?\b[\s:=#\[(|]{{0,4}}(?P<in_epoch>\d{{1,6}})(?![\d.])(?:{_OF}(?P<epochs>\d{{1,6}}))?[\s\])|,:-]{{1,5}}"
+    _NO_ERROR_OR_OPTIONS + r".*?\bepochs?\b(?:\(train\))?[\s:=#\[(|]{0,4}(?P<in_epoch>\d{1,6})(?![\d.])"
+    rf"(?:{_OF}(?P<epochs>\d{{1,6}}))?[\s\])|,:-]{{1,5}}"
 )
 SCRIPT_PARTS = LogPatterns(
     logged=(
@@ -189,6 +229,9 @@ TORCHTUNE = LogPatterns(
 """Of torchtune: a bar for each epoch, named by the epoch, the step of the run, and its loss; no words about its end."""
 SCRIPTS = {
     "nanogpt": NANOGPT,
+    "litgpt": LITGPT,
+    "rsl_rl": RSL_RL,
+    "espnet": ESPNET,
     "stable_baselines": STABLE_BASELINES,
     "torchtune": TORCHTUNE,
     "script_parts": SCRIPT_PARTS,
