@@ -112,7 +112,8 @@ _BEFORE_THE_END: tuple[tuple[str, tuple[str, ...]], ...] = (
 _ALWAYS: tuple[tuple[str, tuple[str, ...]], ...] = (
     # Numbers outside of the trainers' lines of metrics.
     (
-        rf"(?i)^(?=.*(?<![a-z]){_BAD}).*?\b{_LIMIT}(?:[\w-]+/)*(?:\w+_)?{_NUMBER}(?: value| ppl| is| are| became| contains?)?"
+        rf"(?i)^(?=.*(?<![a-z]){_BAD})(?!.*\bimprov\w+\b.*\binf(?:inity)? *(?:-+>|→|to) *\d)"
+        rf".*?\b{_LIMIT}(?:[\w-]+/)*(?:\w+_)?{_NUMBER}(?: value| ppl| is| are| became| contains?)?"
         r"[\"'`]?\s*(?:[:=\uff1a│|,]|->)?"
         rf"\s*[\"'`(\[]?(?:[\w.]+\()?[\"']?[-+.]?{_BAD}",
         _NAN_WORDS,

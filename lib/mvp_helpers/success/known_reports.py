@@ -36,9 +36,9 @@ _TABLE = (
     Report(r"Total time of (?:building all engines|converting checkpoints): \d\d:\d\d:\d\d"),
     Report(
         rf"= PERFORMANCE OVERVIEW\s*\n{_RULE}\n(?:[^\n:]+: +{_NUMBER}\n)+(?:.*\n)*?"
-        rf"= DATASET DETAILS\n{_RULE}\n(?:[^\n:]+: .*\n)+{_RULE}"
+        rf"(?:= DATASET DETAILS\n{_RULE}\n(?:[^\n:]+: .*\n)+)?{_RULE}"
         r"(?:\n(?:Thread \w+ stopped\.|.*Refreshed the MPI local session|.*thread exiting|Executor shutdown\.))*",
-        own=r"Cancelling all 0 tasks to complete|All tasks cancelled",
+        own=r"Cancelling all 0 tasks to complete|All tasks cancelled|Guaranteed No Evict",
     ),
     # vLLM's and SGLang's benchmarks without a server
     Report(
@@ -126,6 +126,8 @@ _TABLE = (
         own=r"(?m)^(?:Stage )?'[^'\n]*' didn't change, skipping$",
     ),
     Report(r"[1-9]\d* files? pushed"),
+    Report(r"Successfully downloaded model repo and wrote to the following locations:(?:\n/\S+)+"),  # torchtune's
+    Report(r".*=== Run \(ID '\w+'\) succeeded ==="),  # MLflow's
     # copies
     Report(
         r"sent [\d,.]+[KMGT]? bytes +received [\d,.]+[KMGT]? bytes +[\d,.]+[KMGT]? bytes/sec\n"

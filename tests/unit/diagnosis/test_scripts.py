@@ -243,6 +243,7 @@ PASSING = {
     "a number of epochs in words": "Number of epochs: 2\n" + UNKNOWN,
     "epochs from 0 up to their number": "".join(f"Epoch {n}/3 - loss: 2.0\n" for n in (0, 1, 2, 3)),
     "epochs of an unknown number": UNKNOWN + END,
+    "a measure that improved from infinity": epoch(1) + "Model is improving ppl: inf --> 5.4.\n" + epoch(2) + epoch(3) + epoch(4) + END,
     "an early stop": epoch(1) + epoch(2) + "Early stopping triggered after 2 epochs\nbest epoch 1, wrote model\n",
     "two lines of each epoch": "".join(f"Epoch {n}/2, actor loss: 1.9\nEpoch {n}/2, critic loss: 0.9\n" for n in (1, 2)),
     "steps of epochs that begin again": "".join(f"Epoch {n}/2, Step {k}, Loss: 1.9\n" for n in (1, 2) for k in (10, 20, 30))
@@ -404,6 +405,7 @@ NOT_PASSING = {
     "a redrawn bar without a state": "\r".join(
         f"SFT: {k * 25}%|##| {k}/4 [00:0{k}<00:01,  1.1s/it, loss 0.4]" for k in (1, 2, 4)
     ),
+    "a measure that became infinite": epoch(1) + "Model is improving ppl: 5.4 --> inf.\n" + epoch(2) + epoch(3) + epoch(4) + END,
     "a stop that is only possible": epoch(1) + epoch(2) + "Early stopping counter: 2 out of 5\n",
     "the options of an early stop": epoch(1) + epoch(2) + "early_stopping: patience=2\n",
     "behind a bar, without the last epochs": behind_a_bar(2),

@@ -405,6 +405,13 @@ KNOWN = {
     "DVC": "'data/raw.csv.dvc' didn't change, skipping\nRunning stage 'prepare':\n> python prepare.py\n"
     "Use `dvc push` to send your updates to remote storage.\n",
     "DVC's push": "Pushing\n3 files pushed\n",
+    "torchtune's download": "README.md: 100%|###| 41.7k/41.7k\n"
+    "Successfully downloaded model repo and wrote to the following locations:\n"
+    "/data/m/model.safetensors\n",
+    "MLflow's project": "2026/02/06 15:16:12 INFO mlflow.projects: === Running command 'python prepare.py' ===\n"
+    "2026/02/06 15:16:57 INFO mlflow.projects: === Run (ID '9ca3') succeeded ===\n",
+    "TensorRT-LLM's benchmark before 0.18": f"Scheduling Policy:      Guaranteed No Evict\n{RULE}"
+    f"= PERFORMANCE OVERVIEW \n{RULE}Request Throughput (req/sec):    221.8\nTotal Latency (ms):  13525.7\n\n{RULE}",
     "rsync": "model/config.json\n\nsent 9,960,000,123 bytes  received 77 bytes  215,802,839.00 bytes/sec\n"
     "total size is 9,957,000,000  speedup is 1.00\n",
     "gsutil": "| [2/2 files][ 15.0 GiB/ 15.0 GiB] 100% Done  52.1 MiB/s\nOperation completed over 2 objects/15.0 GiB.\n",
