@@ -121,6 +121,7 @@ _ALWAYS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         rf"(?i)^(?=.*(?<![a-z]){_BAD}|.*overflow).*?(?:\b{_BAD} (?:detected |found |values? )?(?:in )?"
         rf"(?:the )?(?:local )?{_NUMBER}\b"
+        rf"|\b{_NUMBER}\b[^:=]{{0,9}}[:=] *[-+\d.e]+ *(?:-+>|→|to) *{_BAD}"
         r"|\b(?:rewards|losses)\b[^:=]*[:=] *\[[^\]]*\b(?:nan|inf)\b|\bgradient overflow\b(?!.*scale))",
         (*_NAN_WORDS, "overflow"),
     ),

@@ -243,7 +243,12 @@ PASSING = {
     "a number of epochs in words": "Number of epochs: 2\n" + UNKNOWN,
     "epochs from 0 up to their number": "".join(f"Epoch {n}/3 - loss: 2.0\n" for n in (0, 1, 2, 3)),
     "epochs of an unknown number": UNKNOWN + END,
-    "a measure that improved from infinity": epoch(1) + "Model is improving ppl: inf --> 5.4.\n" + epoch(2) + epoch(3) + epoch(4) + END,
+    "a measure that improved from infinity": epoch(1)
+    + "Model is improving ppl: inf --> 5.4.\n"
+    + epoch(2)
+    + epoch(3)
+    + epoch(4)
+    + END,
     "an early stop": epoch(1) + epoch(2) + "Early stopping triggered after 2 epochs\nbest epoch 1, wrote model\n",
     "two lines of each epoch": "".join(f"Epoch {n}/2, actor loss: 1.9\nEpoch {n}/2, critic loss: 0.9\n" for n in (1, 2)),
     "steps of epochs that begin again": "".join(f"Epoch {n}/2, Step {k}, Loss: 1.9\n" for n in (1, 2) for k in (10, 20, 30))
