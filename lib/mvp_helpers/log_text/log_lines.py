@@ -58,8 +58,8 @@ _SOURCE = re.compile(
     r"| *[|│] (?=\S|  )"  # exception groups, rich
 )
 _GLUED = re.compile(
-    r"\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-|[A-Z]{4,8}:\w|slurmstepd: |srun: "
-    r"|(?:\w+\.)*\w+(?:Error|Exception): )"
+    r"\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[20\d\d-|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-|[A-Z]{4,8}:\w"
+    r"|slurmstepd: |srun: |(?:\w+\.)*\w+(?:Error|Exception): )"
     r"|\s(?=\[rank\d+\]: )"
 )
 """The end of a progress bar that shares a line with the output of another process."""
@@ -100,6 +100,8 @@ _ERROR_LINE = re.compile(
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",
     re.IGNORECASE,
 )
+_OF_JOB = "Status message: "
+"""Ray prints why a job failed as information."""
 _ECHO = re.compile(r"\++ \S")
 _REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
 _BEGINS = frozenset("[0123456789ECFWIDNT")
@@ -132,7 +134,7 @@ class Line:
     def quiet(self) -> bool:
         """Return whether the line calls itself less than an error, or is a command echoed by a shell."""
         return (
-            self.level in ("INFO", "DEBUG", "NOTICE", "TRACE", "WARNING", "WARN")
+            (self.level in ("INFO", "DEBUG", "NOTICE", "TRACE", "WARNING", "WARN") and not self.text.startswith(_OF_JOB))
             or bool(_QUIET.search(self.text))
             or bool(_ECHO.match(self.text))
         )
