@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ..log_text.tracebacks import CUT_OFF
+from ..log_text.tracebacks import CUT_OFF, Frame
 from . import gpu_memory, look
 from .answer import LAST_ERROR, TWO_RUNS, Diagnosis, filled
 from .causes import Finding
 from .look import EVIDENCE
-from .signature_files import Case, FollowUp, Rule, pattern
+from .signature_files import Case, FollowUp, Rule
 from .signatures import Hit, Signatures
 
 WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
@@ -26,6 +26,8 @@ UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "ref
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
 
 
+_OF_PYTHON = re.compile(r"(/[^\s\"']*)(?<!/\.local)/lib(?:64)?/python3(?:\.\d+)?/")
+"""A file of a Python, and where that is installed."""
 _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 
 
@@ -70,10 +72,12 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
     where = f"{place.code_file}:{place.code_line}: " if place.code_file and place.code_line else ""
     going_on = RESUME if place.phase in ("train", "done") else START_AGAIN
-    values = {**target, "line": str(place.line), "place": where, "go_on": going_on, **hit.groups}
+    python = _python(hit.link.frames if hit.link else ())
+    values = {**target, "line": str(place.line), "place": where, "go_on": going_on, "python": python, **hit.groups}
     said = "\n".join([hit.evidence, *([hit.link.text, *(line.text for line in hit.link.rest)] if hit.link else [])])
     case = next(
-        (each for each in rule.cases if pattern(each.evidence).search(said)), Case(run=rule.next, limitation=rule.limitation)
+        (each for each in rule.cases if each.fits(said, place.phase or "start", place.code_file)),
+        Case(run=rule.next, limitation=rule.limitation),
     )
     advice, todo, limitation = filled(rule.advice, values), filled(case.run, values), case.limitation
     if memory := gpu_memory.shortage(hit.evidence):
@@ -89,6 +93,12 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) 
         next=todo,
         limitation=limitation,
     )
+
+
+def _python(frames: Sequence[Frame]) -> str:
+    """Return the Python that ran the code of ``frames``; "python" if they do not show which."""
+    found = (match for frame in frames if (match := _OF_PYTHON.match(frame.file)))
+    return next((f"{match[1]}/bin/python3" for match in found), "python")
 
 
 def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:

@@ -64,6 +64,13 @@ class Case(FollowUp, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     verdict: Literal["Blocked", "Fail"] | None = None
     boundary: str = ""
+    phase: list[Phase] = []
+    """Without any: all of them."""
+
+    def fits(self, said: str, phase: str, code: str) -> bool:
+        """Return whether every field that is given fits."""
+        in_phase = not self.phase or phase in self.phase
+        return in_phase and bool(pattern(self.evidence).search(said) and pattern(self.code).search(code))
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

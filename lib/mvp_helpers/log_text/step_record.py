@@ -74,6 +74,8 @@ class StepRecord:
     """The numbers of epochs that the log says there are to be."""
     steps_stated: set[int] = field(default_factory=set)
     """The numbers of steps."""
+    intervals: set[int] = field(default_factory=set)
+    """Of how many steps one is logged, as the run's options say."""
     furthest: int = 0
     """The last step that any line mentions."""
     resumed: set[int] = field(default_factory=set)

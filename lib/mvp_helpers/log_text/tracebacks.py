@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..trainers.patterns.of_trainers import VERL
@@ -15,6 +16,8 @@ from .log_lines import Line
 
 CONTINUATION_LINES = 40
 """At most this many lines after an exception's first belong to its message."""
+DUMPED_LINES = 400
+"""… of what faulthandler prints of every thread after a crash."""
 LOST_AFTER_LINES = 300
 """A traceback is complete when none of the next lines, this many, continued it."""
 CUT_OFF = "a traceback without its last line"
@@ -101,6 +104,10 @@ _FRESH = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a line that no exception's message continues with."""
+_HEADED = {"CMake Error at ": "CMakeError", "Fatal Python error: ": "FatalPythonError"}
+"""The beginnings of errors that are no exceptions, which the next lines explain, and their names."""
+_CRASHED = re.compile(r"(?:Current thread \S+|Stack) .*\(most recent call first\):")
+"""After a fatal error faulthandler prints this before the frames that crashed, the innermost first."""
 _UNCAUGHT = re.compile(r"^(?:Uncaught|Unhandled)(?: [Ee]xception)?:? (?=[\w.]+(?:Error|Exception)\b)")
 """What a program's own hook prints before the exception that ends it."""
 _OF_ELASTIC = re.compile(r"\s*(?:exitcode *: *-?\d|traceback *: *Signal ).*")
@@ -276,6 +283,8 @@ def exception_in(text: str) -> tuple[str, str] | None:
     text = _UNCAUGHT.sub("", text)
     if text.endswith("]") and (listed := _LISTED.search(text)):
         text = listed["text"]
+    if headed := next((name for begin, name in _HEADED.items() if text.startswith(begin)), ""):
+        return headed, text
     head = text.partition(":")[0]
     if (
         not (_LOUD_NAME.search(head) or _OF_LIBRARY.match(head))
@@ -363,7 +372,8 @@ class _Open:
 
     def _continuation(self, line: Line) -> bool:
         link = self.chain.links[-1] if self.chain.links else None
-        if link is None or len(link.rest) >= CONTINUATION_LINES or self.continues:
+        most = DUMPED_LINES if link and link.name == "FatalPythonError" else CONTINUATION_LINES
+        if link is None or len(link.rest) >= most or self.continues:
             return link is not None and self.continues and not line.text.strip()
         if place := _PLACE.match(line.text):
             link.frames = (*link.frames, Frame(place["file"], int(place["line"])))
@@ -384,6 +394,8 @@ class _Open:
     def finish(self) -> Chain:
         """Return the chain. If the log ends before an exception's own line, guess at most its class."""
         links, frames = self.chain.links, tuple(self.frames or ())
+        for crash in (link for link in links if link.name == "FatalPythonError"):
+            crash.frames = _dumped(crash.rest)
         carried = _WRAPPER.search(links[-1].text) if links else None
         name = self.named or (carried and (carried["carried"] or carried["caught"])) or ""
         if frames and carried and not any(frame.name for frame in frames):  # it ends within its first frame's path
@@ -410,6 +422,13 @@ class _Open:
         elif not links and (announcement := self.chain.header.partition("Traceback (most")[0].strip(" :-|")):
             links.append(Link(self.chain.number, "", f"{CUT_OFF}: {announcement}"))  # the rest is cut off
         return self.chain
+
+
+def _dumped(lines: Iterable[Line]) -> tuple[Frame, ...]:
+    """Return the frames of the thread that crashed, outermost first, in what faulthandler printed after the error."""
+    texts = itertools.dropwhile(lambda text: not _CRASHED.match(text), (line.text for line in lines))
+    frames = itertools.takewhile(bool, map(_FRAME.match, itertools.islice(texts, 1, None)))
+    return tuple(reversed([_frame(frame) for frame in frames if frame]))
 
 
 def _frame(match: re.Match[str], folder: str = "") -> Frame:

@@ -54,6 +54,8 @@ def _gap_of(record: StepRecord, trainer: str, end: re.Match[str]) -> str:
     if groups.get("epoch") and not record.resumed and (unseen := _hidden(series, groups)):
         return unseen
     begins = max(0 if series.in_epochs and not groups.get("epoch") else 1, series.usual * 1.5)
+    if TRAINERS[trainer].interval and record.intervals == {first}:  # a short run may log one step only
+        begins = max(begins, first)
     if first > begins and not any(first - series.usual <= step < first for step in record.resumed):
         return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
     if missing := series.missing():

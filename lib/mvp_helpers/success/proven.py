@@ -106,6 +106,8 @@ class Success:
                 record.epochs_stated.update(said.numbers(pattern, text))
             elif what == "steps":
                 record.steps_stated.update(said.numbers(pattern, text))
+            elif what == "interval":
+                record.intervals.update(said.numbers(pattern, text))
             elif what == "furthest":
                 record.furthest = max(record.furthest, *said.numbers(pattern, text), 0)
             elif not said.NOT_RESUMED.search(text):

@@ -37,7 +37,7 @@ _ITERATION_WORDS = (
     *(f"max{gap}{what}" for gap in "_-" for what in ("iters", "iterations", "steps", f"train{gap}iters", f"train{gap}steps")),
 )
 WORDS = (
-    *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words)},
+    *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words, *lines.interval_words)},
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
     *(*metric_checks.WORDS, "pochs", *_EPOCH_WORDS, *_ITERATION_WORDS, *_CLAIM_WORDS, *_LOSS_WORDS),
 )
@@ -53,6 +53,7 @@ OF_RUNS = ByWords(
         *(("furthest", lines.mentions, lines.mention_words) for lines in TRAINERS.values()),
         *(("after", lines.position, lines.mention_words) for lines in TRAINERS.values()),
         *(("after", lines.resumed, lines.resumed_words) for lines in TRAINERS.values()),
+        *(("interval", lines.interval, lines.interval_words) for lines in TRAINERS.values()),
         *(("before", lines.goes_on, lines.mention_words) for lines in TRAINERS.values()),
         *(("end", kind.pattern, kind.words) for lines in TRAINERS.values() for kind in lines.ended_well),
         ("epochs", _EPOCHS, ("pochs", *_EPOCH_WORDS)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,8 @@ from mvp_helpers.base import documents
 from mvp_helpers.diagnosis import signatures
 
 EXAMPLES = documents.read_yaml(Path(__file__).parent / "cases.yaml")
-"""A log of each case in the order of the rules: words of what to look at ``next``; verdict and boundary where it has its own."""
+"""A log of each case in the order of the rules: words of what to look at ``next``; verdict and boundary where it has its own,
+phase and code where it asks for them."""
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: f"{each['rule']}: {each['next']}")
@@ -20,15 +20,15 @@ def test_what_to_look_at_follows_from_the_text_of_an_error_that_a_rule_knows(exa
     assert example["next"] not in example["log"]
     answer = triaged(tmp_path, example["log"])
     assert answer.rule == example["rule"] and example["next"] in answer.follow_up, answer
-    assert answer.verdict == example.get("verdict", answer.verdict) and answer.boundary == example.get(
-        "boundary", answer.boundary
-    )
+    for what in ("verdict", "boundary", "phase"):
+        assert getattr(answer, what) == example.get(what, getattr(answer, what)), answer
 
 
 def test_every_case_has_an_example_that_no_earlier_case_of_its_rule_takes() -> None:
-    cases = [(rule.id, case.evidence) for rule in signatures.load().rules for case in rule.cases]
+    cases = [(rule.id, case) for rule in signatures.load().rules for case in rule.cases]
     taken = []
     for each in EXAMPLES:
-        own = (evidence for rule, evidence in cases if rule == each["rule"])
-        taken.append((each["rule"], next((evidence for evidence in own if re.search(evidence, each["log"])), "")))
+        own = (case for rule, case in cases if rule == each["rule"])
+        facts = each["log"], each.get("phase", "start"), each.get("code", "")
+        taken.append((each["rule"], next((case for case in own if case.fits(*facts)), None)))
     assert taken == cases

@@ -496,6 +496,43 @@ def test_a_logger_before_the_end_of_megatron_does_not_hide_it(tmp_path: Path) ->
     assert triaged(tmp_path, step + "waiting for " + end).verdict == "Unknown"
 
 
+def test_megatron_may_log_only_each_step_that_its_options_say(tmp_path: Path) -> None:
+    step = "iteration {}/ 20 | consumed samples: 4 | lm loss: 2.1E+00 | grad norm: 1.2 |\n"
+    end = "[after training is done] datetime: 2026-01-31 10:00:00\n"
+    says = "  log_interval ................... 10\n"
+    assert triaged(tmp_path, says + step.format(10) + step.format(20) + end).verdict == "Pass"
+    for lie in (
+        step.format(10) + end,
+        says + step.format(10) + end,
+        says + step.format(20) + end,
+        says + says.replace("10", "20") + step.format(20) + end,
+        "tensorboard_" + says.strip() + "\n" + step.format(20) + end,
+    ):
+        assert triaged(tmp_path, lie).verdict == "Unknown", lie
+
+
+def test_a_crash_is_placed_by_the_frames_of_its_own_thread(tmp_path: Path) -> None:
+    dump = (
+        "Fatal Python error: Segmentation fault\n\n"
+        'Thread 0x00007f01 (most recent call first):\n  File "/usr/lib/python3.12/threading.py", line 320 in wait\n\n'
+        'Current thread 0x00007f02 (most recent call first):\n  File "/q/own/kernel.py", line 81 in launch\n'
+        '  File "/q/own/train.py", line 9 in main\n\nExtension modules: numpy.core (total: 1)\n'
+    )
+    for text in (dump, "".join(f"(A pid=7) {line}\n" for line in dump.splitlines())):
+        answer = triaged(tmp_path, text)
+        assert answer.rule == "crash" and answer.follow_up.startswith("/q/own/kernel.py:81: "), answer
+    assert "PYTHONFAULTHANDLER" in triaged(tmp_path, dump.partition("\n")[0] + "\n").follow_up
+
+
+def test_an_error_of_cmake_is_quoted_with_what_it_says(tmp_path: Path) -> None:
+    log = (
+        "CMake Error at CMakeLists.txt:20 (find_package):\n  Could not find a package configuration file of NCCL\n\n"
+        "-- Configuring incomplete, errors occurred!\n"
+    )
+    answer = triaged(tmp_path, log)
+    assert (answer.rule, answer.line) == ("cmake-refused", 1) and answer.evidence.endswith("configuration file of NCCL"), answer
+
+
 FOLLOW_UPS = {
     "huggingface_hub.errors.HfHubHTTPError: 504 for url: https://hf.co/api/complete_multipart?uploadId=7": "hf upload",
     "ConnectionError: Couldn't reach 'wikitext' on the Hub (OfflineModeIsEnabled)": "HF_HUB_OFFLINE",

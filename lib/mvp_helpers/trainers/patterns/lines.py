@@ -72,6 +72,10 @@ class LogPatterns:
     """A checkpoint's path, which mentions the step in the group."""
     saved_step_words: tuple[str, ...] = ()
     """Every such path contains one of them."""
+    interval: str = ""
+    """The run was started to log each n-th step; the group is n."""
+    interval_words: tuple[str, ...] = ()
+    """Every such line contains one of them."""
     resumed: str = ""
     """A checkpoint was loaded; the group that matches is its step."""
     resumed_words: tuple[str, ...] = ()
