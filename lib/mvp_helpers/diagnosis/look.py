@@ -15,7 +15,8 @@ UNCHANGED = ", on the unchanged checkout, too"
 _PARTS = re.compile(r"(?<=[.!?;]) +|(?<=Error): |, (?=but |please )")
 """Between two sentences of a message."""
 _ASKS = re.compile(
-    r"(?i)\b(?:must|should|(?<!can )requires?(?! a buffer)|needs? to(?! be known)|ha(?:s|ve) to be|please|try (?:\w+ing|to)|consider|make sure|are you sure"
+    r"(?i)\b(?:must|should|(?<!can )requires?(?! a buffer)|needs? to(?! be known)|ha(?:s|ve) to be"
+    r"|please|try (?:\w+ing|to)|consider|make sure|are you sure"
     r"|did you|do you|install|upgrade|unset|increas\w+|decreas\w+|reduc\w+|enabl\w+|disabl\w+|instead"
     r"|(?:set(?! to)|pass|use|set the) [`'\"-]?\w+)\b"
 )

@@ -1606,7 +1606,7 @@ KINDS = {
     "ValueError: min() arg is an empty sequence": "left it empty or shorter",
     "RuntimeError: 3 unexpected keys of the state_dict": "model.state_dict()",
     "ValueError: global shape differs for the key decoder": "that the checkpoint was saved with",
-    "RuntimeError: stack expects each tensor to be equal size, but got [7, 2] at entry 0 and [7, 1] at entry 1": "stereo beside mono",
+    "RuntimeError: stack expects each tensor to be equal size, but got [7, 2] and [7, 1]": "stereo beside mono",
     "ValueError: operands could not be broadcast together with shapes (9,2) (9,)": "the shapes of the tensors in that line",
     "RuntimeError: PassManager::run failed": "TORCH_COMPILE_DISABLE=1",
     "RuntimeError: mask.size(2) == n INTERNAL ASSERT FAILED at softmax.cu:51": "without that fused kernel",
