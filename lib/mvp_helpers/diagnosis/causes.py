@@ -48,6 +48,8 @@ class Finding:
     line: Line | None = None
     stage: Phase | None = None
     """The phase by the functions that were running, if it is later than the phase of the log's lines."""
+    said_before: str = ""
+    """What the same program printed just before a traceback, if that says that something is missing."""
 
     @property
     def rule(self) -> Rule | None:

@@ -34,7 +34,9 @@ _CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")
 
 
 def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping[str, str]) -> str:
-    """Return what to look at after an error that nothing explains: what its message asks for, the code that raised, the log."""
+    """Return what to look at after an error that nothing explains: what the program said just before, what its message asks
+    for, the code that raised, the log.
+    """
     texts = [cause.evidence, *(line.text for line in (link.rest if link else ()))]
     sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
     asked = next((part.strip() for part in sentences if _ASKS.search(part) and not _REPORTS.search(part)), "")
@@ -46,7 +48,8 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
     if culprit and inner and inner[1] not in culprit.file:
         raised = f"{called[-1].file.rpartition('-packages/')[2]}:{called[-1].line}"
         place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]}{again} (it was raised at {raised})"
-    found = [f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", place]
+    before = f'what the log says just before it ("{cause.said_before[: EVIDENCE // 3]}")' if cause.said_before else ""
+    found = [before, f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", place]
     if any(found):
         return "; ".join(filter(None, found))
     return NO_FRAMES if cause.chain else f"less +{cause.number} {target.get('log') or cause.log}"

@@ -49,7 +49,7 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
         code_line=culprit.line if culprit else None,
     )
     if rule and hit:
-        return _of_rule(place, rule, hit, target)
+        return _of_rule(place, rule, hit, target, known.boundary(frames) if rule.placed else "unknown")
     # Without a frame that shows it, the line of code that raised, or what carried the exception, may say what it worked on.
     carriers = " ".join(each.text for each in cause.chain.links if each.wrapper) if cause.chain else ""
     importing = cause.chain is not None and any(known.of_import(each.frames) for each in cause.chain.links)
@@ -69,7 +69,7 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
     )
 
 
-def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) -> Diagnosis:
+def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], raised_in: str) -> Diagnosis:
     where = f"{place.code_file}:{place.code_line}: " if place.code_file and place.code_line else ""
     going_on = RESUME if place.phase in ("train", "done") else START_AGAIN
     python = _python(hit.link.frames if hit.link else ())
@@ -86,7 +86,7 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str]) 
         place,
         verdict=case.verdict or rule.verdict_in(place.phase or "start"),
         rule=rule.id,
-        boundary=case.boundary or rule.boundary,
+        boundary=case.boundary or (rule.boundary if raised_in == "unknown" else raised_in),
         whose=rule.whose,
         confidence="low" if rule.secondary else "medium" if rule.kind else "high",
         advice=advice,

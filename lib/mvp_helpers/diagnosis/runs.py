@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from ..log_text import log_lines
 from ..log_text.log_lines import ByWords, Line
@@ -17,6 +19,13 @@ from .signatures import Signatures
 
 _REPLACES = re.compile(r"^(?!.*\b(?:cannot|unable|failed|no)\b).*\b[Ff]all(?:s|ing) back\b")
 """A program goes on with something else, after the line before it called an error."""
+SAID_LINES, SAID_BYTES = 5, 2048
+"""Of what is before a traceback only this much may be about it."""
+_LACKS = re.compile(
+    r"(?i)^(?!.*%\|)(?!\W*(?:0|no) (?:error|warning)).{0,200}?(?:\b(?:not found|does(?: not|n't) exist|no such|could(?: not|n't)"
+    r"|cannot|unable to|failed to|missing|not set|is empty|no \w+ (?:found|left)|(?<![\d.])0 (?:files|samples|rows|examples"
+    r"|images))\b|(?:\[\]|\{\})\)?$)"
+)
 _JOB_ENDED = re.compile(r"slurmstepd: error: \*\*\* JOB (\d+) ON \S+ CANCELLED AT ")
 """The last line of a Slurm job that was cancelled; lines of its processes may follow."""
 
@@ -55,12 +64,14 @@ class Runs:
     """The Slurm job that was cancelled last."""
     before: Findings = field(default_factory=Findings)
     """The errors up to its last line."""
+    text_before: tuple[bytes | BinaryIO, int] = b"", 0
+    """What contains the line that is read, and where in that it begins."""
 
     def __post_init__(self) -> None:
         self._marks = ByWords(((mark, mark.pattern), mark.any) for mark in self.signatures.all_marks())
         self._ready = tuple(word.encode() for word in self.signatures.reading.ready)
         self._tracebacks = Tracebacks()
-        self._started: dict[int, Progress] = {}
+        self._started: dict[int, tuple[Progress, str]] = {}
 
     @property
     def _failed(self) -> bool:
@@ -121,12 +132,12 @@ class Runs:
 
     def _line(self, line: Line) -> bool:
         """Read a line that may report an error; return whether it belongs to a traceback."""
-        before = self.progress
+        before, opens = self.progress, not self._tracebacks.waiting
         belongs, chains = self._tracebacks.take(line)
         for chain in chains:
             self._chain(chain)
         if belongs:
-            self._started.setdefault(line.number, before)
+            self._started.setdefault(line.number, (before, self._said_before(line) if opens else ""))
             return True
         at = (self.rank, line.number), self.name, line.number
         stage = self._reached(self.stage)
@@ -148,6 +159,17 @@ class Runs:
             self._job_ended(ended[1])
         return False
 
+    def _said_before(self, line: Line) -> str:
+        """Return the last of the lines before ``line`` in which the same program says that something is missing."""
+        text, at = self.text_before
+        length = min(at, SAID_BYTES)
+        said = text[at - length : at] if isinstance(text, bytes) else os.pread(text.fileno(), length, at - length)
+        lines = (log_lines.clean(raw, 0) for raw in said.splitlines()[-SAID_LINES:])
+        found = [
+            each.text.strip() for each in lines if each.source == line.source and not each.quiet and _LACKS.search(each.text)
+        ]
+        return found[-1] if found else ""
+
     def _job_ended(self, job: str) -> None:
         """Note that Slurm cancelled ``job``: what came before the last line of an earlier job does not explain its end."""
         for chain in self._tracebacks.rest():
@@ -160,14 +182,16 @@ class Runs:
     def _chain(self, chain: Chain) -> None:
         if chain.ignored:
             return
-        progress = self._started.pop(chain.number, self.progress)
+        progress, said = self._started.pop(chain.number, (self.progress, ""))
         self._started = {number: at for number, at in self._started.items() if number > chain.number}
         self.stage = max((self.stage, self.signatures.stage(chain)), key=lambda stage: PHASES.index(stage) if stage else -1)
         stage = self._reached(self.stage)
         hit = self.signatures.of_chain(chain, stage or progress.phase)
         cause = chain.causes()[0]
         number, evidence = (hit.number, hit.evidence) if hit else (cause.number, cause.headline)
-        finding = Finding((self.rank, chain.number), self.name, number, evidence, progress, hit, chain, stage=stage)
+        finding = Finding(
+            (self.rank, chain.number), self.name, number, evidence, progress, hit, chain, stage=stage, said_before=said
+        )
         if self.served and self.progress.phase == "start" and finding.of_request:
             self.refused = self.refused or finding
         elif hit:

@@ -203,6 +203,7 @@ class Scan(Runs):
         """Read a line that a search program found, ``number:offset:line``, after those before it that may matter."""
         number, offset, raw = line.split(b":", 2)
         self._between(log, int(offset))
+        self.text_before = log, int(offset)
         self._one(raw, int(number), _UNKNOWN)
         self._number, self._offset = int(number) + 1, int(offset) + len(raw) + 1
 
@@ -231,6 +232,7 @@ class Scan(Runs):
             kinds = upcoming[1] if upcoming and reached else 0
             end = chunk.find(b"\n", at)
             end = len(chunk) if end < 0 else end + 1
+            self.text_before = chunk, at
             number += chunk.count(b"\n", counted, at)
             counted = at
             self._one(chunk[at:end], number, kinds)

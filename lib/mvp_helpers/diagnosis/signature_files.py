@@ -98,6 +98,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """``any``: fits also lines that call themselves a warning or information."""
     secondary: bool = False
     """An effect of something else; every other error takes precedence."""
+    placed: bool = False
+    """The boundary of the code that raised it counts, if that has one."""
     ends: bool = False
     """A launcher reports with it that its program failed: what comes later cannot have caused what the program raised before."""
     effect_of: list[str] = []

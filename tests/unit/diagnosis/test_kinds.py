@@ -521,7 +521,23 @@ def test_a_crash_is_placed_by_the_frames_of_its_own_thread(tmp_path: Path) -> No
     for text in (dump, "".join(f"(A pid=7) {line}\n" for line in dump.splitlines())):
         answer = triaged(tmp_path, text)
         assert answer.rule == "crash" and answer.follow_up.startswith("/q/own/kernel.py:81: "), answer
+        assert answer.boundary == "host"
+        assert triaged(tmp_path, text.replace("/q/own/", "/q/vllm/")).boundary == "rollout engine"
     assert "PYTHONFAULTHANDLER" in triaged(tmp_path, dump.partition("\n")[0] + "\n").follow_up
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_what_was_said_to_be_missing_just_before_an_unknown_error_is_looked_at_first(
+    large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "LARGE", 0 if large else scan.LARGE)
+    error = 'Traceback (most recent call last):\n  File "/q/own/a.py", line 1, in load\n    a, b = read()\nOddError: two\n'
+    said = "reading\nno checkpoint found in /d password=hunter2hunter2\n"
+    answer = triaged(tmp_path, said + error)
+    assert answer.follow_up.startswith('what the log says just before it ("no checkpoint found in /d'), answer
+    assert "hunter2" not in answer.follow_up
+    for other in ("reading\n", f"(A pid=7) {said.splitlines()[1]}\n", f"INFO:a:{said.splitlines()[1]}\n", said + "x\n" * 5):
+        assert "just before" not in triaged(tmp_path, other + error).follow_up, other
 
 
 def test_an_error_of_cmake_is_quoted_with_what_it_says(tmp_path: Path) -> None:
