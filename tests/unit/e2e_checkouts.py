@@ -103,7 +103,7 @@ def make_home(folder: Path) -> Path:
     write_variant(folder / "models" / "Qwen" / "moe", num_experts=8)
     write_variant(folder / "models" / "Qwen" / "vl", vision_config={"depth": 2})
     write_variant(folder / "models" / "Qwen" / "mtp", num_nextn_predict_layers=1)
-    for name in ("modelopt", "vllm"):
+    for name in ("modelopt", "transformer_engine", "vllm"):
         (folder / "packages" / name).mkdir(parents=True)
         (folder / "packages" / name / "__init__.py").write_text("")
     return folder

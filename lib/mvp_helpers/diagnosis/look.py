@@ -17,7 +17,7 @@ _PARTS = re.compile(r"(?<=[.!?;]) +|(?<=Error): |, (?=but |please )")
 _ASKS = re.compile(
     r"(?i)\b(?:must|should|(?<!can )requires?(?! a buffer)|needs? to(?! be known)|ha(?:s|ve) to be"
     r"|please|try (?:\w+ing|to)|consider|make sure|are you sure"
-    r"|did you|do you|install|upgrade|unset|increas\w+|decreas\w+|reduc\w+|enabl\w+|disabl\w+|instead"
+    r"|did you|do you|install|upgrade|unset|increas\w+|decreas\w+|reduc(?:e|ing)|enabl\w+|disabl\w+|instead"
     r"|(?:set(?! to)|pass|use|set the) [`'\"-]?\w+)\b"
 )
 """What a sentence says that asks the reader for a change."""
