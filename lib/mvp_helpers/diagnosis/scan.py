@@ -32,9 +32,10 @@ FIRST_LINES, FIRST_BYTES = 5, 4096
 """Where a log's first line is looked for that shows, when it comes again, that the program was started again."""
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """What a text in UTF-16 begins with, as PowerShell writes it."""
-FILL = bytes(8)
-"""Zeros where a file was emptied while a program wrote it, or where its host went down; they are no text, and no sign of none."""
-_FILLED = re.compile(rb"\0{8,}")
+_FILLED = re.compile(rb"\0{8,}|\0+(?=[\r\n])")
+"""Zeros where a file was emptied while a program wrote it, or where its host went down, and with which a program fills a line;
+they are no text, and no sign of none.
+"""
 _COUNTER = re.compile(rb"\d ?/ ?\d| of \d")
 """A line that counts parts of the work begins none."""
 _DIGITS = b"0123456789"
@@ -389,7 +390,7 @@ def _data(stream: BinaryIO) -> Iterator[bytes]:
     while piece := stream.read(CHUNK):
         if piece.endswith(b"\0") and files.skip_hole(stream):
             piece = piece.rstrip(b"\0")
-        if FILL in piece:
+        if b"\0" in piece:
             piece = _FILLED.sub(b"", piece)
         if piece:
             yield piece

@@ -332,7 +332,7 @@ def test_zeros_that_fill_a_log_are_no_text_and_hide_none(tmp_path: Path) -> None
         b'Traceback (most recent call last):\n  File "x.py", line 3, in <module>\nOSError: [Errno 28] No space left on device\n'
     )
     for zeros in (bytes(8), bytes(5000), bytes(3 << 20)):
-        for text in (zeros + error, error + zeros, b"begins\n" + zeros + b"\n" + error):
+        for text in (zeros + error, error + zeros, b"begins\n" + zeros + b"\n" + error, b"1/9\0\0\r2/9\0\n" + error):
             (tmp_path / "x.log").write_bytes(text)
             assert views.explain_log(tmp_path / "x.log").rule == "disk-full", (len(zeros), text[:20])
 

@@ -327,6 +327,18 @@ CASES = {
         "model path",
     ),
     "a device that a program does not support": ("RuntimeError: half numbers are not supported here\n", "Blocked", "config"),
+    "a service that took too long": (
+        raised(
+            "pystac_client.exceptions.APIError: The request exceeded the maximum allowed time, please try again.", "/q/own/a.py"
+        ),
+        "Blocked",
+        "network",
+    ),
+    "an attribute that a data set's own code asks for": (
+        raised("AttributeError: FastTokenizer has no attribute r1c5", "/q/own/data/datasets.py", PACKAGES + "x/base.py"),
+        "Fail",
+        "data",
+    ),
     "a package that a message asks for": (
         raised(
             "ValueError: a device_map requires `accelerate`. You can install it with `pip install accelerate`",
