@@ -51,6 +51,10 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Sentences about the metrics."""
 
 
+_ONLY_WITH = re.compile(r"\{(\w+)\?((?:[^{}]|\{\w+\})*)\}")
+
+
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """Return a text of the signatures with its placeholders replaced."""
+    """Return a text of the signatures with its placeholders replaced; ``{name?text}`` is the text if ``name`` has a value."""
+    text = _ONLY_WITH.sub(lambda match: match[2] if values.get(match[1]) else "", text)
     return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], "ID" if match[1] == "id" else match[0]), text)

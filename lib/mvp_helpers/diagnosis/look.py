@@ -48,8 +48,18 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
     if culprit and inner and inner[1] not in culprit.file:
         raised = f"{called[-1].file.rpartition('-packages/')[2]}:{called[-1].line}"
         place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]}{again} (it was raised at {raised})"
+    elif culprit and culprit.code.startswith(("raise ", "assert ")) and (caller := _caller(link, culprit)):
+        place += f", called by {caller.name} at {caller.file}:{caller.line}"
+        place += f' ("{caller.code[: EVIDENCE // 4]}")' if caller.code else ""
     before = f'what the log says just before it ("{cause.said_before[: EVIDENCE // 3]}")' if cause.said_before else ""
     found = [before, f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", place]
     if any(found):
         return "; ".join(filter(None, found))
     return NO_FRAMES if cause.chain else f"less +{cause.number} {target.get('log') or cause.log}"
+
+
+def _caller(link: Link | None, culprit: Frame) -> Frame | None:
+    """Return the call before the last one of ``culprit``; None without one: it chose what that function refuses."""
+    frames = list(link.frames) if link else []
+    at = max((at for at, frame in enumerate(frames) if frame is culprit), default=0)
+    return frames[at - 1] if at and "-packages/" not in frames[at - 1].file and frames[at - 1].name else None

@@ -12,8 +12,8 @@ from . import gpu_memory, look
 from .answer import LAST_ERROR, TWO_RUNS, Diagnosis, filled
 from .causes import Finding
 from .look import EVIDENCE
-from .signature_files import Case, FollowUp, Rule
-from .signatures import Hit, Signatures
+from .signature_files import Case, FollowUp, Rule, pattern
+from .signatures import Hit, Signatures, call
 
 WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
 SCRIPT = (
@@ -74,11 +74,14 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
     going_on = RESUME if place.phase in ("train", "done") else START_AGAIN
     python = _python(hit.link.frames if hit.link else ())
     values = {**target, "line": str(place.line), "place": where, "go_on": going_on, "python": python, **hit.groups}
+    calls = [call(frame) for frame in hit.link.frames] if hit.link else []
     said = "\n".join([hit.evidence, *([hit.link.text, *(line.text for line in hit.link.rest)] if hit.link else [])])
     case = next(
-        (each for each in rule.cases if each.fits(said, place.phase or "start", place.code_file)),
+        (each for each in rule.cases if each.fits(said, place.phase or "start", place.code_file, calls)),
         Case(run=rule.next, limitation=rule.limitation),
     )
+    if matched := pattern(case.evidence).search(said):
+        values.update({name: text for name, text in matched.groupdict().items() if text})
     advice, todo, limitation = filled(rule.advice, values), filled(case.run, values), case.limitation
     if memory := gpu_memory.shortage(hit.evidence):
         (advice, todo), limitation = memory, ""

@@ -106,7 +106,9 @@ class Runs:
             if mark.phase == "start":
                 # Tests may start Ray many times; only after an error does the same beginning again mean another run.
                 again = self.begun == mark.any[0] and self._failed
-                if (self.progress.phase in ("train", "done") and not self._echo(mark)) or again:
+                # What is measured before the first step, as a validation, is of the same run.
+                trained = self.progress.phase == "done" or (self.progress.phase == "train" and self.progress.step != 0)
+                if (trained and not self._echo(mark)) or again:
                     self._another_run()
                 self.begun = self.begun or mark.any[0]
             else:

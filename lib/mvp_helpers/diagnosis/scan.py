@@ -32,10 +32,10 @@ FIRST_LINES, FIRST_BYTES = 5, 4096
 """Where a log's first line is looked for that shows, when it comes again, that the program was started again."""
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """What a text in UTF-16 begins with, as PowerShell writes it."""
-_FILLED = re.compile(rb"\0{8,}|\0+(?=[\r\n])")
-"""Zeros where a file was emptied while a program wrote it, or where its host went down, and with which a program fills a line;
-they are no text, and no sign of none.
-"""
+_FILLED = re.compile(rb"\0{8,}")
+"""Zeros where a file was emptied while a program wrote it, or where its host went down; they are no text, and no sign of none."""
+_PADDED = re.compile(rb"\0+(?=[\r\n])")
+"""Zeros with which a program fills the rest of a line."""
 _COUNTER = re.compile(rb"\d ?/ ?\d| of \d")
 """A line that counts parts of the work begins none."""
 _DIGITS = b"0123456789"
@@ -358,9 +358,9 @@ def pieces(path: Path) -> Iterator[bytes]:
         with path.open("rb") as stream:
             data = _data(stream)
             piece = next(data, b"")
-            if piece.startswith(WIDE):
-                data = _as_utf_8(itertools.chain([piece], data))
-                piece = next(data, b"")
+            whole = itertools.chain([piece], data)
+            data = _as_utf_8(whole) if piece.startswith(WIDE) else (_PADDED.sub(b"", each) for each in whole)
+            piece = next(data, b"")
             if not piece.strip():
                 raise BadInput(f"{path} is empty: there is nothing to explain")
             if b"\0" in piece[:8192] or piece.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")):

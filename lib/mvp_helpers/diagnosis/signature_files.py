@@ -66,11 +66,14 @@ class Case(FollowUp, frozen=True, kw_only=True, forbid_unknown_fields=True):
     boundary: str = ""
     phase: list[Phase] = []
     """Without any: all of them."""
+    frames: str = ""
+    """Regular expression of one of the calls (``file:function``) in which it was raised."""
 
-    def fits(self, said: str, phase: str, code: str) -> bool:
+    def fits(self, said: str, phase: str, code: str, calls: Sequence[str]) -> bool:
         """Return whether every field that is given fits."""
         in_phase = not self.phase or phase in self.phase
-        return in_phase and bool(pattern(self.evidence).search(said) and pattern(self.code).search(code))
+        called = not self.frames or any(pattern(self.frames).search(call) for call in calls)
+        return in_phase and called and bool(pattern(self.evidence).search(said) and pattern(self.code).search(code))
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -272,7 +275,8 @@ def _expressions(files: Files) -> Iterator[str]:
     yield from (mark.regex for mark in files.reading.marks)
     for rule in files.rules:
         yield from (rule.regex, rule.exception, rule.frames, rule.raised_in, rule.innermost)
-        yield from (case.evidence for case in rule.cases)
+        for case in rule.cases:
+            yield from (case.evidence, case.code, case.frames)
     yield from (judgement.evidence for judgement in files.unknown.judgements)
     steps = files.steps
     listed: list[Sequence[FollowUp]] = [files.sentences, steps.kinds, *steps.follow_ups.values()]

@@ -131,10 +131,10 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
 
     def of_import(self, frames: Sequence[Frame]) -> bool:
         """Return whether code outside of packages imported one that is not under test, and that raised meanwhile."""
-        outside = [at for at, frame in enumerate(frames) if not _PACKAGED.search(_call(frame))]
+        outside = [at for at, frame in enumerate(frames) if not _PACKAGED.search(call(frame))]
         at = outside[-1] if outside else len(frames) - 1
         inner = frames[at + 1 :]
-        return bool(inner and IMPORTS.match(frames[at].code)) and not any(_TESTED.search(_call(frame)) for frame in inner)
+        return bool(inner and IMPORTS.match(frames[at].code)) and not any(_TESTED.search(call(frame)) for frame in inner)
 
     def boundary(self, frames: Iterable[Frame], says: str = "", carriers: str = "") -> str:
         """Return the boundary of the innermost frame that has one, else that of the text ``says``, else "unknown".
@@ -142,9 +142,9 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
         ``carriers``: what carried the exception from another process; the methods called there are operations, too.
         """
         frames = list(frames)
-        while len(frames) > 1 and _LOOKED_UP.search(_call(frames[-1])):
+        while len(frames) > 1 and _LOOKED_UP.search(call(frames[-1])):
             frames.pop()  # the code that asks for what an object does not have shows more
-        calls = [_call(frame) for frame in frames]
+        calls = [call(frame) for frame in frames]
         if frames and _IMPORTED.search(calls[-1]):
             return "dependency"
         operations = [*calls, *(f"ray:{method}" for method in _REMOTE_METHOD.findall(carriers))]
@@ -170,7 +170,7 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
     def stage(self, chain: Chain) -> Phase | None:
         """Return the phase of the first stage that fits a function in the chain, or its text; None when none fits."""
         # A module that is only imported shows nothing.
-        calls = [_call(frame) for link in chain.links for frame in link.frames if frame.name != "<module>"]
+        calls = [call(frame) for link in chain.links for frame in link.frames if frame.name != "<module>"]
         calls += [chain.header, *(link.text for link in chain.links if link.wrapper)]
         said = " ".join(link.text for link in chain.causes())
         return next((stage.phase for stage in self.reading.stages if _is_in(stage, calls, said)), None)
@@ -189,7 +189,7 @@ _REMOTE_METHOD = re.compile(r"\bray::[\w.:-]*?(\w+)\(")
 _INSTALLED = re.compile(r"^.*(?=-packages/)|^.*/(?=lib/python3\.\d+/(?!site-packages/))")
 
 
-def _call(frame: Frame) -> str:
+def call(frame: Frame) -> str:
     """Return ``file:function``; ignore where a package or Python is installed, e.g. an environment's name."""
     return f"{_INSTALLED.sub('', frame.file)}:{frame.name}"
 

@@ -80,6 +80,10 @@ class Success:
         log = b"".join(self._log)
         return finished.report(log) or known_reports.report(log) or ("" if record.losses else finished.words(log))
 
+    def mentions(self, words: re.Pattern[bytes]) -> bool:
+        """Return whether the log's beginning or end contains ``words``."""
+        return bool(words.search(self._head) or words.search(self._tail))
+
     def ends_with(self, text: str, lines: int) -> bool:
         """Return whether one of the log's last ``lines`` lines with text contains ``text``."""
         last = [line for line in self._tail.splitlines() if line.strip()][-lines:]

@@ -12,7 +12,7 @@ from mvp_helpers.diagnosis import signatures
 
 EXAMPLES = documents.read_yaml(Path(__file__).parent / "cases.yaml")
 """A log of each case in the order of the rules: words of what to look at ``next``; verdict and boundary where it has its own,
-phase and code where it asks for them."""
+phase, code and a call where it asks for them."""
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: f"{each['rule']}: {each['next']}")
@@ -29,6 +29,6 @@ def test_every_case_has_an_example_that_no_earlier_case_of_its_rule_takes() -> N
     taken = []
     for each in EXAMPLES:
         own = (case for rule, case in cases if rule == each["rule"])
-        facts = each["log"], each.get("phase", "start"), each.get("code", "")
+        facts = each["log"], each.get("phase", "start"), each.get("code", ""), [each.get("call", "")]
         taken.append((each["rule"], next((case for case in own if case.fits(*facts)), None)))
     assert taken == cases

@@ -1509,7 +1509,7 @@ def test_every_boundary_with_a_follow_up_can_occur_without_a_rule() -> None:
 
 def test_a_failed_checkpoint_is_followed_up_without_one_and_with_that_limitation(tmp_path: Path) -> None:
     answer = triaged(tmp_path, CASES["a checkpoint that does not fit"][0])
-    assert "SAVE_FREQ=-1" in answer.follow_up and answer.limitation.startswith("without save/resume")
+    assert "without saving and resuming" in answer.follow_up and answer.limitation.startswith("without save/resume")
     engine = triaged(tmp_path, raised("RuntimeError: capture of graph 4 failed", PACKAGES + "vllm/v1/engine/core.py"))
     assert "enforce_eager=True" in engine.follow_up and "CUDA graph" in engine.limitation
     assert engine.phase == "start" and engine.line == 4
@@ -1613,7 +1613,7 @@ KINDS = {
     "FileNotFoundError: No shards match '/d/part_*'": "ls of the folder in that pattern",
     "ValueError: too many values to unpack (expected 2)": "docstring",
     "KeyError: 'TEAM_NODE_RANK'": "env | grep",
-    "IndentationError: unexpected indent": "py_compile",
+    "IndentationError: unexpected indent": "an edit or a merge",
     "TypeError: train() got an unexpected keyword argument 'seed_all'": "inspect.signature",
     "TypeError: Object of type float32 is not JSON serializable": "json.dump",
     "TypeError: argument of type 'bool' is not iterable": "of another type than the code expects",

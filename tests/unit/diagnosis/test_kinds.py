@@ -511,6 +511,17 @@ def test_megatron_may_log_only_each_step_that_its_options_say(tmp_path: Path) ->
         assert triaged(tmp_path, lie).verdict == "Unknown", lie
 
 
+def test_an_error_before_verls_bar_is_of_the_same_run_as_the_validation_before_it(tmp_path: Path) -> None:
+    begins = "2026-01-31 10:00:00,000\tINFO worker.py:1 -- Started a local Ray instance.\n"
+    validated, bar = "step:0 - val-core/x/mean@1:0.5\n", "Training Progress:   0%|          | 0/2 [00:00<?, ?it/s]\n"
+    steps = "".join(f"step:{n} - actor/loss:0.5 - training/global_step:{n}\n" for n in (1, 2))
+    end = "Training Progress: 100%|##| 2/2 [00:10<00:00, 5.0s/it]\n"
+    assert triaged(tmp_path, begins + validated + bar + steps + end).verdict == "Pass"
+    for log in (begins + RAISED + "OddError: x\n" + validated + bar, begins + validated + RAISED + "OddError: x\n" + bar):
+        answer = triaged(tmp_path, log + steps + end)
+        assert answer.verdict != "Pass" and "OddError: x" in answer.evidence, answer
+
+
 def test_a_crash_is_placed_by_the_frames_of_its_own_thread(tmp_path: Path) -> None:
     dump = (
         "Fatal Python error: Segmentation fault\n\n"
