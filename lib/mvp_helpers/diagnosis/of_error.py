@@ -28,6 +28,7 @@ UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "ref
 
 _OF_PYTHON = re.compile(r"(/[^\s\"']*)(?<!/\.local)/lib(?:64)?/python3(?:\.\d+)?/")
 """A file of a Python, and where that is installed."""
+_SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error\b")
 _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 
 
@@ -124,7 +125,9 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
             boundary=judgement.boundary_is or diagnosis.boundary,
             advice=f"{TWO_RUNS} {advice}" if diagnosis.advice == TWO_RUNS else advice,
         )
-    guessed = before == "unknown" and diagnosis.boundary == "trainer"
+    # Code that does not parse after a step may be an answer's, which a reward function runs.
+    answers = diagnosis.phase != "start" and _SYNTAX.match(diagnosis.evidence)
+    guessed = before == "unknown" and diagnosis.boundary == "trainer" and not answers
     if guessed and diagnosis.code_file and "-packages/" not in diagnosis.code_file:
         diagnosis = msgspec.structs.replace(diagnosis, boundary="user code", whose="user")  # no known trainer's
     if judgement and (meaning := known.unknown.meanings.get(diagnosis.boundary)):

@@ -108,6 +108,10 @@ _HEADED = {"CMake Error at ": "CMakeError", "Fatal Python error: ": "FatalPython
 """The beginnings of errors that are no exceptions, which the next lines explain, and their names."""
 _CRASHED = re.compile(r"(?:Current thread \S+|Stack) .*\(most recent call first\):")
 """After a fatal error faulthandler prints this before the frames that crashed, the innermost first."""
+_SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error\b")
+_PLACE_OF_CODE = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d{1,9})')
+CODE_LINES = 4
+"""So many lines after the place of code that does not parse comes its error, at most."""
 _UNCAUGHT = re.compile(r"^(?:Uncaught|Unhandled)(?: [Ee]xception)?:? (?=[\w.]+(?:Error|Exception)\b)")
 """What a program's own hook prints before the exception that ends it."""
 _OF_ELASTIC = re.compile(r"\s*(?:exitcode *: *-?\d|traceback *: *Signal ).*")
@@ -212,6 +216,8 @@ class Tracebacks:
         self._open: dict[str, _Open] = {}
         self._ignored: dict[str, int] = {}
         """Sources that printed that the exception which follows is ignored, and the last line where that begins."""
+        self._of_syntax: dict[str, tuple[int, Frame]] = {}
+        """By source: the last place that a line gave without a function, as Python does for code that does not parse."""
         self._harmless: dict[str, int] = {}
         """Such exceptions, and their lines: another process may print one of them between the lines of another."""
 
@@ -244,9 +250,13 @@ class Tracebacks:
             return True, done
         if opened:
             done += self._close(line.source)
+        if place := _PLACE_OF_CODE.fullmatch(line.text):
+            self._of_syntax[line.source] = line.number, Frame(place["file"], int(place["line"]))
         if line.quiet or not (lone := exception_in(line.text)):
             return False, done
-        chain = Chain(line.number, line.source, links=[Link(line.number, *lone)], ignored=ignored)
+        before, frame = self._of_syntax.pop(line.source, (0, Frame("", 0)))
+        frames = (frame,) if _SYNTAX.match(line.text) and line.number - before <= CODE_LINES else ()
+        chain = Chain(line.number, line.source, links=[Link(line.number, *lone, frames)], ignored=ignored)
         self._open[line.source] = _Open(chain, last=line.number)
         return True, done
 

@@ -468,7 +468,7 @@ def test_code_that_asks_an_object_for_what_it_does_not_have_is_where_the_error_i
 def test_activation_checkpointing_is_no_checkpoint(tmp_path: Path) -> None:
     text = (
         'Traceback (most recent call last):\n  File "/q/own/initialize.py", line 9, in setup_activation_checkpointing\n'
-        "    decode(path)\nbinascii.Error: Incorrect padding\n"
+        "    decode(path)\nodd.PaddingError: Incorrect padding\n"
     )
     assert triaged(tmp_path, text).boundary != "checkpoint"
     assert triaged(tmp_path, text.replace("setup_activation_checkpointing", "load_checkpoint")).boundary == "checkpoint"
@@ -549,6 +549,28 @@ def test_what_was_said_to_be_missing_just_before_an_unknown_error_is_looked_at_f
     assert "hunter2" not in answer.follow_up
     for other in ("reading\n", f"(A pid=7) {said.splitlines()[1]}\n", f"INFO:a:{said.splitlines()[1]}\n", said + "x\n" * 5):
         assert "just before" not in triaged(tmp_path, other + error).follow_up, other
+
+
+def test_code_that_does_not_parse_is_placed_by_the_lines_above_its_error(tmp_path: Path) -> None:
+    log = 'starting\n  File "/q/own/dpo.py", line 406\n    print(x)\n    ^\nIndentationError: unexpected indent\n'
+    assert "/q/own/dpo.py:406" in triaged(tmp_path, log).follow_up
+    assert "dpo.py" not in triaged(tmp_path, log.replace("    ^\n", "a\nb\nc\n")).follow_up
+
+
+def test_a_function_that_only_refuses_is_followed_by_who_calls_it(tmp_path: Path) -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "/q/own/main.py", line 9, in main\n    psnr(a, b)\n'
+        '  File "/q/own/score.py", line 4, in psnr\n    raise ValueError("sizes differ")\nValueError: sizes differ\n'
+    )
+    answer = triaged(tmp_path, log)
+    assert 'called by main at /q/own/main.py:9 ("psnr(a, b)")' in answer.follow_up, answer
+
+
+def test_what_is_of_one_trainer_alone_is_said_only_of_its_logs(tmp_path: Path) -> None:
+    graph = "RuntimeError: the graph has no end\n"
+    own, other = (triaged(tmp_path, begin + RAISED + graph).follow_up for begin in ("verl: starts\n", "starts\n"))
+    assert "actor_rollout_ref.rollout.enforce_eager" in own
+    assert "enforce_eager" in other and "actor_rollout_ref" not in other
 
 
 def test_an_error_of_cmake_is_quoted_with_what_it_says(tmp_path: Path) -> None:
