@@ -14,6 +14,7 @@ from odd_numbers import explain_with_odd_numbers
 from mvp_helpers.base.errors import BadInput
 from mvp_helpers.base.paths import JobFolder, SharedRoot
 from mvp_helpers.diagnosis import diagnose, job_evidence, scan, signatures, views
+from mvp_helpers.diagnosis.answer import filled
 from mvp_helpers.diagnosis.scan import Scan
 from mvp_helpers.diagnosis.signature_files import FOLDER
 from mvp_helpers.diagnosis.signatures import Signatures
@@ -86,13 +87,13 @@ def test_a_rules_own_advice_takes_precedence_over_that_of_its_boundary() -> None
     frame = 'Traceback (most recent call last):\n  File "/m/megatron/core/dist_checkpointing/x.py", line 1, in save\n    y()\n'
     unknown = explained("step:1 - actor/loss:0.5\n" + frame + "odd.StrangeError: nobody knows me\n")
     assert (unknown.boundary, unknown.rule) == ("checkpoint", "")
-    assert unknown.next == f'save at /m/megatron/core/dist_checkpointing/x.py:1 ("y()"); then {follow_up.run}'
+    assert unknown.next == f'save at /m/megatron/core/dist_checkpointing/x.py:1 ("y()"); then {filled(follow_up.run, {})}'
 
 
 def test_no_placeholder_is_left_in_what_a_boundary_proposes() -> None:
     frame = 'Traceback (most recent call last):\n  File "/q/own.py", line 1, in wait\n    y()\n'
     unknown = explained("step:1 - actor/loss:0.5\n" + frame + "odd.StrangeError: timed out\n")
-    assert "--py-spy" in unknown.next and "{" not in unknown.next
+    assert "py-spy" in unknown.next and "{" not in unknown.next
 
 
 def test_secrets_in_the_evidence_are_masked() -> None:

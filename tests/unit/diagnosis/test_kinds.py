@@ -573,6 +573,12 @@ def test_what_is_of_one_trainer_alone_is_said_only_of_its_logs(tmp_path: Path) -
     assert "enforce_eager" in other and "actor_rollout_ref" not in other
 
 
+def test_an_error_that_a_bar_was_drawn_over_before_counts(tmp_path: Path) -> None:
+    step = "step:{} - actor/loss:0.5 - training/global_step:1"
+    log = f"{step.format(1)}\n{step.format(2)}\rERROR: could not save the checkpoint: No space left on device\n{step.format(3)}\n"
+    assert triaged(tmp_path, log).rule == "disk-full"
+
+
 def test_an_error_of_cmake_is_quoted_with_what_it_says(tmp_path: Path) -> None:
     log = (
         "CMake Error at CMakeLists.txt:20 (find_package):\n  Could not find a package configuration file of NCCL\n\n"
