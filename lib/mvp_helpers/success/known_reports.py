@@ -113,7 +113,7 @@ _TABLE = (
         own=rf"avg\.loss: +{_NUMBER} ",
     ),
     Report(r"Ollama modelfile saved in \S+", own=r"llamafactory\.train\.tuner"),
-    Report(r".*End time of running main: [\d-]+ [\d:.]+"),
+    Report(r".*End time of running main: [\d-]+ [\d:.]+", own=r"(?m)^.* args: (?:Export|Infer|Eval)Arguments\(.*$"),  # ms-swift
     # pipelines and their data
     Report(r"(?P<steps>[1-9]\d*) of (?P=steps) steps \(100%\) done\nComplete log(?:\(s\))?: \S.*"),
     Report(

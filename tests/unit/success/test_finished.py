@@ -397,6 +397,9 @@ KNOWN = {
     "LLaMA-Factory's export": "[INFO|2026-02-03 10:00:02] llamafactory.train.tuner:143 >> Convert it: torch.bfloat16.\n"
     "[INFO|2026-02-03 10:00:09] llamafactory.train.tuner:143 >> Ollama modelfile saved in o/Modelfile\n",
     "ms-swift": "[INFO:swift] Saving merged weights...\n[INFO:swift] End time of running main: 2026-06-06 10:10:31.100\n",
+    "ms-swift's export": "[INFO:swift] args: ExportArguments(model='Qwen/Qwen3-4B', truncation_strategy='raise')\n"
+    "[INFO:swift] Successfully merged LoRA and saved in /q/merged.\n"
+    "[INFO:swift] End time of running main: 2026-06-06 10:10:31.1\n",
     "Snakemake": "1 of 2 steps (50%) done\n2 of 2 steps (100%) done\nComplete log: .snakemake/log/a.snakemake.log\n",
     "Nextflow": "[2a/1b2c3d] process > MULTIQC     [100%] 1 of 1 ✔\nCompleted at: 03-Feb-2026 10:00:09\nDuration    : 1m 12s\n"
     "CPU hours   : 0.1\nSucceeded   : 3\n",
