@@ -17,6 +17,7 @@ from ..base import redact
 from ..learning import learning_signal
 from ..success.proven import NOT_FINITE
 from ..trainers import metric_names
+from ..trainers.patterns.of_trainers import OF_RL_TRAINERS
 from . import doubted, of_error, signatures
 from .answer import AGAIN, COMPLETE_LOG, LAST_ERROR, TWO_RUNS, Diagnosis, filled
 from .causes import first_cause
@@ -44,7 +45,6 @@ WORK_DONE = "The log shows no training: its own words report the end of the work
 SAYS_ERROR = re.compile(r"(?i)\W*(fatal )?error\b")
 SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)ing|done|finished|loaded|saved)\b")
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
-_VERL = re.compile(rb"\bverl\b|\bnemo[_-]rl\b|actor_rollout_ref|\bWorkerDict\b")
 LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
@@ -81,8 +81,8 @@ def of_metrics(path: Path) -> Diagnosis:
 
 
 def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
-    """Return the one answer from logs that were read. ``target`` fills {id} and {log} of the rules' texts."""
-    if "id" in target or any(scan.success.mentions(_VERL) for scan in scans):
+    """Return the one answer from logs that were read. ``target`` fills {id} (of a job) and {log} in the rules' texts."""
+    if "id" in target or any(scan.success.mentions(OF_RL_TRAINERS) for scan in scans):
         target = {**target, "verl": "yes", "job": target.get("id", "")}
     diagnosis = _of_cause(scans, known, target)
     of_a_test = diagnosis.rule in OWN_NAMES or (diagnosis.rule and diagnosis.whose == "user" and diagnosis.boundary in OF_A_TEST)

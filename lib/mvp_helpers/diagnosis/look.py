@@ -59,7 +59,7 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
 
 
 def _caller(link: Link | None, culprit: Frame) -> Frame | None:
-    """Return the call before the last one of ``culprit``; None without one: it chose what that function refuses."""
-    frames = list(link.frames) if link else []
-    at = max((at for at, frame in enumerate(frames) if frame is culprit), default=0)
-    return frames[at - 1] if at and "-packages/" not in frames[at - 1].file and frames[at - 1].name else None
+    """Return the frame that called ``culprit``; None if it is in a package or not known. It chose what that function refuses."""
+    frames = link.frames if link else ()
+    at = frames.index(culprit) if culprit in frames else 0
+    return frames[at - 1] if at and frames[at - 1].name and "-packages/" not in frames[at - 1].file else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ..log_text.tracebacks import CUT_OFF, Frame
+from ..log_text.tracebacks import CUT_OFF, SYNTAX, Frame
 from . import gpu_memory, look
 from .answer import LAST_ERROR, TWO_RUNS, Diagnosis, filled
 from .causes import Finding
@@ -27,8 +27,7 @@ UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "ref
 
 
 _OF_PYTHON = re.compile(r"(/[^\s\"']*)(?<!/\.local)/lib(?:64)?/python3(?:\.\d+)?/")
-"""A file of a Python, and where that is installed."""
-_SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error\b")
+"""A file of a Python installation; the group is the installation's folder."""
 _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 
 
@@ -126,7 +125,7 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
             advice=f"{TWO_RUNS} {advice}" if diagnosis.advice == TWO_RUNS else advice,
         )
     # Code that does not parse after a step may be an answer's, which a reward function runs.
-    answers = diagnosis.phase != "start" and _SYNTAX.match(diagnosis.evidence)
+    answers = diagnosis.phase != "start" and SYNTAX.match(diagnosis.evidence)
     guessed = before == "unknown" and diagnosis.boundary == "trainer" and not answers
     if guessed and diagnosis.code_file and "-packages/" not in diagnosis.code_file:
         diagnosis = msgspec.structs.replace(diagnosis, boundary="user code", whose="user")  # no known trainer's

@@ -33,7 +33,7 @@ FIRST_LINES, FIRST_BYTES = 5, 4096
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """What a text in UTF-16 begins with, as PowerShell writes it."""
 _FILLED = re.compile(rb"\0{8,}")
-"""Zeros where a file was emptied while a program wrote it, or where its host went down; they are no text, and no sign of none."""
+"""Zeros where a file was emptied while a program wrote it, or where its host went down. The file may still be text."""
 _PADDED = re.compile(rb"\0+(?=[\r\n])")
 """Zeros with which a program fills the rest of a line."""
 _COUNTER = re.compile(rb"\d ?/ ?\d| of \d")

@@ -46,6 +46,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     phase: Phase
     frames: str = ""
+    inside: str = ""
+    """… and that one that matches this has called, if given."""
     says: str = ""
 
 
@@ -271,7 +273,7 @@ def _expressions(files: Files) -> Iterator[str]:
     for boundary in files.reading.boundaries:
         yield from (boundary.frames, boundary.says, boundary.operation)
     for stage in files.reading.stages:
-        yield from (stage.frames, stage.says)
+        yield from (stage.frames, stage.inside, stage.says)
     yield from (mark.regex for mark in files.reading.marks)
     for rule in files.rules:
         yield from (rule.regex, rule.exception, rule.frames, rule.raised_in, rule.innermost)

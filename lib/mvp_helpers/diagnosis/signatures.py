@@ -196,7 +196,10 @@ def call(frame: Frame) -> str:
 
 def _is_in(stage: Stage, calls: Iterable[str], said: str) -> bool:
     """Return whether a run whose error says ``said``, raised in ``calls``, is in ``stage``."""
-    by_frames = stage.frames and any(pattern(stage.frames).search(call) for call in calls)
+    calls = list(calls)
+    by_frames = stage.frames and all(
+        any(pattern(expression).search(call) for call in calls) for expression in (stage.frames, stage.inside)
+    )
     return bool(by_frames or (stage.says and pattern(stage.says).search(said)))
 
 

@@ -17,7 +17,7 @@ from .log_lines import Line
 CONTINUATION_LINES = 40
 """At most this many lines after an exception's first belong to its message."""
 DUMPED_LINES = 400
-"""… of what faulthandler prints of every thread after a crash."""
+"""At most this many lines after a fatal error are faulthandler's, which lists the frames of every thread."""
 LOST_AFTER_LINES = 300
 """A traceback is complete when none of the next lines, this many, continued it."""
 CUT_OFF = "a traceback without its last line"
@@ -105,13 +105,14 @@ _FRESH = re.compile(
 )
 """The beginning of a line that no exception's message continues with."""
 _HEADED = {"CMake Error at ": "CMakeError", "Fatal Python error: ": "FatalPythonError"}
-"""The beginnings of errors that are no exceptions, which the next lines explain, and their names."""
+"""How errors begin that the next lines explain and that Python did not raise; the name of each."""
 _CRASHED = re.compile(r"(?:Current thread \S+|Stack) .*\(most recent call first\):")
 """After a fatal error faulthandler prints this before the frames that crashed, the innermost first."""
-_SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error\b")
+SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error\b")
+"""Python could not parse the code."""
 _PLACE_OF_CODE = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d{1,9})')
 CODE_LINES = 4
-"""So many lines after the place of code that does not parse comes its error, at most."""
+"""The error of code that Python cannot parse comes at most this many lines after its place."""
 _UNCAUGHT = re.compile(r"^(?:Uncaught|Unhandled)(?: [Ee]xception)?:? (?=[\w.]+(?:Error|Exception)\b)")
 """What a program's own hook prints before the exception that ends it."""
 _OF_ELASTIC = re.compile(r"\s*(?:exitcode *: *-?\d|traceback *: *Signal ).*")
@@ -255,7 +256,7 @@ class Tracebacks:
         if line.quiet or not (lone := exception_in(line.text)):
             return False, done
         before, frame = self._of_syntax.pop(line.source, (0, Frame("", 0)))
-        frames = (frame,) if _SYNTAX.match(line.text) and line.number - before <= CODE_LINES else ()
+        frames = (frame,) if SYNTAX.match(line.text) and line.number - before <= CODE_LINES else ()
         chain = Chain(line.number, line.source, links=[Link(line.number, *lone, frames)], ignored=ignored)
         self._open[line.source] = _Open(chain, last=line.number)
         return True, done

@@ -573,6 +573,49 @@ def test_what_is_of_one_trainer_alone_is_said_only_of_its_logs(tmp_path: Path) -
     assert "enforce_eager" in other and "actor_rollout_ref" not in other
 
 
+SET_UP = (
+    'Traceback (most recent call last):\n  File "/q/own/train.py", line 90, in main\n    trainer.train()\n'
+    '  File "/opt/venv/lib/python3.12/site-packages/transformers/trainer.py", line 2300, in _inner_training_loop\n    x()\n'
+    '  File "/opt/venv/lib/python3.12/site-packages/transformers/trainer.py", line 900, in get_train_dataloader\n    x()\n'
+    "ValueError: prefetch_factor option could only be specified in multiprocessing\n"
+)
+
+
+def test_what_a_trainer_sets_up_before_its_first_step_is_not_training(tmp_path: Path) -> None:
+    assert (answer := triaged(tmp_path, SET_UP)).phase == "build" and answer.verdict == "Blocked", answer
+    assert triaged(tmp_path, SET_UP.replace("get_train_dataloader", "training_step")).phase == "train"
+    assert triaged(tmp_path, SET_UP.replace("_inner_training_loop", "main").replace("trainer.train", "start")).phase == "start"
+    assert triaged(tmp_path, VALIDATED.format(1, 1).replace("step:1", "step:3") + SET_UP).verdict == "Fail"
+
+
+def test_the_status_message_of_a_ray_job_says_why_it_failed(tmp_path: Path) -> None:
+    log = (
+        "2026-01-01 10:00:20,000 ERR cli.py:104 -- Job 'raysubmit_1' failed\n"
+        "2026-01-01 10:00:20,000 INFO cli.py:118 -- Status message: {}\n"
+    )
+    answer = triaged(tmp_path, log.format("runtime_env setup failed: Failed to set up runtime environment."))
+    assert answer.rule == "runtime-env-failed", answer
+    assert triaged(tmp_path, log.format("Job entrypoint command failed with exit code 1")).rule == ""
+
+
+def test_a_missing_package_is_installed_with_the_python_that_lacks_it(tmp_path: Path) -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "/opt/envs/rl/lib/python3.12/site-packages/x.py", line 1, in f\n'
+        "    import odd\nModuleNotFoundError: No module named 'odd'\n"
+    )
+    assert triaged(tmp_path, log).follow_up.startswith("/opt/envs/rl/bin/python3 -m pip install")
+    assert triaged(tmp_path, log.replace("/opt/envs/rl/lib/python3.12/", "/home/me/.local/lib/python3.12/")).follow_up.startswith(
+        "python -m pip install"
+    )
+
+
+def test_what_shares_a_line_with_a_bar_is_quoted_without_the_bar(tmp_path: Path) -> None:
+    line = (
+        "[2026-01-01 10:00:00,000] [INFO] [x.py:1:f] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 8, to 4\n"
+    )
+    assert triaged(tmp_path, " 20%|##  | 40/200 [01:00<04:00,  1.50s/it]" + line).evidence.startswith("[x.py")
+
+
 def test_an_error_that_a_bar_was_drawn_over_before_counts(tmp_path: Path) -> None:
     step = "step:{} - actor/loss:0.5 - training/global_step:1"
     log = f"{step.format(1)}\n{step.format(2)}\rERROR: could not save the checkpoint: No space left on device\n{step.format(3)}\n"

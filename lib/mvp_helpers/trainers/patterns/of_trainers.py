@@ -6,6 +6,8 @@ trainer itself uses the patterns of that trainer alone. They are for ``re.search
 
 from __future__ import annotations
 
+import re
+
 from .lines import LineKind, LogPatterns, StepLine
 from .of_scripts import SCRIPTS
 
@@ -258,6 +260,8 @@ OLMO = LogPatterns(
 
 RAY_JOBS = LogPatterns(ended_well=(LineKind(("' succeeded",), r"(?:^|cli\.py:\d+ -- )Job '\S+' succeeded$"),))
 
+OF_RL_TRAINERS = re.compile(rb"\bverl\b|\bnemo[_-]rl\b|actor_rollout_ref|\bWorkerDict\b")
+"""A log of verl or NeMo-RL contains one of these near its beginning or end."""
 TRAINERS = {
     "verl": VERL,
     "megatron": MEGATRON,
