@@ -184,7 +184,7 @@ def _tests_failed(scans: Sequence[Scan]) -> bool:
 
 
 def _work_done(scans: Sequence[Scan]) -> str:
-    """Return the line with which a log that is no training's reports its end; "" without one."""
+    """Return the line that reports the end in the log of a program other than a training; "" without one."""
     own = [scan for scan in scans if not scan.known_only]
     return own[0].success.work_done if len(own) == 1 and not own[0].served and own[0].runs == 1 else ""
 

@@ -138,7 +138,7 @@ _ASKED = re.compile(r"\bnum[-_]prompts[= ](?P<count>\d{1,12})|\b(?P<all>\d{1,12}
 """The table of vLLM's and SGLang's serving benchmark, the rule below it, and what says how many requests there were to be."""
 _TRIALS = re.compile(rb"(?m)^Trial status: (?P<states>.*\S)\s*$")
 _NO_BEST = re.compile(rb"(?i)\bbest trial: \S+ with \w+=[-+]?(?:nan|inf|none|null)\b")
-"""What Ray Tune says of its trials, again and again, and of the best one if its metric is no number."""
+"""What Ray Tune says of its trials, again and again, and of the best one if its metric is not a number."""
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
 _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
 """A row of the table of lm-eval, and its head."""
@@ -181,7 +181,7 @@ _VARIES = re.compile(r"(?<!\S)[^\s\d/.]*+[\d/.]\S*")
 
 
 def wrong(text: bytes) -> bool:
-    """Return whether any word of ``text`` is one for something that went wrong."""
+    """Return whether ``text`` contains a word for something that went wrong."""
     text = _NONE.sub(b"", text)
     return bool(_WRONG.search(text) or _RAISED.search(text))
 
