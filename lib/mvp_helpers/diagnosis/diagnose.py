@@ -18,9 +18,9 @@ from ..learning import learning_signal
 from ..success.proven import NOT_FINITE
 from ..trainers import metric_names
 from ..trainers.patterns.of_trainers import OF_RL_TRAINERS
-from . import doubted, of_error, signatures
+from . import doubted, of_error, run_state, signatures
 from .answer import AGAIN, COMPLETE_LOG, LAST_ERROR, TWO_RUNS, Diagnosis, filled
-from .causes import first_cause
+from .causes import Finding, first_cause
 from .look import EVIDENCE
 from .phases import Progress, later
 from .scan import Scan
@@ -29,7 +29,7 @@ from .signatures import Signatures
 ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended badly, and the log does not explain why."
 NOTHING_SHOWN = "The log may be an excerpt, or the run may still be running, hang, or have been killed without a message."
 HEALTHY_SO_FAR = "Nothing in it speaks against the run; how that ended, the log does not show."
-STACKS = "./scripts/53_debug_bundle.sh {id} --py-spy, while it runs"
+STACKS = "py-spy dump of its processes{job? (./scripts/53_debug_bundle.sh {id} --py-spy)}, while it runs"
 SAID = "The log says itself that a part of its work failed, and not why."
 OF_PART = "the output of that part alone: the file to which its command writes, or the same command once more in a terminal"
 BLOCKED = "No evidence against the code under test."
@@ -82,8 +82,9 @@ def of_metrics(path: Path) -> Diagnosis:
 
 def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
     """Return the one answer from logs that were read. ``target`` fills {id} (of a job) and {log} in the rules' texts."""
-    if "id" in target or any(scan.success.mentions(OF_RL_TRAINERS) for scan in scans):
-        target = {**target, "verl": "yes", "job": target.get("id", "")}
+    of_verl = "id" in target or any(scan.success.mentions(OF_RL_TRAINERS) for scan in scans)
+    target = {**target, "job": target.get("id", ""), "verl" if of_verl else "other": "yes"}
+    target = target if "id" in target else {**target, "alone": "yes"}
     diagnosis = _of_cause(scans, known, target)
     of_a_test = diagnosis.rule in OWN_NAMES or (diagnosis.rule and diagnosis.whose == "user" and diagnosis.boundary in OF_A_TEST)
     if of_a_test and diagnosis.verdict == "Blocked" and _tests_failed(scans):
@@ -94,7 +95,7 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
         if how_only and _tests_failed(scans):
             place = diagnosis.next.partition("; then ")[0]
             diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test", next=place)
-            diagnosis = of_error.followed_up(diagnosis, known.follow_up("test", ".", ""))
+            diagnosis = of_error.followed_up(diagnosis, known, "test", ".", "")
     if diagnosis.rule and diagnosis.confidence == "low" and diagnosis.phase == "done":
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
     unexplained = diagnosis.verdict == "Unknown" and diagnosis.line is None
@@ -123,6 +124,8 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     refused = next((scan.refused for scan in scans if scan.refused), None)
     if refused and cause and not (cause.hit or cause.chain):
         cause = None  # a line that only announces the request's error
+    if cause:
+        target = {**target, **_run_state(scans, cause)}
     noise = cause.rule if cause and cause.rule and cause.rule.verdict == "Noise" else None
     if noise and noise.boundary == "startup" and not _warning(scans, known):
         cause, noise = None, None  # the log says much more than that
@@ -176,6 +179,21 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     if says_error and answer.phase == "start" and any(scan.success.ends_with(cause.evidence, LAST_LINES) for scan in scans):
         return msgspec.structs.replace(answer, advice=LAST_ERROR)
     return answer
+
+
+def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
+    """Return what the run did before ``cause``, as its output shows it, for the placeholders of the rules."""
+    own = next((scan for scan in scans if scan.name == cause.log and not scan.known_only), None)
+    output = own or next((scan for scan in scans if not scan.known_only), None)
+    if output is None:
+        return {"quiet": "yes", "silent": "yes"}
+    log, whole = output.success.text
+    state = run_state.before(log, cause.number if own and whole else None, cause.evidence)
+    crashed = run_state.crashed_in(log, cause.number) if own and whole else ""
+    state["crashed" if crashed else "silent"] = crashed or "yes"
+    if output.served:
+        return {"server": "yes", "crashed": crashed, "silent": state.get("silent", "")}
+    return {**({} if "last" in state else {"quiet": "yes"}), **state, "whole": "yes" if whole else ""}
 
 
 def _tests_failed(scans: Sequence[Scan]) -> bool:

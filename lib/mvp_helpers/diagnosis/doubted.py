@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from ..success.proven import NOT_FINITE, Doubt, Success, not_a_pass
 from . import of_error
-from .answer import AGAIN, COMPLETE_LOG, Diagnosis
+from .answer import AGAIN, COMPLETE_LOG, Diagnosis, filled
 from .of_error import UNDER_TEST
 from .scan import Scan
 from .signatures import Signatures
 
-WATCH = (
-    "the first step at which it happens: at the first of all the loaded weights, the mask and the attention kernel, with one"
-    " batch in fp32 (torch.autograd.set_detect_anomaly names the operation); later the learning rate, the loss scale and the"
-    " gradient norms of the steps before it; then a baseline run of the unchanged checkout"
-)
+_STEP = re.compile(r"\bat (?:step|epoch) (\d{1,12})$")
+"""Of which step a doubt's evidence is."""
 
 
 def doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
@@ -45,9 +43,16 @@ def doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, targ
         line=doubt.line,
         evidence=doubt.evidence,
         advice=doubt.advice,
-        next=(WATCH if doubt.rule == NOT_FINITE else AGAIN) if failed else doubt.next or COMPLETE_LOG,
+        next=(_first_bad(doubt, known, target) if doubt.rule == NOT_FINITE else AGAIN) if failed else doubt.next or COMPLETE_LOG,
         limitation="",
     )
+
+
+def _first_bad(doubt: Doubt, known: Signatures, target: Mapping[str, str]) -> str:
+    """Return what to look at where a number is not finite, as the rule says that knows such a line."""
+    step = _STEP.search(doubt.evidence)
+    rule = next(rule for rule in known.rules if rule.id == "nan")
+    return filled(rule.next, {**target, **of_error.step_values(int(step[1]) if step else None)})
 
 
 def _contradicted(success: Success, known: Signatures, ended: bool) -> Doubt | None:

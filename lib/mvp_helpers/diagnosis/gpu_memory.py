@@ -20,7 +20,7 @@ OTHERS = (
     "nvidia-smi on that host for which processes hold it: end those that an earlier run left; this run's own engine "
     "or reward server gets a smaller share (gpu_memory_utilization, mem_fraction_static); smaller batches only after that"
 )
-PIECES = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True first; then a cap on the longest samples, and smaller micro batches"
+PIECES = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
 def shortage(text: str) -> tuple[str, str] | None:

@@ -18,7 +18,7 @@ _ASKS = re.compile(
     r"(?i)\b(?:must|should|(?<!can )requires?(?! a buffer)|needs? to(?! be known)|ha(?:s|ve) to be"
     r"|please|try (?:\w+ing|to)|consider|make sure|are you sure"
     r"|did you|do you|install|upgrade|unset|increas\w+|decreas\w+|reduc(?:e|ing)|enabl\w+|disabl\w+|instead"
-    r"|(?:set(?! to)|pass|use|set the) [`'\"-]?\w+)\b"
+    r"|(?:set(?! to)|pass|use|set the) [`'\"-]{0,3}\w+)\b"
 )
 """What a sentence says that asks the reader for a change."""
 _REPORTS = re.compile(
@@ -42,7 +42,7 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
     asked = next((part.strip() for part in sentences if _ASKS.search(part) and not _REPORTS.search(part)), "")
     code = f' ("{culprit.code[: EVIDENCE // 4]}")' if culprit and culprit.code else ""
     again = UNCHANGED if culprit and _CHECKED_OUT.search(culprit.file) else ""
-    place = f"{culprit.name or 'the code'} at {culprit.file}:{culprit.line}{code}{again}" if culprit else ""
+    place = f"{culprit.name[: EVIDENCE // 6] or 'the code'} at {culprit.file}:{culprit.line}{code}{again}" if culprit else ""
     called = [frame for frame in link.frames if not frame.name.startswith("__getattr")] if link else []
     inner = _PACKAGE.search(called[-1].file) if called else None
     if culprit and inner and inner[1] not in culprit.file:

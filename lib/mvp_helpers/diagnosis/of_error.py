@@ -12,7 +12,7 @@ from . import gpu_memory, look
 from .answer import LAST_ERROR, TWO_RUNS, Diagnosis, filled
 from .causes import Finding
 from .look import EVIDENCE
-from .signature_files import Case, FollowUp, Rule, pattern
+from .signature_files import Case, Rule, pattern
 from .signatures import Hit, Signatures, call
 
 WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
@@ -21,6 +21,7 @@ SCRIPT = (
     " that the script was started with (a job's script may run as a copy in another folder)"
 )
 RESUME = "resume from the last checkpoint, if one was saved"
+NONE_SAVED = "start it again (no line of the log tells of a checkpoint that was saved)"
 START_AGAIN = "start it again (resume, if a checkpoint was saved: the log shows no step that this knows)"
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
@@ -71,9 +72,18 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
 
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], raised_in: str) -> Diagnosis:
     where = f"{place.code_file}:{place.code_line}: " if place.code_file and place.code_line else ""
-    going_on = RESUME if place.phase in ("train", "done") else START_AGAIN
     python = _python(hit.link.frames if hit.link else ())
-    values = {**target, "line": str(place.line), "place": where, "go_on": going_on, "python": python, **hit.groups}
+    values = {
+        **target,
+        "line": str(place.line),
+        **step_values(place.step),
+        "place": where,
+        "go_on": _going_on(place.phase, target),
+        "worked": _worked(target),
+        "python": python,
+        "anywhere": "yes" if python == "python" else "",
+        **hit.groups,
+    }
     calls = [call(frame) for frame in hit.link.frames] if hit.link else []
     said = "\n".join([hit.evidence, *([hit.link.text, *(line.text for line in hit.link.rest)] if hit.link else [])])
     case = next(
@@ -84,7 +94,8 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
         values.update({name: text for name, text in matched.groupdict().items() if text})
     advice, todo, limitation = filled(rule.advice, values), filled(case.run, values), case.limitation
     if memory := gpu_memory.shortage(hit.evidence):
-        (advice, todo), limitation = memory, ""
+        advice, limitation = memory[0], ""
+        todo = f"{memory[1]}; then {todo}" if memory[1] == gpu_memory.PIECES else memory[1]
     return msgspec.structs.replace(
         place,
         verdict=case.verdict or rule.verdict_in(place.phase or "start"),
@@ -96,6 +107,33 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
         next=todo,
         limitation=limitation,
     )
+
+
+def step_values(step: int | None) -> dict[str, str]:
+    """Return the placeholder that says whether ``step`` is the ``first``, a ``later`` one, or ``unknown``."""
+    return {"unknown" if step is None else "first" if step <= 1 else "later": str(step)}
+
+
+def _going_on(phase: str, target: Mapping[str, str]) -> str:
+    """Return how the run goes on once its cause is removed, by what the log tells of its checkpoints."""
+    trained, saved = phase in ("train", "done"), target.get("saved")
+    if trained and saved:
+        return f'resume from the checkpoint that it told of last ("{saved}")'
+    if target.get("whole") and not saved:
+        return NONE_SAVED
+    return RESUME if trained else START_AGAIN
+
+
+def _worked(target: Mapping[str, str]) -> str:
+    """Return what the run did when it was ended, as the rest of a sentence; "" if its log does not show that."""
+    if not (last := target.get("last")):
+        return ""
+    if idle := target.get("idle"):
+        return (
+            f'; its last line at work ("{last}") came {idle} before the end: it may have hung,'
+            " and py-spy dump of its processes shows where, in the next try"
+        )
+    return f'; it was at work until then ("{last}")' if target.get("moved") else f'; its last line at work is "{last}"'
 
 
 def _python(frames: Sequence[Frame]) -> str:
@@ -134,11 +172,12 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     if diagnosis.advice == LAST_ERROR and before == "unknown":
         return msgspec.structs.replace(diagnosis, next=SCRIPT)
     boundary = before if guessed else diagnosis.boundary
-    return followed_up(diagnosis, known.follow_up(boundary, diagnosis.evidence, diagnosis.code_file))
+    return followed_up(diagnosis, known, boundary, diagnosis.evidence, diagnosis.code_file)
 
 
-def followed_up(diagnosis: Diagnosis, follow_up: FollowUp | None) -> Diagnosis:
-    """Return it with what its boundary proposes to run next; a rule's own ``next`` takes precedence."""
+def followed_up(diagnosis: Diagnosis, known: Signatures, boundary: str, evidence: str, code: str) -> Diagnosis:
+    """Return it with what ``boundary`` proposes to run next after such an error; a rule's own ``next`` takes precedence."""
+    follow_up = known.follow_up(boundary, evidence, code)
     if diagnosis.rule:
         return diagnosis
     if CUT_OFF in diagnosis.evidence or "(cut off)" in diagnosis.evidence:
@@ -152,5 +191,6 @@ def followed_up(diagnosis: Diagnosis, follow_up: FollowUp | None) -> Diagnosis:
         if diagnosis.next == look.NO_FRAMES or diagnosis.next.startswith("less +")
         else diagnosis.next.removesuffix(look.UNCHANGED)
     )
-    run = f"{own}; then {follow_up.run}" if own else follow_up.run
+    order = "{1}; see also {0}" if known.says_all(follow_up) else "{0}; then {1}"
+    run = order.format(own, follow_up.run) if own else follow_up.run
     return msgspec.structs.replace(diagnosis, next=run, limitation=follow_up.limitation)

@@ -263,10 +263,12 @@ class Tracebacks:
 
     def rest(self) -> list[Chain]:
         """Return the chains that are still open at the end of the log."""
-        return [chain for source in list(self._open) for chain in self._close(source)]
+        return [chain for source in list(self._open) for chain in self._close(source, end=True)]
 
-    def _close(self, source: str) -> list[Chain]:
+    def _close(self, source: str, end: bool = False) -> list[Chain]:
         chain = self._open.pop(source).finish()
+        if end and not chain.links:
+            chain.links.append(Link(chain.number, "", f"{CUT_OFF}: the log ends with its first one"))
         texts = {link.text[:SAME] for link in chain.links}
         if chain.ignored:
             self._harmless |= dict.fromkeys(texts, chain.number)

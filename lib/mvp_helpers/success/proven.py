@@ -24,8 +24,9 @@ TAIL = 1 << 16
 """Bytes at the beginning and at the end of a log that are kept."""
 NOT_FINITE = "not-finite"
 FLAT = (
-    "the rewards and some answers (./scripts/58_samples.sh {id} --worst 5): equal rewards within every group give no gradient; "
-    "then the learning rate, and which parameters are trained"
+    "some answers, and what the reward function makes of them{job? (./scripts/58_samples.sh {id} --worst 5)}: equal rewards in"
+    " every group give no gradient (answers that the length limit cuts off, a parser that finds nothing in them); where they"
+    " differ, the learning rate, and which parameters are trained"
 )
 """What to look at when nothing was updated."""
 MANY_STEPS = 20
@@ -72,12 +73,17 @@ class Success:
         self.read(end)
 
     @property
+    def text(self) -> tuple[bytes, bool]:
+        """Return the log, or its end if it is long, and whether that is all of it."""
+        return (self._tail, False) if self._log is None else (b"".join(self._log), True)
+
+    @property
     def work_done(self) -> str:
         """Return the line that reports the end of work without a training; "" without one."""
         record = self.record
         if self._log is None or record.trained or record.ends or record.doubtful or self._tests or self._checks.open:
             return ""
-        log = b"".join(self._log)
+        log, _ = self.text
         return finished.report(log) or known_reports.report(log) or ("" if record.losses else finished.words(log))
 
     def mentions(self, words: re.Pattern[bytes]) -> bool:

@@ -48,7 +48,8 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
         return f"after the last step the log begins again: {again}"
     if series.repeated and not TRAINERS[name].redrawn:
         return f"{series.words()}, with several lines of one: nothing shows whether one is missing"
-    if (series.first or 0) > max(1, series.usual * 1.5):
+    begins = TRAINERS[name].first_part and re.search(TRAINERS[name].first_part.encode(), head)
+    if not begins and (series.first or 0) > max(1, series.usual * 1.5):
         return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
     early = bool(end and end.groupdict().get("early"))
     epochs = 0 if early else series.epochs.total or _only(record.epochs_stated)

@@ -1006,6 +1006,23 @@ def test_counters_that_exceed_the_gpu_say_nothing_about_pieces(tmp_path: Path, a
     )
     answer = triaged(tmp_path, "Training step 1, loss: 0.5\n" + RAISED + error)
     assert ("expandable_segments" in answer.follow_up) is pieces
+    assert "fewer samples at once" in answer.follow_up, "and what its place proposes"
+
+
+def test_an_excerpt_that_ends_with_the_first_line_of_a_traceback_shows_an_error(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, "step:1 - actor/loss:0.5\nTraceback (most recent call last):\n")
+    assert (answer.verdict, answer.line) == ("Fail", 2) and "the log ends with its first one" in answer.evidence
+
+
+@pytest.mark.parametrize(
+    ("step", "look"),
+    [(1, "one forward pass with the loaded weights"), (7, "the samples of step 7"), (None, "the first step at which")],
+)
+def test_what_to_look_at_where_a_number_is_not_finite_depends_on_the_step(step: int | None, look: str, tmp_path: Path) -> None:
+    steps = "".join(f"step:{n} - actor/loss:0.5\n" for n in range(1, step or 1))
+    line = f"step:{step} - actor/loss:nan\n" if step else "the loss is nan\n"
+    answer = triaged(tmp_path, steps + line)
+    assert answer.verdict == "Fail" and look in answer.follow_up, answer
 
 
 def test_a_name_that_the_checkout_lacks_fails_tests_that_ran(tmp_path: Path) -> None:

@@ -42,12 +42,13 @@ def below_headings(*epochs: int, of: str = "/3", loss: str = "Train Loss: 1.2, A
     return "".join(f"{logged}Epoch {n}{of}\n\n{bars}{logged}{loss}\n{logged}Val Loss: 1.3\n" for n in epochs)
 
 
-def table(updates: int, loss: str = "5.4") -> str:
-    rows = ("time/", ""), ("   iterations", "7"), ("train/", ""), ("   loss", loss), ("   n_updates", str(updates))
+def table(updates: int, loss: str = "5.4", iteration: int = 7) -> str:
+    rows = ("time/", ""), ("   iterations", str(iteration)), ("train/", ""), ("   loss", loss), ("   n_updates", str(updates))
     return "-" * 40 + "\n" + "".join(f"| {name:<20} | {value:<9} |\n" for name, value in (*rows, ("   value_loss", "9.1")))
 
 
 TABLES = "Using cpu device\n" + "".join(map(table, (10, 20, 30)))
+CONTINUED = "Using cpu device\n" + "".join(table(200 + 10 * n, iteration=n) for n in (1, 2, 3))
 SAME_FOLDER = "Run directory: /q/logs/2026-02-06_21-21-02\nMap saved there\n"
 LEROBOT = "".join(
     f"INFO 2026-05-23 01:27:39 train.py:357 step:{n}K smpl:2M ep:5K epch:{n * 0.27:.2f} loss:{{}} grdn:0.658 lr:1.0e-05\n"
@@ -74,6 +75,15 @@ LAUNCHED = (
     "".join(f"Epoch {n}/3 | loss: {loss}\n" for n, loss in ((1, 7.05), (2, 6.95), (3, 6.9)))
     + "Checkpoint saved to /out/ds\n"
     + "".join(f"[2026-06-30 21:55:39,743] [INFO] [launch.py:367:main] Process {pid} exits successfully.\n" for pid in (6, 7))
+)
+
+
+GAN = "Namespace(n_epochs=2, batch_size=64)\n" + "".join(
+    f"[Epoch {n}/2] [Batch {k}/3] [D loss: 0.{n}{k}] [G loss: 0.8]\n" for n in (0, 1) for k in (0, 1, 2)
+)
+NANOCHAT = "".join(
+    f"step {n:05} ({n * 25}.00%) | loss: {3 - n / 10} | lrm: 1.00 | dt: 263.5ms | epoch: 1 | total time: 0.00m\n"
+    for n in (1, 2, 3, 4)
 )
 
 
@@ -214,6 +224,9 @@ PASSING = {
     + END,
     "behind a bar that counts its epochs": behind_a_bar(4),
     "Stable-Baselines3": TABLES + END,
+    "Stable-Baselines3 with a model that was loaded": CONTINUED + END,
+    "a GAN of epochs and batches from 0": GAN,
+    "nanochat": NANOCHAT + END,
     "Stable-Baselines3, whose folder comes again": "Run directory: /q/logs/2026-02-06_21-21-02\n"
     + TABLES
     + END
@@ -418,6 +431,12 @@ NOT_PASSING = {
         f" 25%|##| 1/4 [00:02<00:02, 1.1s/it] Epoch: {n} | train_loss: 0.7\n" for n in (1, 2, 3, 4)
     ),
     "Stable-Baselines3 without its end": TABLES,
+    "Stable-Baselines3 with a model that was loaded, without its beginning": CONTINUED.replace("| 1  ", "| 4  ") + END,
+    "a GAN without an epoch": GAN.replace("Epoch 1/2", "Part 1/2"),
+    "a GAN without a batch": GAN.replace("[Epoch 1/2] [Batch 1/3]", "[Part 1/2]"),
+    "a GAN with NaN": GAN.replace("0.11", "nan"),
+    "nanochat without a step": NANOCHAT.replace("step 00003", "part 00003") + END,
+    "nanochat with NaN": NANOCHAT.replace("loss: 2.8", "loss: nan") + END,
     "Stable-Baselines3 with a table less": TABLES + table(50) + table(60) + END,
     "Stable-Baselines3 without its first table": "Using cpu device\n" + "".join(map(table, (20, 30, 40))) + END,
     "another start in the same folder, after an end": SAME_FOLDER + TABLES + END + SAME_FOLDER,

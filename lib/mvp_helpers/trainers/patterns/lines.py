@@ -86,6 +86,8 @@ class LogPatterns:
     """The run goes on with the step in the group that matches."""
     counts_from_0: bool = False
     """The first step may be 0."""
+    first_part: str = ""
+    """What a run shows that begins, whatever its steps are numbered from."""
     from_scratch: str = ""
     """No checkpoint, or not all of one, was loaded."""
     optimizer_read: str = ""

@@ -137,11 +137,15 @@ STABLE_BASELINES = LogPatterns(
             for word in ("   loss ", "_loss ", "approx_kl ", "ep_rew_mean ", "ent_coef ")
         ),
     ),
+    first_part=r"(?m)^\|\s+iterations\s+\| 1 +\|",
     finished=SCRIPT.finished,
 )
-"""Of a script that trains with Stable-Baselines3: a table after each rollout, here counted by its updates."""
+"""Of a script that trains with Stable-Baselines3: a table after each rollout, here counted by its updates,
+which go on from those of a model that was loaded."""
 _HEADING = r"(?i)(?:^|[-:|\]>])[^\w\-:|\]>]*epoch\W{0,3}"
-_STEPS = _NO_ERROR_OR_OPTIONS + r"(?!.*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b(?:\(train\))?" + _COUNT
+_STEPS = (
+    _NO_ERROR_OR_OPTIONS + r"(?!(?!.*?loss.*?epoch).*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b(?:\(train\))?" + _COUNT
+)
 SCRIPT_STEPS = LogPatterns(
     logged=(
         StepLine("poch ", rf"{_HEADING}(?P<heading>\d{{1,6}})(?:{_OF}(?P<headings>\d{{1,6}}))?\W*$"),
@@ -179,7 +183,7 @@ SCRIPT_STEPS = LogPatterns(
 """Of a script that numbers its steps alone."""
 _IN_EPOCH = (
     _NO_ERROR_OR_OPTIONS + r".*?\bepochs?\b(?:\(train\))?[\s:=#\[(|]{0,4}(?P<in_epoch>\d{1,6})(?![\d.])"
-    rf"(?:{_OF}(?P<epochs>\d{{1,6}}))?[\s\])|,:-]{{1,5}}"
+    rf"(?:{_OF}(?P<epochs>\d{{1,6}}))?[\s\])\[|,:-]{{1,5}}"
 )
 SCRIPT_PARTS = LogPatterns(
     logged=(

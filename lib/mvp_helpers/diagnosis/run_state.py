@@ -1,0 +1,108 @@
+"""What a run did when something ended it: the last line that shows it at work, the checkpoint of which it told last, and where
+compiled code crashed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..log_text import log_lines
+
+QUOTED = 110
+"""Characters of a line that are quoted."""
+LAST_LINES = 100
+"""Before the end, those in which a run shows what it does."""
+_WORKS = re.compile(
+    r"(?i)\d ?/ ?\d|\d(?:it|s|\w*(?:examples?|steps?|samples?|batch(?:es)?|tokens?))/(?:s|it)\b"
+    r"|\b(?:steps?|iter\w*|epochs?|batch(?:es)?|episodes?|updates?|(?:valid|evalu|gener)at\w+|sav\w+|download\w*|load\w*)\b.*\d"
+)
+_BAR = re.compile(r"\d+%\|.{0,200}?\d+/\d+")
+_NO_WORK = re.compile(
+    r"^\s+File \"|^\s{4,}\S|Traceback \(|(?:Error|Exception|Interrupt)\b|[Kk]ill|[Ss]ignal|[Tt]erminat|https?://"
+    r"|\b(?:srun|wandb): "
+)
+_SAVED = re.compile(
+    r"(?i)(?:^|[\W_])(?:saved|saving|stored|storing|wrote|writing|written|dumped)\b.{0,100}?"
+    r"(?:checkpoint|ckpt|\bmodel|weight|adapter|global_step|\.pth?\b|\.safetensors)"
+    r"|(?:checkpoint|ckpt|\bmodel|weights)\b[^.;]{0,100}?\b(?:saved|stored|written|dumped)\b"
+)
+_NOT_SAVED = re.compile(
+    r"(?i)\b(?:will|would|not|cannot|fail(?:ed|s|ure)?|errors?|unable|if|to be|when|should|skip\w*|how to|every|before)\b"
+    r"|n't\b|warn|exception|self\.|\(\)|^\s*def |\bimport |config|_steps?\b.?[=:]"
+)
+
+
+_CLOCK = re.compile(r"(?<![\d:<\[])([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?![\d:<])")
+"""A time of day; that of a bar is none."""
+DATED_LINES = 20
+"""A line without a time is as old as the last one with a time among so many before it."""
+IDLE_S, MOST_S = 120, 12 * 3600
+"""A run that shows no work for so long may hang; of longer times the day is not known."""
+HOUR = 3600
+FRAMES = 40
+"""A backtrace begins at most so many lines after the line that reports the crash, and is no longer."""
+_C_FRAME = re.compile(
+    r"@ +(?:0x)?[0-9a-f]{5,16} +(?P<glog>\S.*)|#\d+ +(?:0x[0-9a-f]+ in )?(?P<gdb>[^\s(]+) ?\(.*"
+    r"|\[ ?\d+\] (?:\S*/)?(?P<library>[^/\s(]+)\((?P<mpi>[^+)]*)[^)]*\)\[0x"
+)
+"""A frame as glog (Ray, TensorFlow), gdb and Open MPI print it."""
+_NO_NAME = re.compile(
+    r"^\(?(?:unknown|nil)|^0x|libc[.-]|libpthread|ld-linux|linux-vdso|__kernel_rt|^\?\?|sigaction|restore_rt|raise$|abort$|_start|FailureSignalHandler"
+)
+
+
+def before(log: bytes, line: int | None, evidence: str) -> dict[str, str]:
+    """Return what a log shows of the run up to its line ``line`` (from 1; all of it without one), which contains ``evidence``.
+
+    ``last``: the last line that shows it at work, with ``idle`` (how long before the end that was, if long), ``moved`` (not
+    long) or ``undated``; ``saved``: the last one that tells of a checkpoint.
+    """
+    lines = log.split(b"\n")[: None if line is None else line]
+    end, found = len(lines) - (line is not None), dict[str, str]()
+    at, last = next(
+        ((at, text) for at in range(end - 1, max(end - LAST_LINES, 0) - 1, -1) if (text := _at_work(lines[at]))), (0, "")
+    )
+    if _BAR.search(evidence):  # a bar, and behind it what ended the run
+        found = {"last": evidence[:QUOTED], "moved": "yes"}
+    elif last:
+        found = {"last": last, **_stood(lines, at, len(lines) - 1)}
+    if saved := next(filter(None, map(_saved, reversed(lines[:end]))), ""):
+        found["saved"] = saved
+    return found
+
+
+def _stood(lines: Sequence[bytes], work: int, end: int) -> dict[str, str]:
+    """Return how long the run showed no work, from its line ``work`` to ``end``."""
+    began = _clock(lines[max(work - DATED_LINES, 0) : work + 1])
+    ended = _clock(lines[max(end - DATED_LINES, work + 1) : end + 1])
+    stood = (ended - began) % (24 * HOUR) if began is not None and ended is not None else MOST_S
+    if stood >= MOST_S or (stood >= HOUR and stood % HOUR < IDLE_S):  # whole hours: two time zones
+        return {"undated": "yes"}
+    return {"idle": f"{stood // 60} minutes"} if stood >= IDLE_S else {"moved": "yes"}
+
+
+def _clock(lines: Sequence[bytes]) -> int | None:
+    """Return the time of day of the last of ``lines`` with one, in seconds; None without one."""
+    found = (_CLOCK.search(log_lines.plain(raw)) for raw in reversed(lines))
+    return next((int(time[1]) * HOUR + int(time[2]) * 60 + int(time[3]) for time in found if time), None)
+
+
+def _at_work(raw: bytes) -> str:
+    text = log_lines.plain(raw).rstrip()
+    return text.lstrip()[:QUOTED] if _WORKS.search(text) and not _NO_WORK.search(text) else ""
+
+
+def _saved(raw: bytes) -> str:
+    text = log_lines.plain(raw).strip()
+    return text[: 2 * QUOTED] if _SAVED.search(text) and not _NOT_SAVED.search(text) else ""
+
+
+def crashed_in(log: bytes, line: int) -> str:
+    """Return the first frame with a name in the backtrace of compiled code below a log's line (from 1); "" without one."""
+    frames = (_C_FRAME.search(log_lines.plain(raw)) for raw in log.split(b"\n", line + FRAMES)[line : line + FRAMES])
+    for frame in filter(None, frames):
+        name = frame["glog"] or frame["gdb"] or f"{frame['library']} ({frame['mpi']})".removesuffix(" ()")
+        if not _NO_NAME.search(name):
+            return name[:QUOTED].strip()
+    return ""
