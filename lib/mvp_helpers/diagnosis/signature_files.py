@@ -255,7 +255,7 @@ def read(folder: Path) -> Files:
             raise BadInput(f"{places[rule.id]}: rule '{rule.id}': 'effect_of' names no rule: {', '.join(unknown)}")
     for text in _expressions(files):
         try:
-            re.compile(text)
+            pattern(text)
         except re.error as error:
             raise BadInput(f"{folder}: '{text}' is not a regular expression: {error}") from None
     return files

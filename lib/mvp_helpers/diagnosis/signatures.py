@@ -64,9 +64,17 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
 
         ``since``: only those of rules of this phase or a later one; ``every``: also the words that ``errors`` make unnecessary.
         """
-        rules = [rule for rule in self.rules if any(not later(since, phase) for phase in rule.phase)]
-        wanted = {*self.reading.errors, *(word for rule in rules for word in (rule.any if every else rule.search))}
-        return [word.encode() for word in sorted(wanted) if not any(other != word and other in word for other in wanted)]
+        if (since, every) not in self._needles:
+            rules = [rule for rule in self.rules if any(not later(since, phase) for phase in rule.phase)]
+            wanted = {*self.reading.errors, *(word for rule in rules for word in (rule.any if every else rule.search))}
+            shortest = [word for word in sorted(wanted) if not any(other != word and other in word for other in wanted)]
+            self._needles[since, every] = [word.encode() for word in shortest]
+        return self._needles[since, every]
+
+    @functools.cached_property
+    def _needles(self) -> dict[tuple[Phase, bool], list[bytes]]:
+        """Those that were asked for: to look for words within others takes longer than to read a short log."""
+        return {}
 
     @functools.cached_property
     def _rules_by_words(self) -> ByWords[Rule]:

@@ -1711,6 +1711,7 @@ def test_memory_in_pieces_is_named(tmp_path: Path) -> None:
     )
     answer = triaged(tmp_path, raised(text.format("4.48 GiB"), "/w/s.py"))
     assert "4.0 GiB reserved that no tensor uses" in answer.advice and "expandable_segments" in answer.follow_up
+    assert "; then " in answer.follow_up, "and what the rule proposes"
     assert "expandable_segments" not in triaged(tmp_path, raised(text.format("1.48 GiB"), "/w/s.py")).follow_up
 
 

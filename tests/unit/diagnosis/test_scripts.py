@@ -81,6 +81,7 @@ LAUNCHED = (
 GAN = "Namespace(n_epochs=2, batch_size=64)\n" + "".join(
     f"[Epoch {n}/2] [Batch {k}/3] [D loss: 0.{n}{k}] [G loss: 0.8]\n" for n in (0, 1) for k in (0, 1, 2)
 )
+GAN += "Generator saved to g.pth\n"
 NANOCHAT = "".join(
     f"step {n:05} ({n * 25}.00%) | loss: {3 - n / 10} | lrm: 1.00 | dt: 263.5ms | epoch: 1 | total time: 0.00m\n"
     for n in (1, 2, 3, 4)
