@@ -7,6 +7,7 @@ counts.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 
 from ..base import redact
 from ..learning import learning_signal
+from ..log_text import log_lines
 from ..success.proven import NOT_FINITE
 from ..trainers import metric_names
 from ..trainers.patterns.of_trainers import OF_RL_TRAINERS
@@ -42,7 +44,7 @@ REFUSED = "A server answered a request with this error. That did not end the ser
 REQUEST = "what the client sent, beside the limits of the server (max_model_len, max_tokens) and its version"
 WARNINGS = "The log has warnings, which healthy runs print too, and neither an error nor the end of a run."
 WORK_DONE = "The log shows no training: its own words report the end of the work, and nothing in it says that something failed."
-SAYS_ERROR = re.compile(r"(?i)\W*(fatal )?error\b")
+SAYS_ERROR = re.compile(r"(?i)(?:\S+\.(?:sh|pl): )?\W*(fatal )?error\b")
 SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)ing|done|finished|loaded|saved)\b")
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
 LAST_LINES = 3
@@ -125,6 +127,7 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     if refused and cause and not (cause.hit or cause.chain):
         cause = None  # a line that only announces the request's error
     if cause:
+        cause = _whole_message(scans, cause)
         target = {**target, **_run_state(scans, cause)}
     noise = cause.rule if cause and cause.rule and cause.rule.verdict == "Noise" else None
     if noise and noise.boundary == "startup" and not _warning(scans, known):
@@ -177,8 +180,19 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     loud = cause.line is not None and cause.line.loud and not SAYS_WORK.match(cause.evidence)
     says_error = not (answer.rule or cause.frames) and (loud or SAYS_ERROR.match(cause.evidence))
     if says_error and answer.phase == "start" and any(scan.success.ends_with(cause.evidence, LAST_LINES) for scan in scans):
-        return msgspec.structs.replace(answer, advice=LAST_ERROR)
+        look = (of_error.LOGGED if loud else of_error.SCRIPT) if answer.boundary == "unknown" else answer.next
+        return msgspec.structs.replace(answer, advice=LAST_ERROR, next=look)
     return answer
+
+
+def _whole_message(scans: Sequence[Scan], cause: Finding) -> Finding:
+    """Return an error of a line alone that ends with a colon with the next line, which says what went wrong."""
+    if cause.hit or cause.chain or not cause.evidence.endswith(":"):
+        return cause
+    log, whole = next((scan.success.text for scan in scans if scan.name == cause.log), (b"", False))
+    below = log.split(b"\n", cause.number + 1)[cause.number : cause.number + 1] if whole else []
+    says = " ".join(log_lines.plain(raw).strip() for raw in below)
+    return dataclasses.replace(cause, evidence=f"{cause.evidence} {says}".strip())
 
 
 def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:

@@ -20,6 +20,10 @@ SCRIPT = (
     "grep that message in the script that printed it: the condition before it, and the folder, the options and the environment"
     " that the script was started with (a job's script may run as a copy in another folder)"
 )
+LOGGED = (
+    "the file, row or value that the line (and the ones before it) names; grep that message in the code for the condition before"
+    " it: a logger's exception(), or exc_info=True, would show where the error was raised"
+)
 RESUME = "resume from the last checkpoint, if one was saved"
 NONE_SAVED = "start it again (no line of the log tells of a checkpoint that was saved)"
 START_AGAIN = "start it again (resume, if a checkpoint was saved: the log shows no step that this knows)"
@@ -76,7 +80,7 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
     values = {
         **target,
         "line": str(place.line),
-        **step_values(place.step),
+        **step_values(_next_step(place)),
         "place": where,
         "go_on": _going_on(place.phase, target),
         "worked": _worked(target),
@@ -107,6 +111,13 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
         next=todo,
         limitation=limitation,
     )
+
+
+def _next_step(place: Diagnosis) -> int | None:
+    """Return the step in which the error occurred: that of its line, or the one after the last that was done."""
+    if place.step is None or re.search(rf"\b0*{place.step}\b", place.evidence):
+        return place.step
+    return place.step + 1
 
 
 def step_values(step: int | None) -> dict[str, str]:
@@ -170,7 +181,7 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     if judgement and (meaning := known.unknown.meanings.get(diagnosis.boundary)):
         diagnosis = msgspec.structs.replace(diagnosis, advice=f"{meaning} {diagnosis.advice}")
     if diagnosis.advice == LAST_ERROR and before == "unknown":
-        return msgspec.structs.replace(diagnosis, next=SCRIPT)
+        return diagnosis
     boundary = before if guessed else diagnosis.boundary
     return followed_up(diagnosis, known, boundary, diagnosis.evidence, diagnosis.code_file)
 

@@ -73,7 +73,8 @@ _LEVELS = "ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG|NOTICE|TRACE"
 _LOGGER = re.compile(
     rf"(?P<a>{_LEVELS}) (?:(?:\d{{4}}-)?\d\d-\d\d (?:[\d:.,]+ )?(?:\[?[\w./]+:\d+\] ?|\[[^\]]*\] ?)?"  # vLLM
     r"|\[?[\w./]+\.py:\d+\] ?)"  # vLLM without a date
-    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]?[ \t,:-]+(?:\[[^\]]*\][ :-]*){0,3}(?:\S+ - )?"  # Python's logging
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]?[ \t,:-]+(?:\[[^\]]*\][ :-]*){0,3}"  # Python's logging
+    rf"(?:\S+ - |[\w.]+-(?=(?:{_LEVELS})-))?"
     rf"\[?(?P<b>{_LEVELS})\b\]?(?: \d\d-\d\d [\d:.]+ \[?[\w.]+:\d+\]| \S+:\d+ --)?[ :-]*"
     r"|\[\d{4}-\d\d-\d\d [\d:,.]+ (?P<c>[A-Z]) \d+ \d+\] (?:\([\w-]+\) )?(?:\S+\.(?:cc|h|cpp):\d+: )?"  # Ray's C++
     rf"|\[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\](?:\[[^\]]*\]){{0,2}}\[(?P<f>{_LEVELS})\](?: -)? ?"  # Hydra
@@ -89,7 +90,7 @@ _QUIET = re.compile(
     r"|^Cannot use FA version \d"  # vLLM takes another kernel
     r"|^Error retrieving (?:safetensors|file list)"  # and looks into the folder
     r"|^main: failed to get logger path"  # wandb writes no log of its own
-    r"|^Could not load bitsandbytes native library"
+    r"|^Could not load bitsandbytes native library|^\S*/libbitsandbytes_\w+\.so: undefined symbol"
     r"|^[\d:.]+ \[[ID]\] \S"  # JAX's programs
     r"|^(?:git )?(?:root|remote(?: url)?|branch|commit|diff) error: Cmd\('git'\)",  # wandb looks for the code's version
     re.IGNORECASE,

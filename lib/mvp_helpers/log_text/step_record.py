@@ -107,8 +107,12 @@ class StepRecord:
 
     def end(self, trainer: str, match: re.Match[str]) -> None:
         """Note the line that reports the end of a trainer's run."""
-        self.ends_of_parts |= trainer in self.ends and self.steps > self._steps_at_end
-        self.ends[trainer], self._steps_at_end = match, self.steps
+        earlier = self.ends.get(trainer)
+        went_on = self.steps > self._steps_at_end
+        self.ends_of_parts |= earlier is not None and went_on
+        if went_on or not (earlier and earlier.groupdict().get("early")):  # else the same end, in more words
+            self.ends[trainer] = match
+        self._steps_at_end = self.steps
 
     def restarts(self, text: str) -> bool:
         """Return whether the line belongs to another run than this one."""

@@ -28,6 +28,11 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "an example of the data that a program names in a line alone": (
+        "2026-01-01 10:00:00,100 - ERROR - The 'chosen' field in example at index 609 is not a string.\n",
+        "Blocked",
+        "data",
+    ),
     "an engine that was not asked for": (
         raised("AttributeError: 'PeftModel' object has no attribute 'vllm_engine'", PACKAGES + "peft/peft_model.py"),
         "Blocked",

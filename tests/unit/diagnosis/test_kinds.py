@@ -1009,6 +1009,29 @@ def test_counters_that_exceed_the_gpu_say_nothing_about_pieces(tmp_path: Path, a
     assert ("expandable_segments" in answer.follow_up) is pieces
 
 
+def test_a_level_within_hyphens_is_one(tmp_path: Path) -> None:
+    answer = triaged(
+        tmp_path, "Loading\n2018-09-16 19:43:19,388 -keras_dpm-ERROR-transfer: unsupported operand 'str' and 'int'\n"
+    )
+    assert answer.verdict == "Blocked" and "unsupported operand" in answer.evidence and "exc_info=True" in answer.follow_up
+
+
+def test_a_line_that_ends_with_a_colon_goes_on_in_the_next(tmp_path: Path) -> None:
+    lines = "INFO - Loading\n2025-06-24 13:30:48,637 - models - ERROR - Failed to load model: \nX requires the {} library\n"
+    answer = triaged(tmp_path, lines.format("Torchvision") + "but it was not found\n")
+    assert answer.evidence == "Failed to load model: X requires the Torchvision library", answer
+
+
+def test_a_library_without_gpus_ends_no_run(tmp_path: Path) -> None:
+    warned = "/opt/lib/python3.10/site-packages/bitsandbytes/libbitsandbytes_cpu.so: undefined symbol: cadam32bit_grad_fp32\n"
+    assert triaged(tmp_path, f"{warned}INFO:Loading the model\nKilled\n").rule == "launcher-killed"
+
+
+def test_a_build_whose_steps_have_no_number_is_no_training(tmp_path: Path) -> None:
+    build = "Step 25/32 : RUN R -e \"install.packages('stringi', repos=NULL)\"\nStep 26/32 : RUN true\nSuccessfully built 5f1e\n"
+    assert triaged(tmp_path, build).verdict != "Fail"
+
+
 def test_an_excerpt_that_ends_with_the_first_line_of_a_traceback_shows_an_error(tmp_path: Path) -> None:
     answer = triaged(tmp_path, "step:1 - actor/loss:0.5\nTraceback (most recent call last):\n")
     assert (answer.verdict, answer.line) == ("Fail", 2) and "the log ends with its first one" in answer.evidence

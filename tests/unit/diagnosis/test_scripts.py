@@ -227,6 +227,8 @@ PASSING = {
     "Stable-Baselines3": TABLES + END,
     "Stable-Baselines3 with a model that was loaded": CONTINUED + END,
     "a GAN of epochs and batches from 0": GAN,
+    "an early stop that says why, and an end": "".join(f"Epoch {n}/9 loss: 0.{9 - n}\n" for n in (1, 2, 3))
+    + "Early stopping: no AUC improvement for 2 epochs. Best AUC=0.9\nTraining complete. Best val AUC=0.9 at epoch 1\n",
     "nanochat": NANOCHAT + END,
     "Stable-Baselines3, whose folder comes again": "Run directory: /q/logs/2026-02-06_21-21-02\n"
     + TABLES
@@ -433,6 +435,8 @@ NOT_PASSING = {
     ),
     "Stable-Baselines3 without its end": TABLES,
     "Stable-Baselines3 with a model that was loaded, without its beginning": CONTINUED.replace("| 1  ", "| 4  ") + END,
+    "an early stop that says why, without an epoch": "".join(f"Epoch {n}/9 loss: 0.{9 - n}\n" for n in (1, 3))
+    + "Early stopping: no AUC improvement for 2 epochs. Best AUC=0.9\nTraining complete. Best val AUC=0.9 at epoch 1\n",
     "a GAN without an epoch": GAN.replace("Epoch 1/2", "Part 1/2"),
     "a GAN without a batch": GAN.replace("[Epoch 1/2] [Batch 1/3]", "[Part 1/2]"),
     "a GAN with NaN": GAN.replace("0.11", "nan"),

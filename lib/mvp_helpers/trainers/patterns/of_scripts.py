@@ -6,8 +6,11 @@ from .lines import LineKind, LogPatterns, StepLine
 
 _HELD_OUT = r"(?:val\w*|eval\w*|test|dev)"
 _SET = r"=(?:None|True|False)\b"
+_BUILD_STEP = r"(?-i:.*\bStep \d+/\d+ : [A-Z]{3,} )"
+"""An instruction of a container's image."""
 _NO_ERROR_OR_OPTIONS = (
-    rf"(?i)^(?!.*(?:error|exception|failed|traceback|\bNamespace\(|{_SET}.*{_SET}|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
+    rf"(?i)^(?!{_BUILD_STEP}|.*(?:error|exception|failed|traceback|\bNamespace\(|{_SET}.*{_SET}"
+    rf"|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
 )
 _OF = r"(?: ?/ ?| of )"
 _TOTAL = rf"(?:{_OF}|, ['\"](?:of|total|(?:total|max|num)_steps)['\"]: )(?P<total>\d{{1,9}})(?![\d.])"
@@ -40,7 +43,8 @@ _FINAL_MODEL = (
 _STOPPED_EARLY = (
     r"(?i)^(?!.*(?:counter|patience ?[:=]|callback|error|fail|\b(?:if|when|will|enabled|disabled|best_\w+)\b)).{0,60}?"
     r"\b(?P<early>early[- _]?stop(?:ped|ping)?\b"
-    r"(?:!|.{0,20}\b(?:triggered|activated|(?:at|after|on) (?:\w+ )?(?:epoch|step)?\W*\d))|^stopping_early: \w+)"
+    r"(?:!|:? no [\w -]{0,30}improvement (?:for|in|over) \d|.{0,20}\b(?:triggered|activated"
+    r"|(?:at|after|on) (?:\w+ )?(?:epoch|step)?\W*\d))|^stopping_early: \w+)"
 )
 SCRIPT = LogPatterns(
     logged=(
