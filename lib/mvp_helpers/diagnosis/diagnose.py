@@ -179,7 +179,8 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
         return msgspec.structs.replace(answer, boundary="rollout engine", verdict="Blocked")  # nothing is trained here
     loud = cause.line is not None and cause.line.loud and not SAYS_WORK.match(cause.evidence)
     says_error = not (answer.rule or cause.frames) and (loud or SAYS_ERROR.match(cause.evidence))
-    if says_error and answer.phase == "start" and any(scan.success.ends_with(cause.evidence, LAST_LINES) for scan in scans):
+    said = cause.line.text.strip() if cause.line else cause.chain.causes()[0].text if cause.chain else cause.evidence
+    if says_error and answer.phase == "start" and any(scan.success.ends_with(said, LAST_LINES) for scan in scans):
         look = (of_error.LOGGED if loud else of_error.SCRIPT) if answer.boundary == "unknown" else answer.next
         return msgspec.structs.replace(answer, advice=LAST_ERROR, next=look)
     return answer

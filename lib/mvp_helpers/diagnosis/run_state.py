@@ -4,6 +4,7 @@ compiled code crashed.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -13,6 +14,8 @@ QUOTED = 110
 """Characters of a line that are quoted."""
 LAST_LINES = 100
 """Before the end, those in which a run shows what it does."""
+LONGEST = 1000
+"""Characters of a line that are looked at."""
 _WORKS = re.compile(
     r"(?i)\d ?/ ?\d|\d(?:it|s|\w*(?:examples?|steps?|samples?|batch(?:es)?|tokens?))/(?:s|it)\b"
     r"|\b(?:steps?|iter\w*|epochs?|batch(?:es)?|episodes?|updates?|(?:valid|evalu|gener)at\w+|sav\w+|download\w*|load\w*)\b.*\d"
@@ -22,6 +25,10 @@ _NO_WORK = re.compile(
     r"^\s+File \"|^\s{4,}\S|Traceback \(|(?:Error|Exception|Interrupt)\b|[Kk]ill|[Ss]ignal|[Tt]erminat|https?://"
     r"|\b(?:srun|wandb): "
 )
+MOST_LINES = 1000
+"""Of those that may tell of a checkpoint."""
+_SAVES = re.compile(rb"(?i)(?:sav|stor)(?:ed|ing)|wr(?:ote|iting|itten)|dumped")
+"""Every line that tells of a checkpoint contains one of these."""
 _SAVED = re.compile(
     r"(?i)(?:^|[\W_])(?:saved|saving|stored|storing|wrote|writing|written|dumped)\b.{0,100}?"
     r"(?:checkpoint|ckpt|\bmodel|weight|adapter|global_step|\.pth?\b|\.safetensors)"
@@ -31,8 +38,6 @@ _NOT_SAVED = re.compile(
     r"(?i)\b(?:will|would|not|cannot|fail(?:ed|s|ure)?|errors?|unable|if|to be|when|should|skip\w*|how to|every|before)\b"
     r"|n't\b|warn|exception|self\.|\(\)|^\s*def |\bimport |config|_steps?\b.?[=:]"
 )
-
-
 _CLOCK = re.compile(r"(?<![\d:<\[])([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?![\d:<])")
 """A time of day; that of a bar is none."""
 DATED_LINES = 20
@@ -48,7 +53,8 @@ _C_FRAME = re.compile(
 )
 """A frame as glog (Ray, TensorFlow), gdb and Open MPI print it."""
 _NO_NAME = re.compile(
-    r"^\(?(?:unknown|nil)|^0x|libc[.-]|libpthread|ld-linux|linux-vdso|__kernel_rt|^\?\?|sigaction|restore_rt|raise$|abort$|_start|FailureSignalHandler"
+    r"^\(?(?:unknown|nil)|^0x|libc[.-]|libpthread|ld-linux|linux-vdso|__kernel_rt|^\?\?|sigaction|restore_rt|raise$|abort$|_start"
+    r"|FailureSignalHandler"
 )
 
 
@@ -63,11 +69,12 @@ def before(log: bytes, line: int | None, evidence: str) -> dict[str, str]:
     at, last = next(
         ((at, text) for at in range(end - 1, max(end - LAST_LINES, 0) - 1, -1) if (text := _at_work(lines[at]))), (0, "")
     )
-    if _BAR.search(evidence):  # a bar, and behind it what ended the run
+    if _BAR.search(evidence[:LONGEST]):  # a bar, and behind it what ended the run
         found = {"last": evidence[:QUOTED], "moved": "yes"}
     elif last:
         found = {"last": last, **_stood(lines, at, len(lines) - 1)}
-    if saved := next(filter(None, map(_saved, reversed(lines[:end]))), ""):
+    telling = itertools.islice(filter(_SAVES.search, reversed(lines[:end])), MOST_LINES)
+    if saved := next(filter(None, map(_saved, telling)), ""):
         found["saved"] = saved
     return found
 
@@ -84,23 +91,23 @@ def _stood(lines: Sequence[bytes], work: int, end: int) -> dict[str, str]:
 
 def _clock(lines: Sequence[bytes]) -> int | None:
     """Return the time of day of the last of ``lines`` with one, in seconds; None without one."""
-    found = (_CLOCK.search(log_lines.plain(raw)) for raw in reversed(lines))
+    found = (_CLOCK.search(log_lines.plain(raw)[:LONGEST]) for raw in reversed(lines))
     return next((int(time[1]) * HOUR + int(time[2]) * 60 + int(time[3]) for time in found if time), None)
 
 
 def _at_work(raw: bytes) -> str:
-    text = log_lines.plain(raw).rstrip()
+    text = log_lines.plain(raw)[:LONGEST].rstrip()
     return text.lstrip()[:QUOTED] if _WORKS.search(text) and not _NO_WORK.search(text) else ""
 
 
 def _saved(raw: bytes) -> str:
-    text = log_lines.plain(raw).strip()
+    text = log_lines.plain(raw)[:LONGEST].strip()
     return text[: 2 * QUOTED] if _SAVED.search(text) and not _NOT_SAVED.search(text) else ""
 
 
 def crashed_in(log: bytes, line: int) -> str:
     """Return the first frame with a name in the backtrace of compiled code below a log's line (from 1); "" without one."""
-    frames = (_C_FRAME.search(log_lines.plain(raw)) for raw in log.split(b"\n", line + FRAMES)[line : line + FRAMES])
+    frames = (_C_FRAME.search(log_lines.plain(raw)[:LONGEST]) for raw in log.split(b"\n", line + FRAMES)[line : line + FRAMES])
     for frame in filter(None, frames):
         name = frame["glog"] or frame["gdb"] or f"{frame['library']} ({frame['mpi']})".removesuffix(" ()")
         if not _NO_NAME.search(name):

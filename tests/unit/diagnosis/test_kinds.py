@@ -1020,6 +1020,7 @@ def test_a_line_that_ends_with_a_colon_goes_on_in_the_next(tmp_path: Path) -> No
     lines = "INFO - Loading\n2025-06-24 13:30:48,637 - models - ERROR - Failed to load model: \nX requires the {} library\n"
     answer = triaged(tmp_path, lines.format("Torchvision") + "but it was not found\n")
     assert answer.evidence == "Failed to load model: X requires the Torchvision library", answer
+    assert triaged(tmp_path, "Loading\nError: cannot go on:\nthe flux is low\n").verdict == "Blocked"
 
 
 def test_a_library_without_gpus_ends_no_run(tmp_path: Path) -> None:
