@@ -32,8 +32,11 @@ ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended bad
 NOTHING_SHOWN = "The log may be an excerpt, or the run may still be running, hang, or have been killed without a message."
 HEALTHY_SO_FAR = "Nothing in it speaks against the run; how that ended, the log does not show."
 STACKS = "py-spy dump of its processes{job? (./scripts/53_debug_bundle.sh {id} --py-spy)}, while it runs"
-SAID = "The log says itself that a part of its work failed, and not why."
-OF_PART = "the output of that part alone: the file to which its command writes, or the same command once more in a terminal"
+SAID = "The log says itself that a part of its work failed."
+OF_PART = (
+    "what that line names, if it says why (a program or file that is missing); else the output of that part alone: the file to"
+    " which its command writes, or the same command once more in a terminal"
+)
 BLOCKED = "No evidence against the code under test."
 SERVED = "A server in this log became ready for requests. No line says that it failed, or what its clients did."
 STOPPED_SERVER = (

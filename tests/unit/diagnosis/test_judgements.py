@@ -33,6 +33,11 @@ CASES = {
         "Blocked",
         "data",
     ),
+    "a mistake of the code that a program names in a line alone": (
+        "Loading\n2026-01-01 10:00:00,100 - ERROR - unsupported operand type(s) for //: 'str' and 'int'\n",
+        "Fail",
+        "user code",
+    ),
     "an engine that was not asked for": (
         raised("AttributeError: 'PeftModel' object has no attribute 'vllm_engine'", PACKAGES + "peft/peft_model.py"),
         "Blocked",

@@ -1009,11 +1009,17 @@ def test_counters_that_exceed_the_gpu_say_nothing_about_pieces(tmp_path: Path, a
     assert ("expandable_segments" in answer.follow_up) is pieces
 
 
+def test_a_part_that_a_program_says_to_have_failed_is_named(tmp_path: Path) -> None:
+    failed = "  CIDEr computation failed: [Errno 2] No such file or directory: 'java'\n"
+    answer = triaged(tmp_path, f"Computing BLEU\n  BLEU-1=50.39\n{failed}Results saved: r.json\n")
+    assert (answer.verdict, answer.evidence) == ("Unknown", failed.strip()) and "what that line names" in answer.follow_up
+
+
 def test_a_level_within_hyphens_is_one(tmp_path: Path) -> None:
     answer = triaged(
-        tmp_path, "Loading\n2018-09-16 19:43:19,388 -keras_dpm-ERROR-transfer: unsupported operand 'str' and 'int'\n"
+        tmp_path, "Loading\n2018-09-16 19:43:19,388 -keras_dpm-ERROR-transfer: unsupported operand type(s) for //: 'str'\n"
     )
-    assert answer.verdict == "Blocked" and "unsupported operand" in answer.evidence and "exc_info=True" in answer.follow_up
+    assert answer.verdict == "Fail" and "unsupported operand" in answer.evidence and "exc_info=True" in answer.follow_up
 
 
 def test_a_line_that_ends_with_a_colon_goes_on_in_the_next(tmp_path: Path) -> None:
