@@ -114,7 +114,9 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
 
 
 def _next_step(place: Diagnosis) -> int | None:
-    """Return the step in which the error occurred: that of its line, or the one after the last that was done."""
+    """Return the step in which the error occurred: that of its line, or the one after the last; None if only epochs are known."""
+    if re.search(r"(?i)\bepoch\b(?!.*\b(?:step|iter))", place.evidence):
+        return None
     if place.step is None or re.search(rf"\b0*{place.step}\b", place.evidence):
         return place.step
     return place.step + 1

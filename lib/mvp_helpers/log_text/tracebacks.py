@@ -169,6 +169,14 @@ class Link:
         """Return whether it only carries the exception of another process or task, which follows."""
         return bool(_WRAPPER.search(self.text))
 
+    def puts_in_words(self, first: Link) -> bool:
+        """Return whether the function in which ``first`` was raised raises this one instead, to say what it looked for."""
+        found_nothing = first.class_name in ("IndexError", "KeyError", "StopIteration")
+        if not (found_nothing and first.frames and self.frames and self.code.startswith("raise ") and ": " in self.text):
+            return False
+        caught, raised = first.frames[0], self.frames[-1]
+        return (caught.file, caught.name) == (raised.file, raised.name)
+
     @property
     def headline(self) -> str:
         """Return the text to show: the first line with content."""
@@ -207,6 +215,8 @@ class Chain:
         own = [link for link in self.links if not link.wrapper] or self.links
         # Of a time-out the first exception often has no message; the one that was raised from it says what was waited for.
         says = next((at for at, link in enumerate(own) if ":" in link.text), 0) if own and "Timeout" in own[0].text else 0
+        if len(own) > 1 and own[1].puts_in_words(own[0]):
+            says = 1
         return [*own[says:], *own[:says]]
 
 

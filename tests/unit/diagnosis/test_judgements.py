@@ -33,6 +33,12 @@ CASES = {
         "Blocked",
         "data",
     ),
+    "a folder of runs in which there is none": (
+        'Traceback (most recent call last):\n  File "/work/own/cfg.py", line 204, in get_checkpoint_path\n    raise x(text)\n'
+        "ValueError: No runs present in the directory: 'logs' match: '.'.\n",
+        "Blocked",
+        "checkpoint",
+    ),
     "a mistake of the code that a program names in a line alone": (
         "Loading\n2026-01-01 10:00:00,100 - ERROR - unsupported operand type(s) for //: 'str' and 'int'\n",
         "Fail",

@@ -1009,6 +1009,23 @@ def test_counters_that_exceed_the_gpu_say_nothing_about_pieces(tmp_path: Path, a
     assert ("expandable_segments" in answer.follow_up) is pieces
 
 
+@pytest.mark.parametrize(("where", "says"), [("get_path", "ValueError: No runs in 'logs'"), ("other", "IndexError: list index")])
+def test_an_exception_that_says_what_was_not_found_counts_in_place_of_the_lookup(where: str, says: str, tmp_path: Path) -> None:
+    lookup = (
+        f'Traceback (most recent call last):\n  File "/w/own/cfg.py", line 2, in {where}\n    runs[-1]\nIndexError: list index\n'
+    )
+    during = "\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n"
+    frames = '  File "/w/own/train.py", line 9, in main\n    path = get_path(root)\n  File "/w/own/cfg.py", line 4, in get_path\n'
+    answer = triaged(
+        tmp_path, f"{lookup}{during}{frames}    raise ValueError(f\"No runs in '{{root}}'\")\nValueError: No runs in 'logs'\n"
+    )
+    assert answer.evidence.startswith(says), answer
+
+
+def test_the_shells_last_word_about_a_signal_is_one(tmp_path: Path) -> None:
+    assert triaged(tmp_path, "Epoch 3 loss: 0.5\nsaving model...\nTerminated\n").rule == "ended-from-outside"
+
+
 def test_a_part_that_a_program_says_to_have_failed_is_named(tmp_path: Path) -> None:
     failed = "  CIDEr computation failed: [Errno 2] No such file or directory: 'java'\n"
     answer = triaged(tmp_path, f"Computing BLEU\n  BLEU-1=50.39\n{failed}Results saved: r.json\n")
@@ -1050,7 +1067,7 @@ def test_an_excerpt_that_ends_with_the_first_line_of_a_traceback_shows_an_error(
 )
 def test_what_to_look_at_where_a_number_is_not_finite_depends_on_the_step(step: int | None, look: str, tmp_path: Path) -> None:
     steps = "".join(f"step:{n} - actor/loss:0.5\n" for n in range(1, step or 1))
-    line = f"step:{step} - actor/loss:nan\n" if step else "the loss is nan\n"
+    line = f"step:{step} - actor/loss:nan\n" if step else "Epoch 0:  17%|█  | 40/229 [03:09<14:33,  4.62s/it, loss=nan]\n"
     answer = triaged(tmp_path, steps + line)
     assert answer.verdict == "Fail" and look in answer.follow_up, answer
 
