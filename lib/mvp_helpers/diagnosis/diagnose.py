@@ -16,11 +16,11 @@ import msgspec
 
 from ..base import redact
 from ..learning import learning_signal
-from ..log_text import log_lines
+from ..log_text import log_lines, run_state
 from ..success.proven import NOT_FINITE
 from ..trainers import metric_names
 from ..trainers.patterns.of_trainers import OF_RL_TRAINERS
-from . import doubted, of_error, run_state, signatures
+from . import doubted, of_error, signatures
 from .answer import AGAIN, COMPLETE_LOG, LAST_ERROR, TWO_RUNS, Diagnosis, filled
 from .causes import Finding, first_cause
 from .look import EVIDENCE

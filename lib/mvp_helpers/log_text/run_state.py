@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from ..log_text import log_lines
+from . import log_lines
 
 QUOTED = 110
 """Characters of a line that are quoted."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mvp_helpers.diagnosis import diagnose, run_state
+from mvp_helpers.diagnosis import diagnose
+from mvp_helpers.log_text import run_state
 
 STEPS = "step:1 - actor/loss:0.5\nTraining Progress:  20%|██        | 2/10 [00:10<00:40,  5.00s/it]\n"
 WORK = {
