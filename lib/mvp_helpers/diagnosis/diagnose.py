@@ -32,6 +32,9 @@ ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended bad
 NOTHING_SHOWN = "The log may be an excerpt, or the run may still be running, hang, or have been killed without a message."
 HEALTHY_SO_FAR = "Nothing in it speaks against the run; how that ended, the log does not show."
 STACKS = "py-spy dump of its processes{job? (./scripts/53_debug_bundle.sh {id} --py-spy)}, while it runs"
+RAY_LOGS = "by default in /tmp/ray/session_latest/logs"
+GATHERED = "./scripts/53_debug_bundle.sh {id} gathers them"
+"""Where Ray's logs of a node are; those of a job's cluster."""
 SAID = "The log says itself that a part of its work failed."
 OF_PART = (
     "what that line names, if it says why (a program or file that is missing); else the output of that part alone: the file to"
@@ -88,8 +91,9 @@ def of_metrics(path: Path) -> Diagnosis:
 def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis:
     """Return the one answer from logs that were read. ``target`` fills {id} (of a job) and {log} in the rules' texts."""
     of_verl = "id" in target or any(scan.success.mentions(OF_RL_TRAINERS) for scan in scans)
-    target = {**target, "job": target.get("id", ""), "verl" if of_verl else "other": "yes"}
-    target = target if "id" in target else {**target, "alone": "yes"}
+    job = target.get("id", "")
+    whose = {"job": job, "ray_logs": GATHERED.format(id=job)} if job else {"alone": "yes", "ray_logs": RAY_LOGS}
+    target = {**target, **whose, "verl" if of_verl else "other": "yes"}
     diagnosis = _of_cause(scans, known, target)
     of_a_test = diagnosis.rule in OWN_NAMES or (diagnosis.rule and diagnosis.whose == "user" and diagnosis.boundary in OF_A_TEST)
     if of_a_test and diagnosis.verdict == "Blocked" and _tests_failed(scans):
@@ -206,12 +210,13 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
     if output is None:
         return {"quiet": "yes", "silent": "yes"}
     log, whole = output.success.text
-    state = run_state.before(log, cause.number if own and whole else None, cause.evidence)
     crashed = run_state.crashed_in(log, cause.number) if own and whole else ""
-    state["crashed" if crashed else "silent"] = crashed or "yes"
+    crash = {"crashed": crashed} if crashed else {"silent": "yes"}
     if output.served:
-        return {"server": "yes", "crashed": crashed, "silent": state.get("silent", "")}
-    return {**({} if "last" in state else {"quiet": "yes"}), **state, "whole": "yes" if whole else ""}
+        return {"server": "yes", **crash}
+    first, line = (output.first_line if whole else 1), (cause.number if own and whole else None)
+    state = run_state.before(log, min(first, line or first), line, cause.evidence)
+    return {**crash, **({} if "last" in state else {"quiet": "yes"}), **state, "whole": "yes" if whole else ""}
 
 
 def _tests_failed(scans: Sequence[Scan]) -> bool:

@@ -12,7 +12,7 @@ from . import gpu_memory, look
 from .answer import LAST_ERROR, TWO_RUNS, Diagnosis, filled
 from .causes import Finding
 from .look import EVIDENCE
-from .signature_files import Case, Rule, pattern
+from .signature_files import Case, Rule, Sentence, pattern
 from .signatures import Hit, Signatures, call
 
 WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
@@ -25,7 +25,7 @@ LOGGED = (
     " it: a logger's exception(), or exc_info=True, would show where the error was raised"
 )
 RESUME = "resume from the last checkpoint, if one was saved"
-NONE_SAVED = "start it again (no line of the log tells of a checkpoint that was saved)"
+NONE_SAVED = "start it again, or resume if its output folder has a checkpoint (the log names none)"
 START_AGAIN = "start it again (resume, if a checkpoint was saved: the log shows no step that this knows)"
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
@@ -128,25 +128,25 @@ def step_values(step: int | None) -> dict[str, str]:
 
 
 def _going_on(phase: str, target: Mapping[str, str]) -> str:
-    """Return how the run goes on once its cause is removed, by what the log tells of its checkpoints."""
+    """Return how to continue the run once its cause is removed, by the checkpoints that the log names."""
     trained, saved = phase in ("train", "done"), target.get("saved")
     if trained and saved:
-        return f'resume from the checkpoint that it told of last ("{saved}")'
+        return f'resume from the last checkpoint that the log names ("{saved}"), if it is complete'
     if target.get("whole") and not saved:
         return NONE_SAVED
     return RESUME if trained else START_AGAIN
 
 
 def _worked(target: Mapping[str, str]) -> str:
-    """Return what the run did when it was ended, as the rest of a sentence; "" if its log does not show that."""
+    """Return the run's last progress as the rest of a sentence; "" if its log shows none."""
     if not (last := target.get("last")):
         return ""
     if idle := target.get("idle"):
         return (
-            f'; its last line at work ("{last}") came {idle} before the end: it may have hung,'
-            " and py-spy dump of its processes shows where, in the next try"
+            f'; its last progress line ("{last}") is {idle} older than the end: if it hung,'
+            " py-spy dump of its processes shows where in the next try"
         )
-    return f'; it was at work until then ("{last}")' if target.get("moved") else f'; its last line at work is "{last}"'
+    return f'; it made progress until then ("{last}")' if target.get("moved") else f'; its last progress line is "{last}"'
 
 
 def _python(frames: Sequence[Frame]) -> str:
@@ -204,6 +204,6 @@ def followed_up(diagnosis: Diagnosis, known: Signatures, boundary: str, evidence
         if diagnosis.next == look.NO_FRAMES or diagnosis.next.startswith("less +")
         else diagnosis.next.removesuffix(look.UNCHANGED)
     )
-    order = "{1}; see also {0}" if known.says_all(follow_up) else "{0}; then {1}"
+    order = "{1}; see also {0}" if isinstance(follow_up, Sentence) else "{0}; then {1}"
     run = order.format(own, follow_up.run) if own else follow_up.run
     return msgspec.structs.replace(diagnosis, next=run, limitation=follow_up.limitation)

@@ -62,6 +62,10 @@ class Runs:
     """A line showed a step of this run as done."""
     runs: int = 1
     """How many runs the log contains so far."""
+    at: int = 1
+    """The line that is read."""
+    first_line: int = 1
+    """The first line of this run."""
     job: str = ""
     """The Slurm job that was cancelled last."""
     before: Findings = field(default_factory=Findings)
@@ -216,6 +220,7 @@ class Runs:
         self.earlier = self.earlier or first_cause([self.findings], self.progress) or self.broken
         self.broken = None
         self.runs += 1
+        self.first_line = self.at
         self.success.another_run()
         self.progress, self.stage, self.begun, self.findings = Progress(), None, "", Findings()
         self.before, self.refused = Findings(), None

@@ -265,6 +265,7 @@ class Scan(Runs):
             self._read(*line)
 
     def _read(self, raw: bytes, number: int, kinds: int) -> None:
+        self.at = number
         if kinds & _RECORD and self.progress.phase == "train" and not self._tracebacks.waiting:
             lines = [b"::" + raw.removesuffix(b"\n")]
             if (step := ordinary.take(self.success.record, lines, self._shapes.of(lines))) is not None:

@@ -175,10 +175,6 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
         fitting = (each for each in known if pattern(each.evidence).search(evidence) and pattern(each.code).search(code))
         return next(fitting, None)
 
-    def says_all(self, follow_up: FollowUp) -> bool:
-        """Return whether ``follow_up`` is about the words of an error, and so says more than the place that raised it."""
-        return follow_up in self.sentences
-
     def stage(self, chain: Chain) -> Phase | None:
         """Return the phase of the first stage that fits a function in the chain, or its text; None when none fits."""
         # A module that is only imported shows nothing.

@@ -1,6 +1,4 @@
-"""What a run did when something ended it: the last line that shows it at work, the checkpoint of which it told last, and where
-compiled code crashed.
-"""
+"""What a log shows of a run that ended early: its last progress line, its last checkpoint, where compiled code crashed."""
 
 from __future__ import annotations
 
@@ -8,12 +6,13 @@ import itertools
 import re
 from collections.abc import Sequence
 
+from ..trainers.patterns.of_trainers import VERL
 from . import log_lines
 
 QUOTED = 110
 """Characters of a line that are quoted."""
 LAST_LINES = 100
-"""Before the end, those in which a run shows what it does."""
+"""Search for progress in so many lines before the end."""
 LONGEST = 1000
 """Characters of a line that are looked at."""
 _WORKS = re.compile(
@@ -26,13 +25,13 @@ _NO_WORK = re.compile(
     r"|\b(?:srun|wandb): "
 )
 MOST_LINES = 1000
-"""Of those that may tell of a checkpoint."""
-_SAVES = re.compile(rb"(?i)(?:sav|stor)(?:ed|ing)|wr(?:ote|iting|itten)|dumped")
-"""Every line that tells of a checkpoint contains one of these."""
+"""Parse at most so many lines that contain a word of ``_SAVES``."""
+_SAVES = re.compile(rb"(?i)(?:sav|stor)(?:ed|ing)|wr(?:ote|iting|itten)|dumped|" + VERL.saved_step.encode())
+"""Every line that names a checkpoint contains one of these."""
 _SAVED = re.compile(
     r"(?i)(?:^|[\W_])(?:saved|saving|stored|storing|wrote|writing|written|dumped)\b.{0,100}?"
     r"(?:checkpoint|ckpt|\bmodel|weight|adapter|global_step|\.pth?\b|\.safetensors)"
-    r"|(?:checkpoint|ckpt|\bmodel|weights)\b[^.;]{0,100}?\b(?:saved|stored|written|dumped)\b"
+    r"|(?:checkpoint|ckpt|\bmodel|weights)\b[^.;]{0,100}?\b(?:saved|stored|written|dumped)\b|" + VERL.saved_step
 )
 _NOT_SAVED = re.compile(
     r"(?i)\b(?:will|would|not|cannot|fail(?:ed|s|ure)?|errors?|unable|if|to be|when|should|skip\w*|how to|every|before)\b"
@@ -43,7 +42,7 @@ _CLOCK = re.compile(r"(?<![\d:<\[])([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?![\d:<])
 DATED_LINES = 20
 """A line without a time is as old as the last one with a time among so many before it."""
 IDLE_S, MOST_S = 120, 12 * 3600
-"""A run that shows no work for so long may hang; of longer times the day is not known."""
+"""A run without progress for at least ``IDLE_S`` may hang; from ``MOST_S`` on times of day are ambiguous."""
 HOUR = 3600
 FRAMES = 40
 """A backtrace begins at most so many lines after the line that reports the crash, and is no longer."""
@@ -58,13 +57,13 @@ _NO_NAME = re.compile(
 )
 
 
-def before(log: bytes, line: int | None, evidence: str) -> dict[str, str]:
-    """Return what a log shows of the run up to its line ``line`` (from 1; all of it without one), which contains ``evidence``.
+def before(log: bytes, first: int, line: int | None, evidence: str) -> dict[str, str]:
+    """Return what a log shows of a run, from line ``first`` to ``line`` (from 1; None: the end), which contains ``evidence``.
 
-    ``last``: the last line that shows it at work, with ``idle`` (how long before the end that was, if long), ``moved`` (not
-    long) or ``undated``; ``saved``: the last one that tells of a checkpoint.
+    ``last``: the last progress line, with ``idle`` (the time from it to the end, if long), ``moved`` (if short) or ``undated``;
+    ``saved``: the last line that names a checkpoint.
     """
-    lines = log.split(b"\n")[: None if line is None else line]
+    lines = log.split(b"\n")[first - 1 : line]
     end, found = len(lines) - (line is not None), dict[str, str]()
     at, last = next(
         ((at, text) for at in range(end - 1, max(end - LAST_LINES, 0) - 1, -1) if (text := _at_work(lines[at]))), (0, "")
@@ -72,21 +71,21 @@ def before(log: bytes, line: int | None, evidence: str) -> dict[str, str]:
     if _BAR.search(evidence[:LONGEST]):  # a bar, and behind it what ended the run
         found = {"last": evidence[:QUOTED], "moved": "yes"}
     elif last:
-        found = {"last": last, **_stood(lines, at, len(lines) - 1)}
-    telling = itertools.islice(filter(_SAVES.search, reversed(lines[:end])), MOST_LINES)
-    if saved := next(filter(None, map(_saved, telling)), ""):
+        found = {"last": last, **_idle(lines, at, len(lines) - 1)}
+    candidates = itertools.islice(filter(_SAVES.search, reversed(lines[:end])), MOST_LINES)
+    if saved := next(filter(None, map(_saved, candidates)), ""):
         found["saved"] = saved
     return found
 
 
-def _stood(lines: Sequence[bytes], work: int, end: int) -> dict[str, str]:
-    """Return how long the run showed no work, from its line ``work`` to ``end``."""
+def _idle(lines: Sequence[bytes], work: int, end: int) -> dict[str, str]:
+    """Return whether the run made no progress for long between its lines ``work`` and ``end``."""
     began = _clock(lines[max(work - DATED_LINES, 0) : work + 1])
     ended = _clock(lines[max(end - DATED_LINES, work + 1) : end + 1])
-    stood = (ended - began) % (24 * HOUR) if began is not None and ended is not None else MOST_S
-    if stood >= MOST_S or (stood >= HOUR and stood % HOUR < IDLE_S):  # whole hours: two time zones
+    elapsed = (ended - began) % (24 * HOUR) if began is not None and ended is not None else MOST_S
+    if elapsed >= MOST_S or (elapsed >= HOUR and elapsed % HOUR < IDLE_S):  # whole hours: two time zones
         return {"undated": "yes"}
-    return {"idle": f"{stood // 60} minutes"} if stood >= IDLE_S else {"moved": "yes"}
+    return {"idle": f"{elapsed // 60} minutes"} if elapsed >= IDLE_S else {"moved": "yes"}
 
 
 def _clock(lines: Sequence[bytes]) -> int | None:

@@ -278,7 +278,7 @@ class Tracebacks:
     def _close(self, source: str, end: bool = False) -> list[Chain]:
         chain = self._open.pop(source).finish()
         if end and not chain.links:
-            chain.links.append(Link(chain.number, "", f"{CUT_OFF}: the log ends with its first one"))
+            chain.links.append(Link(chain.number, "", f"{CUT_OFF}: only its first line is in the log"))
         texts = {link.text[:SAME] for link in chain.links}
         if chain.ignored:
             self._harmless |= dict.fromkeys(texts, chain.number)

@@ -956,7 +956,7 @@ def test_tracebacks_of_several_processes_are_those_of_one_run(tmp_path: Path) ->
 def test_what_follows_an_interrupt_depends_on_whether_a_step_was_done(tmp_path: Path) -> None:
     assert "start it again" in triaged(tmp_path, "loading the model\n^C\n").follow_up
     saved = "step 10 loss 2.3\nSaved checkpoint to out/step_10.pt\n^C\n"
-    assert 'resume from the checkpoint that it told of last ("Saved checkpoint' in triaged(tmp_path, saved).follow_up
+    assert 'resume from the last checkpoint that the log names ("Saved checkpoint' in triaged(tmp_path, saved).follow_up
 
 
 def test_what_is_not_implemented_is_named_with_its_place(tmp_path: Path) -> None:
@@ -1051,14 +1051,15 @@ def test_a_library_without_gpus_ends_no_run(tmp_path: Path) -> None:
     assert triaged(tmp_path, f"{warned}INFO:Loading the model\nKilled\n").rule == "launcher-killed"
 
 
-def test_a_build_whose_steps_have_no_number_is_no_training(tmp_path: Path) -> None:
+def test_the_steps_of_an_image_build_are_not_read_as_training_steps(tmp_path: Path) -> None:
     build = "Step 25/32 : RUN R -e \"install.packages('stringi', repos=NULL)\"\nStep 26/32 : RUN true\nSuccessfully built 5f1e\n"
-    assert triaged(tmp_path, build).verdict != "Fail"
+    answer = triaged(tmp_path, build)
+    assert (answer.verdict, answer.evidence) == ("Unknown", "no error was found, and no end of a run")
 
 
 def test_an_excerpt_that_ends_with_the_first_line_of_a_traceback_shows_an_error(tmp_path: Path) -> None:
     answer = triaged(tmp_path, "step:1 - actor/loss:0.5\nTraceback (most recent call last):\n")
-    assert (answer.verdict, answer.line) == ("Fail", 2) and "the log ends with its first one" in answer.evidence
+    assert (answer.verdict, answer.line) == ("Fail", 2) and "only its first line is in the log" in answer.evidence
 
 
 @pytest.mark.parametrize(

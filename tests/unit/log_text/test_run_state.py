@@ -1,4 +1,4 @@
-"""What a run did before it was ended: the line that shows it at work, the checkpoint, and how it goes on."""
+"""What a run did before it ended: its last progress line, the last checkpoint, and how to continue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mvp_helpers.diagnosis import diagnose
+from mvp_helpers.diagnosis import diagnose, signatures
+from mvp_helpers.diagnosis.scan import Scan
 from mvp_helpers.log_text import run_state
 
 STEPS = "step:1 - actor/loss:0.5\nTraining Progress:  20%|██        | 2/10 [00:10<00:40,  5.00s/it]\n"
@@ -29,6 +30,7 @@ SAVED = {
     "an intention": ("Checkpoints will be saved to out", False),
     "an option": ("save_steps=500, saved model every epoch", False),
     "a failure": ("Failed: checkpoint was not saved", False),
+    "verl, before it saves": ("(TaskRunner pid=1) local_global_step_folder: checkpoints/a/b/global_step_4", True),
     "other files": ("Saving generated samples to data/1.json", False),
 }
 
@@ -36,32 +38,31 @@ SAVED = {
 @pytest.mark.parametrize("what", WORK)
 def test_the_last_line_at_work(what: str) -> None:
     line, works = WORK[what]
-    found = run_state.before(f"{line}\n^C\n".encode(), 2, "^C").get("last", "")
+    found = run_state.before(f"{line}\n^C\n".encode(), 1, 2, "^C").get("last", "")
     assert (found == line.rpartition("\r")[2].lstrip()) if works else not found
 
 
 @pytest.mark.parametrize("what", SAVED)
 def test_the_last_checkpoint(what: str) -> None:
     line, saved = SAVED[what]
-    found = run_state.before(f"{line}\n^C\nSaved checkpoint later.pt\n".encode(), 2, "^C").get("saved", "")
+    found = run_state.before(f"{line}\n^C\nSaved checkpoint later.pt\n".encode(), 1, 2, "^C").get("saved", "")
     assert found == (line if saved else "")
 
 
 @pytest.mark.parametrize(
-    ("work", "end", "stood"),
+    ("work", "end", "idle"),
     [
-        ("10:00:01 step 5", "10:01:02 SIGTERM", "moved"),
-        ("2026-01-01 23:59:01 step 5", "2026-01-02T00:09:08 SIGTERM", "idle"),
-        ("10:00:01 started\n20%|██        | 2/10 [00:00:10<00:00:40]", "10:30:00 SIGTERM", "idle"),
-        ("10:00:01 step 5", "14:00:10 SIGTERM", "undated"),  # in another time zone
-        ("10:00:01 step 5", "SIGTERM", "undated"),
-        ("step 5", "10:00:01 SIGTERM", "undated"),
+        ("10:00:01 step 5", "10:01:02 SIGTERM", {"moved": "yes"}),
+        ("2026-01-01 23:59:01 step 5", "2026-01-02T00:09:08 SIGTERM", {"idle": "10 minutes"}),
+        ("10:00:01 started\n20%|██        | 2/10 [00:00:10<00:00:40]", "10:30:00 SIGTERM", {"idle": "29 minutes"}),
+        ("10:00:01 step 5", "14:00:10 SIGTERM", {"undated": "yes"}),  # in another time zone
+        ("10:00:01 step 5", "SIGTERM", {"undated": "yes"}),
+        ("step 5", "10:00:01 SIGTERM", {"undated": "yes"}),
     ],
 )
-def test_how_long_a_run_stood_before_its_end(work: str, end: str, stood: str) -> None:
-    found = run_state.before(f"{work}\n{end}\n".encode(), work.count("\n") + 2, end)
-    assert found.keys() - {"last"} == {stood}, found
-    assert found.get("idle", "10 minutes") in ("10 minutes", "29 minutes")
+def test_how_long_a_run_was_idle_before_its_end(work: str, end: str, idle: dict[str, str]) -> None:
+    found = run_state.before(f"{work}\n{end}\n".encode(), 1, work.count("\n") + 2, end)
+    assert {key: value for key, value in found.items() if key != "last"} == idle
 
 
 @pytest.mark.parametrize(
@@ -84,14 +85,17 @@ def test_where_compiled_code_crashed(frames: str, place: str, tmp_path: Path) ->
 
 def test_what_ends_a_run_may_stand_behind_its_bar() -> None:
     bar = "Epoch 0:  31%|███       | 1225/3999 [1:07:35<2:33:02,  3.31s/it]"
-    assert run_state.before(b"Epoch 0 begins\n", None, f"{bar}[rank: 2] Received SIGTERM")["last"].startswith(bar)
+    assert run_state.before(b"Epoch 0 begins\n", 1, None, f"{bar}[rank: 2] Received SIGTERM")["last"].startswith(bar)
 
 
 @pytest.mark.parametrize(
     ("before", "says"),
     [
-        (STEPS, "start it again (no line of the log tells of a checkpoint that was saved)"),
-        (f"{STEPS}Saving model checkpoint to out/checkpoint-2\n", 'told of last ("Saving model checkpoint to out/checkpoint-2")'),
+        (STEPS, "start it again, or resume if its output folder has a checkpoint (the log names none)"),
+        (
+            f"{STEPS}Saving model checkpoint to out/checkpoint-2\n",
+            'names ("Saving model checkpoint to out/checkpoint-2"), if it is complete',
+        ),
         ("x" * 80 + "\n" + "the log is long\n" * 300_000 + STEPS, "resume from the last checkpoint, if one was saved"),
     ],
 )
@@ -103,14 +107,14 @@ def test_how_a_run_goes_on(before: str, says: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "says"),
     [
-        ("2026-01-07 10:29:01 step 5 of 9\n", 'it was at work until then ("2026-01-07 10:29:01 step 5 of 9")'),
+        ("2026-01-07 10:29:01 step 5 of 9\n", 'it made progress until then ("2026-01-07 10:29:01 step 5 of 9")'),
         (
             "2026-01-07 08:40:01 step 5 of 9\n",
-            'its last line at work ("2026-01-07 08:40:01 step 5 of 9") came 109 minutes before',
+            'its last progress line ("2026-01-07 08:40:01 step 5 of 9") is 109 minutes older',
         ),
-        ("INFO:     Application startup complete.\n", "nothing is wrong with a server that its allocation ends"),
-        (STEPS, 'its last line at work ("Training Progress:  20%'),
-        ("Welcome\n", "this log has no line of its work"),
+        ("INFO:     Application startup complete.\n", "a server ends with its allocation"),
+        (STEPS, 'its last progress line ("Training Progress:  20%'),
+        ("Welcome\n", "this log has no progress line"),
     ],
 )
 def test_a_time_limit(before: str, says: str, tmp_path: Path) -> None:
@@ -122,9 +126,9 @@ def test_a_time_limit(before: str, says: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "says"),
     [
-        ("10:00:01 step 5 of 9\n10:00:09 ", 'it was at work until then ("10:00:01 step 5 of 9")'),
-        ("10:00:01 step 5 of 9\n10:20:09 ", "came 20 minutes before the end: it may have hung, and py-spy dump"),
-        ("step 5 of 9\n", 'its last line at work is "step 5 of 9"'),
+        ("10:00:01 step 5 of 9\n10:00:09 ", 'it made progress until then ("10:00:01 step 5 of 9")'),
+        ("10:00:01 step 5 of 9\n10:20:09 ", "is 20 minutes older than the end: if it hung, py-spy dump"),
+        ("step 5 of 9\n", 'its last progress line is "step 5 of 9"'),
         ("", "where no terminal reaches it"),
     ],
 )
@@ -132,3 +136,19 @@ def test_a_stop_names_what_the_run_did(before: str, says: str, tmp_path: Path) -
     (log := tmp_path / "log").write_text(f"{before}Received SIGINT\n")
     answer = diagnose.of_log(log)
     assert answer.rule == "interrupted" and says in answer.next
+
+
+def test_a_checkpoint_of_an_earlier_run_in_the_log_is_not_named(tmp_path: Path) -> None:
+    earlier = f"{STEPS}Saved checkpoint to old/step_1.pt\nTraceback (most recent call last):\nValueError: odd\n"
+    (log := tmp_path / "log").write_text(f"{earlier}{STEPS}^C\n")
+    answer = diagnose.of_log(log)
+    assert "2 runs" in answer.advice and "(the log names none)" in answer.next and "old/step_1" not in answer.next, answer
+
+
+@pytest.mark.parametrize(("job", "says"), [({}, "/tmp/ray/session_latest/logs"), ({"id": "j7"}, "53_debug_bundle.sh j7 gathers")])
+def test_where_rays_logs_are_depends_on_who_started_ray(job: dict[str, str], says: str, tmp_path: Path) -> None:
+    (log := tmp_path / "log").write_text("A worker died or was killed while executing task 5d1777e4.\n")
+    known = signatures.load()
+    answer = diagnose.diagnose([Scan(known, str(log)).read_file(log)], known, {"log": str(log), **job})
+    assert answer.rule == "worker-process-died" and says in answer.next
+    assert ("/tmp/ray" in answer.next) is not bool(job)

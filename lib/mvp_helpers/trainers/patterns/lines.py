@@ -87,7 +87,7 @@ class LogPatterns:
     counts_from_0: bool = False
     """The first step may be 0."""
     first_part: str = ""
-    """What a run shows that begins, whatever its steps are numbered from."""
+    """What a log contains of the first part of a run whose step numbers continue those of an earlier run."""
     from_scratch: str = ""
     """No checkpoint, or not all of one, was loaded."""
     optimizer_read: str = ""
