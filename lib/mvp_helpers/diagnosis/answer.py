@@ -40,6 +40,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     code_file: str = ""
     """The code that raised."""
     code_line: int | None = None
+    raised: str = ""
+    """The call that raised, and a line of code that led to it, each on a line."""
     confidence: Confidence = "low"
     """high: a known signature; medium: a known kind of error; low: unknown, or only an effect was found."""
     advice: str = ""

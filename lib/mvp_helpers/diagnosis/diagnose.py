@@ -16,7 +16,7 @@ import msgspec
 
 from ..base import redact
 from ..learning import learning_signal
-from ..log_text import log_lines, run_state
+from ..log_text import log_lines, run_state, settings
 from ..success.proven import NOT_FINITE
 from ..trainers import metric_names
 from ..trainers.patterns.of_trainers import OF_RL_TRAINERS
@@ -57,6 +57,8 @@ LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
 """Rules of a name that a module of the checkout lacks: where tests ran and failed, the code that they test."""
+_FAILED_TEST = re.compile(r"(?m)^FAILED (\S+::\S+)")
+"""A test that failed, in pytest's summary."""
 OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "test", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
 
@@ -93,7 +95,9 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
     of_verl = "id" in target or any(scan.success.mentions(OF_RL_TRAINERS) for scan in scans)
     job = target.get("id", "")
     whose = {"job": job, "ray_logs": GATHERED.format(id=job)} if job else {"alone": "yes", "ray_logs": RAY_LOGS}
-    target = {**target, **whose, "verl" if of_verl else "other": "yes"}
+    failed = [test for scan in scans for test in _FAILED_TEST.findall(scan.success.text[0].decode(errors="replace"))]
+    of_tests = {"test": failed[0] if failed else "FILE::TEST", "tests": str(len(failed)) if len(failed) > 1 else ""}
+    target = {**target, **whose, **of_tests, "verl" if of_verl else "other": "yes"}
     diagnosis = _of_cause(scans, known, target)
     of_a_test = diagnosis.rule in OWN_NAMES or (diagnosis.rule and diagnosis.whose == "user" and diagnosis.boundary in OF_A_TEST)
     if of_a_test and diagnosis.verdict == "Blocked" and _tests_failed(scans):
@@ -215,8 +219,17 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
     if output.served:
         return {"server": "yes", **crash}
     first, line = (output.first_line if whole else 1), (cause.number if own and whole else None)
-    state = run_state.before(log, min(first, line or first), line, cause.evidence)
-    return {**crash, **({} if "last" in state else {"quiet": "yes"}), **state, "whole": "yes" if whole else ""}
+    first = min(first, line or first)
+    state = run_state.before(log, first, line, cause.evidence)
+    known = settings.named_in(cause.evidence, log, first, line) if whole else []
+    printed = " and ".join(f"{setting} (line {number})" for setting, number in known)
+    return {
+        **crash,
+        **({} if "last" in state else {"quiet": "yes"}),
+        **state,
+        "whole": "yes" if whole else "",
+        "has": f"what the log has before it: {printed}" if printed else "",
+    }
 
 
 def _tests_failed(scans: Sequence[Scan]) -> bool:

@@ -33,6 +33,9 @@ UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "ref
 
 _OF_PYTHON = re.compile(r"(/[^\s\"']*)(?<!/\.local)/lib(?:64)?/python3(?:\.\d+)?/")
 """A file of a Python installation; the group is the installation's folder."""
+_CONFIGURED = frozenset({"config", "cluster size", "parallel state", "rollout engine", "model path", "data", "memory"})
+"""Boundaries of errors that values of settings cause."""
+_SLURM_JOB = re.compile(r"\b(?:JOB |STEP |StepId=|[Jj]ob )(\d+)\b")
 _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 
 
@@ -40,8 +43,7 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
     hit, rule = cause.hit, cause.rule
     links = cause.chain.causes() if cause.chain else []
     link = hit.link if hit else links[0] if links else None
-    # If the original exception has no frames (a lone line), those of an exception raised from it give the place.
-    frames = next((each.frames for each in [link, *links] if each and each.frames), ())
+    frames = _frames(link, links, known)
     culprit = known.culprit(frames)
     place = Diagnosis(
         verdict="Unknown",
@@ -52,6 +54,7 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
         step=cause.progress.step,
         code_file=culprit.file if culprit else hit.groups.get("file", "") if hit else "",
         code_line=culprit.line if culprit else None,
+        raised=f"{call(frames[-1])}\n{culprit.code}" if culprit else "",
     )
     if rule and hit:
         return _of_rule(place, rule, hit, target, known.boundary(frames) if rule.placed else "unknown")
@@ -74,12 +77,26 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
     )
 
 
+def _frames(link: Link | None, links: Sequence[Link], known: Signatures) -> Sequence[Frame]:
+    """Return the frames that show where an exception was raised, the innermost last.
+
+    If it has none (a lone line), those of one that was raised from it; if all of its own are of packages, as where one of these
+    caught it, the frames that called them are in the next one.
+    """
+    frames: Sequence[Frame] = next((each.frames for each in [link, *links] if each and each.frames), ())
+    if frames and not known.outside(frames):
+        later = (each.frames for each in links if each.frames is not frames and known.outside(each.frames))
+        return [*next(later, ()), *frames]
+    return frames
+
+
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], raised_in: str) -> Diagnosis:
     where = f"{place.code_file}:{place.code_line}: " if place.code_file and place.code_line else ""
     python = _python(hit.link.frames if hit.link else ())
     values = {
         **target,
         "line": str(place.line),
+        "slurm_job": job[1] if (job := _SLURM_JOB.search(hit.evidence)) else "JOB",
         **step_values(_next_step(place)),
         "place": where,
         "go_on": _going_on(place.phase, target),
@@ -100,6 +117,8 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
     if memory := gpu_memory.shortage(hit.evidence):
         advice, limitation = memory[0], ""
         todo = f"{memory[1]}; then {todo}" if memory[1] == gpu_memory.PIECES else memory[1]
+    if target.get("has") and rule.boundary in _CONFIGURED:
+        todo += f"; see {target['has']}"
     return msgspec.structs.replace(
         place,
         verdict=case.verdict or rule.verdict_in(place.phase or "start"),
@@ -185,7 +204,7 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     if diagnosis.advice == LAST_ERROR and before == "unknown":
         return diagnosis
     boundary = before if guessed else diagnosis.boundary
-    return followed_up(diagnosis, known, boundary, diagnosis.evidence, diagnosis.code_file)
+    return followed_up(diagnosis, known, boundary, diagnosis.evidence, f"{diagnosis.code_file}\n{diagnosis.raised}")
 
 
 def followed_up(diagnosis: Diagnosis, known: Signatures, boundary: str, evidence: str, code: str) -> Diagnosis:

@@ -101,6 +101,7 @@ class Scan(Runs):
                 or len(words) < len("Driver Version:")
                 or kinds
                 or b"arning" in line
+                or line.startswith(b'  File "')
                 or line.startswith(b"Ultralytics ")  # its versions, before each validation, too
                 or line.rstrip().endswith(b":")  # as multiprocessing's before each process's traceback
                 or _COUNTER.search(line)

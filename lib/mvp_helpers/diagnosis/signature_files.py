@@ -56,7 +56,8 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     evidence: str = ""
     code: str = ""
-    """Regular expression of the file whose code raised it."""
+    """Regular expression of the file whose code raised it (after an error that no rule knows: also of the call that raised,
+    ``file:function``, and of the line of code, each on a line of its own)."""
     run: str
     limitation: str = ""
 
@@ -282,4 +283,4 @@ def _expressions(files: Files) -> Iterator[str]:
     yield from (judgement.evidence for judgement in files.unknown.judgements)
     steps = files.steps
     listed: list[Sequence[FollowUp]] = [files.sentences, steps.kinds, *steps.follow_ups.values()]
-    yield from (each.evidence for several in listed for each in several)
+    yield from (text for several in listed for each in several for text in (each.evidence, each.code))

@@ -133,9 +133,13 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
     def culprit(self, frames: Iterable[Frame]) -> Frame | None:
         """Return the innermost frame outside of libraries, or outside of torch, or of all; None without frames."""
         every = list(frames)
-        own = [frame for frame in every if not pattern(self.reading.libraries).search(frame.file)]
+        own = self.outside(every)
         own = own or [frame for frame in every if "/torch/" not in frame.file] or every
         return own[-1] if own else None
+
+    def outside(self, frames: Iterable[Frame]) -> list[Frame]:
+        """Return the frames outside of libraries."""
+        return [frame for frame in frames if not pattern(self.reading.libraries).search(frame.file)]
 
     def of_import(self, frames: Sequence[Frame]) -> bool:
         """Return whether code outside of packages imported one that is not under test, and that raised meanwhile."""

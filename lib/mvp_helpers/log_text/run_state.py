@@ -19,11 +19,13 @@ _WORKS = re.compile(
     r"(?i)\d ?/ ?\d|\d(?:it|s|\w*(?:examples?|steps?|samples?|batch(?:es)?|tokens?))/(?:s|it)\b"
     r"|\b(?:steps?|iter\w*|epochs?|batch(?:es)?|episodes?|updates?|(?:valid|evalu|gener)at\w+|sav\w+|download\w*|load\w*)\b.*\d"
 )
-_BAR = re.compile(r"\d+%\|.{0,200}?\d+/\d+")
+_BAR = re.compile(r"(?:[\w ]{1,30}: +)?\d+%\|.{0,200}?\d+/\d+(?: \[[^\[\]]*\])?")
 _NO_WORK = re.compile(
     r"^\s+File \"|^\s{4,}\S|Traceback \(|(?:Error|Exception|Interrupt)\b|[Kk]ill|[Ss]ignal|[Tt]erminat|https?://"
     r"|\b(?:srun|wandb): "
 )
+_WEIGHTS = re.compile(rb"Model loading took ([\d.]+ Gi?B)\b")
+"""What vLLM says of the memory on each GPU that the weights take."""
 MOST_LINES = 1000
 """Parse at most so many lines that contain a word of ``_SAVES``."""
 _SAVES = re.compile(rb"(?i)(?:sav|stor)(?:ed|ing)|wr(?:ote|iting|itten)|dumped|" + VERL.saved_step.encode())
@@ -61,20 +63,23 @@ def before(log: bytes, first: int, line: int | None, evidence: str) -> dict[str,
     """Return what a log shows of a run, from line ``first`` to ``line`` (from 1; None: the end), which contains ``evidence``.
 
     ``last``: the last progress line, with ``idle`` (the time from it to the end, if long), ``moved`` (if short) or ``undated``;
-    ``saved``: the last line that names a checkpoint.
+    ``saved``: the last line that names a checkpoint; ``weights``: what those of an engine take on each GPU.
     """
     lines = log.split(b"\n")[first - 1 : line]
     end, found = len(lines) - (line is not None), dict[str, str]()
     at, last = next(
         ((at, text) for at in range(end - 1, max(end - LAST_LINES, 0) - 1, -1) if (text := _at_work(lines[at]))), (0, "")
     )
-    if _BAR.search(evidence[:LONGEST]):  # a bar, and behind it what ended the run
-        found = {"last": evidence[:QUOTED], "moved": "yes"}
+    ended = log_lines.plain(lines[end]) if end < len(lines) else evidence
+    if bars := _BAR.findall(ended[-LONGEST:]):  # a bar, and behind it what ended the run
+        found = {"last": bars[-1][:QUOTED], "moved": "yes"}
     elif last:
         found = {"last": last, **_idle(lines, at, len(lines) - 1)}
     candidates = itertools.islice(filter(_SAVES.search, reversed(lines[:end])), MOST_LINES)
     if saved := next(filter(None, map(_saved, candidates)), ""):
         found["saved"] = saved
+    if weights := _WEIGHTS.findall(log):
+        found["weights"] = weights[-1].decode()
     return found
 
 

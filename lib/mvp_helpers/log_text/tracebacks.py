@@ -121,6 +121,9 @@ _PLACE_ONLY, _ERROR_IN_QUOTES = re.compile(r": at \d+:\d+:$"), re.compile(r"\w+(
 _REMOTE = re.compile(r"ray::\S+ \(pid=")
 """Ray's messages separate chained exceptions with this, where Python prints its header."""
 
+_GOES_ON = (":", "root error(s) found.")
+"""The next line completes one that ends so; the latter is TensorFlow's."""
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -187,7 +190,7 @@ class Link:
             named = [line.text.strip() for line in self.rest if _ERROR_IN_QUOTES.match(line.text)]
             return " ".join([self.text, *named[-1:]])
         if self.text.rstrip(": ") != self.name:
-            goes_on = (line.text.strip() for line in self.rest if self.text.endswith(":") and line.text.strip(" =-"))
+            goes_on = (line.text.strip() for line in self.rest if self.text.endswith(_GOES_ON) and line.text.strip(" =-"))
             return " ".join([self.text, *itertools.islice(goes_on, 1)])
         if ":" not in self.text:  # it has no message, so the next line is another's
             return f"{self.text}: {self.code}" if self.code and self.class_name != "KeyboardInterrupt" else self.text

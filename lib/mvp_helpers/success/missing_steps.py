@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ..log_text.series import Series
 from ..log_text.step_record import StepRecord
@@ -53,10 +53,11 @@ def _gap_of(record: StepRecord, trainer: str, end: re.Match[str]) -> str:
     groups = end.groupdict()
     if groups.get("epoch") and not record.resumed and (unseen := _hidden(series, groups)):
         return unseen
-    begins = max(0 if series.in_epochs and not groups.get("epoch") else 1, series.usual * 1.5)
+    begins = max(0 if series.in_epochs and (record.resumed or not groups.get("epoch")) else 1, series.usual * 1.5)
     if TRAINERS[trainer].interval and record.intervals == {first}:  # a short run may log one step only
         begins = max(begins, first)
-    if first > begins and not any(first - series.usual <= step < first for step in record.resumed):
+    resumed = _in_epochs(record.resumed, groups) if groups.get("epoch") else record.resumed
+    if first > begins and not any(first - series.usual - ROUNDED <= step < first for step in resumed):
         return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
     if missing := series.missing():
         return missing
@@ -71,6 +72,12 @@ def _gap_of(record: StepRecord, trainer: str, end: re.Match[str]) -> str:
     if wanted and round(wanted - done, 6) >= between:
         return f"the last step with metrics is {series.last:g} of {wanted:g}"
     return ""
+
+
+def _in_epochs(steps: Collection[int], end: Mapping[str, str | None]) -> list[float]:
+    """Return after which epoch a run goes on, of ``steps``; ``end``: its epochs, running time and speed, which tell all steps."""
+    every = round(float(end["seconds"] or 0) * float(end["speed"] or 0))
+    return [step / every * float(end["epoch"] or 0) for step in steps] if every else []
 
 
 def _hidden(series: Series, end: Mapping[str, str | None]) -> str:

@@ -1100,3 +1100,61 @@ def test_an_exception_before_a_crash_is_the_cause_and_not_one_after_it(tmp_path:
     answer = triaged(tmp_path, engine + logged + crash + later)
     assert (answer.evidence, answer.boundary, answer.rule) == (prompt, "rollout engine", "")
     assert triaged(tmp_path, crash + later).rule == "crash"
+
+
+def test_what_a_package_raised_and_caught_is_shown_with_the_code_that_called_it(tmp_path: Path) -> None:
+    package = "/opt/venv/lib/python3.12/site-packages/jax/_src/lax.py"
+    inner = f'Traceback (most recent call last):\n  File "{package}", line 9, in shapes\n    raise ValueError(x)\n'
+    own = f'Traceback (most recent call last):\n  File "/w/own.py", line 3, in loss_of\n    p = d.log_prob(a)\n  File "{package}"'
+    error = "ValueError: Incompatible shapes: [(640, 3), (640,)]\n"
+    chain = (
+        f"{inner}{error}\nDuring handling of the above exception, another exception occurred:\n\n{own}, line 4, in op\n    f()\n"
+    )
+    answer = triaged(tmp_path, f"{chain}{error}")
+    assert answer.boundary == "user code" and 'loss_of at /w/own.py:3 ("p = d.log_prob(a)"), which calls jax' in answer.follow_up
+
+
+def test_settings_that_an_error_names_are_quoted_from_the_log(tmp_path: Path) -> None:
+    log = "engine arguments: {'max_num_seqs': 256, 'max_model_len': 4096}\n+ train.py --num-layers 30\n"
+    unknown = (
+        'Traceback (most recent call last):\n  File "/w/own.py", line 3, in check\n    check()\nValueError: max_num_seqs is odd\n'
+    )
+    assert (
+        "what the log has before it: 'max_num_seqs': 256 (line 1); check at /w/own.py:3"
+        in triaged(tmp_path, log + unknown).follow_up
+    )
+    known = triaged(tmp_path, f"{log}AssertionError: num_layers should be divisible by pipeline_model_parallel_size\n")
+    assert known.rule == "parallel-layout" and known.follow_up.endswith(
+        "see what the log has before it: --num-layers 30 (line 2)"
+    )
+
+
+def test_the_first_failed_test_of_a_summary_is_named(tmp_path: Path) -> None:
+    failure = "E       ValueError: a mode that none knows\n\ntests/test_modes.py:4: ValueError\n"
+    summary = (
+        "=== short test summary info ===\nFAILED tests/test_modes.py::test_a - ValueError: a mode\n{}=== {} failed in 0.1s ===\n"
+    )
+    one = triaged(tmp_path, failure + summary.format("", 1)).follow_up
+    assert "pytest 'tests/test_modes.py::test_a' -x, also on" in one
+    two = triaged(tmp_path, failure + summary.format("FAILED tests/test_modes.py::test_b - ValueError: a mode\n", 2)).follow_up
+    assert "pytest 'tests/test_modes.py::test_a' -x (the first of 2 in the summary), also on" in two
+
+
+def test_a_log_that_begins_within_a_traceback_has_one_run(tmp_path: Path) -> None:
+    frames = '  File "/opt/conda/lib/python3.10/site-packages/torch/nn/mod\nule.py", line 1518, in _wrapped_call\n    f()\n'
+    log = f"{frames}{frames}RuntimeError: one\n{frames}{frames}RuntimeError: one\n"
+    assert "runs in the log" not in triaged(tmp_path, log).advice
+
+
+def test_the_next_line_says_which_of_tensorflows_errors_is_the_root(tmp_path: Path) -> None:
+    error = (
+        "tensorflow.python.framework.errors_impl.NotFoundError: 2 root error(s) found.\n  (0) Not found: d/1.jpg; No such file\n"
+    )
+    log = f'Traceback (most recent call last):\n  File "/w/own.py", line 3, in <module>\n    model.fit(data)\n{error}'
+    assert "root error(s) found. (0) Not found: d/1.jpg" in triaged(tmp_path, log).evidence
+
+
+def test_slurms_job_is_named_where_the_line_has_its_number(tmp_path: Path) -> None:
+    cancelled = triaged(tmp_path, "slurmstepd: error: *** JOB 4711 ON n1 CANCELLED AT 2025-03-22T16:52:06 ***\n")
+    assert cancelled.follow_up.startswith("sacct -j 4711 ")
+    assert "sacct -j JOB -o" in triaged(tmp_path, "slurmstepd: error: Exceeded job memory limit\n").follow_up

@@ -508,6 +508,16 @@ def test_a_resumed_run_passes_from_the_step_after_its_checkpoint(tmp_path: Path)
     assert triaged(tmp_path, loaded + resumed).verdict == "Pass"
 
 
+def test_a_resumed_run_that_counts_epochs_passes_from_the_step_after_its_checkpoint(tmp_path: Path) -> None:
+    resumed = re.sub(r".*\| [123]/8 .*\n", "", HEALTHY["hf_trainer"])
+    assert triaged(tmp_path, resumed).verdict == "Unknown"
+    found = "Checkpoint detected, resuming training at last_checkpoint='/out/checkpoint-{}'.\n"
+    assert triaged(tmp_path, found.format(3) + resumed).verdict == "Pass"
+    for step in (2, 4, 5):
+        assert triaged(tmp_path, found.format(step) + resumed).verdict == "Unknown", step
+    assert triaged(tmp_path, found.format(3) + steps("hf_trainer", "5").sub("", resumed)).verdict == "Unknown"
+
+
 def test_a_resumed_run_of_torchtitan_passes_from_the_step_that_it_names(tmp_path: Path) -> None:
     healthy = HEALTHY["torchtitan"]
     resumed = re.sub(r".*step: +(?:1|10)  loss.*\n", "", healthy)

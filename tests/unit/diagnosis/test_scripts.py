@@ -243,6 +243,8 @@ PASSING = {
         f"2026-02-03 14:54:14.221 | INFO     | __main__:tune:279 - Epoch {n} completed. Average loss: {5 - n}.1\n" for n in (1, 2)
     )
     + "2026-02-03 14:54:17.062 | INFO     | __main__:tune:295 - Fine-tuning completed!\n",
+    "steps each tenth, and how many at the end": "".join(f"step={n} loss=1.5 lr=0.1\n" for n in range(0, 60, 10))
+    + "Training complete in 47.1 min  (56 steps, 1 epochs)\n",
     "a time after a colon": UNKNOWN + "Training completed in: 132.16 minutes\n",
     "its own words": ALL + END,
     "a logger before them": ALL + "2026-01-31 10:00:00,123 - __main__ - INFO - GRPO training completed successfully!\n",
@@ -475,6 +477,7 @@ NOT_PASSING = {
         f"words about something else: {words}": UNKNOWN + words + "\n"
         for words in (
             "Training complete: False",
+            "Training complete (5 failed steps)",
             "training completed, 0 of 4 workers answered",
             "Waiting until training completed.",
             "Evaluation begins once training is done",
@@ -496,6 +499,10 @@ NOT_PASSING = {
     "a second training that only begins": ALL + END + "Training model B\n",
     "a batch that was left out": epoch(1) + epoch(2) + "WARNING: ran out of memory, skipping batch\n" + epoch(3) + epoch(4),
     "words of a script about another trainer": "{'loss': 2.0, 'grad_norm': 1.0, 'epoch': 1.0}\nTraining complete!\n",
+    "steps each tenth, and more at the end": "".join(f"step={n} loss=1.5 lr=0.1\n" for n in range(0, 60, 10))
+    + "Training complete in 47.1 min  (76 steps, 1 epochs)\n",
+    "steps each tenth, and fewer at the end": "".join(f"step={n} loss=1.5 lr=0.1\n" for n in range(0, 60, 10))
+    + "Training complete in 47.1 min  (30 steps, 1 epochs)\n",
     "a validation of NaN": ALL + "Epoch 4/4, val_loss: nan\n" + END,
 }
 

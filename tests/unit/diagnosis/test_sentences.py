@@ -19,16 +19,21 @@ OWN, TRAINER = "/work/own/steps.py", "/opt/venv/lib/python3.12/site-packages/tra
 STEP = "(TaskRunner pid=1) step:1 - actor/loss:0.5 - training/global_step:1\n"
 
 
-def raised(error: str, file: str) -> str:
-    return f'Traceback (most recent call last):\n  File "{file}", line 11, in work\n    x()\n{error}\n'
+def raised(error: str, file: str, call: str = "work", code: str = "x()") -> str:
+    return f'Traceback (most recent call last):\n  File "{file}", line 11, in {call}\n    {code}\n{error}\n'
+
+
+def files(example: dict[str, str]) -> list[str]:
+    """Return the code that raises the example."""
+    return [example["file"]] if "file" in example else [TRAINER] if example["error"].startswith("KeyError") else [OWN, TRAINER]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=ERRORS)
 def test_what_to_look_at_follows_from_the_sentence_wherever_it_is_raised(example: dict[str, str], tmp_path: Path) -> None:
     error, word, verdict = example["error"], example["next"], example.get("verdict")
     assert word not in error
-    for file in [example["file"]] if "file" in example else [TRAINER] if error.startswith("KeyError") else [OWN, TRAINER]:
-        answer = triaged(tmp_path, raised(error, file))
+    for file in files(example):
+        answer = triaged(tmp_path, raised(error, file, example.get("call", "work"), example.get("code", "x()")))
         assert not answer.rule and word in answer.follow_up, answer
         assert answer.verdict in ("Fail", "Blocked")
         assert verdict is None or (answer.verdict, answer.boundary) == (verdict, example["boundary"])
@@ -57,6 +62,10 @@ def test_after_a_step_no_sentence_about_inputs_makes_it_blocked(error: str, tmp_
 
 def test_every_sentence_has_an_example_that_no_earlier_one_takes() -> None:
     known = signatures.load().sentences
-    first = [next((at for at, each in enumerate(known) if re.search(each.evidence, error)), None) for error in ERRORS]
+    raising = [f"{files(each)[0]}:{each.get('call', 'work')}\n{each.get('code', 'x()')}" for each in EXAMPLES]
+    first = [
+        next((at for at, each in enumerate(known) if re.search(each.evidence, error) and re.search(each.code, code)), None)
+        for error, code in zip(ERRORS, raising, strict=True)
+    ]
     assert first == list(range(len(known)))
     assert all(bool(each.verdict) == bool(each.boundary) for each in known)

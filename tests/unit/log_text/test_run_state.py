@@ -86,6 +86,14 @@ def test_where_compiled_code_crashed(frames: str, place: str, tmp_path: Path) ->
 def test_what_ends_a_run_may_stand_behind_its_bar() -> None:
     bar = "Epoch 0:  31%|███       | 1225/3999 [1:07:35<2:33:02,  3.31s/it]"
     assert run_state.before(b"Epoch 0 begins\n", 1, None, f"{bar}[rank: 2] Received SIGTERM")["last"].startswith(bar)
+    older = "\r  0%|          | 1/3999 [00:01<1:00:00,  1.01it/s]"
+    log = f"Epoch 0 begins\n{older}\n{older * 90}\r{bar}slurmstepd: error: *** JOB 7 ON a CANCELLED\n".encode()
+    assert run_state.before(log, 1, 3, "slurmstepd: error: *** JOB 7 ON a CANCELLED") == {"last": bar, "moved": "yes"}
+
+
+def test_the_memory_that_weights_take_is_what_the_engine_said_last() -> None:
+    log = b"INFO Model loading took 9.1 GiB memory\nINFO Model loading took 14.9888 GiB and 5.1 seconds\nwork\n"
+    assert run_state.before(log, 1, 3, "work")["weights"] == "14.9888 GiB"
 
 
 @pytest.mark.parametrize(

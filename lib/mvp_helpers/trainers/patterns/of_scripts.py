@@ -34,7 +34,8 @@ _OWN_END = (
     r"(?:(?:INFO \| )?fairseq_cli\.train \| )?"
     rf"(?:(?!{_PART})[a-z/-]+ ){{0,3}}?(?:{_TRAINING}(?: (?:run|loop|process))? (?:is |has |was )?(?:been )?"
     rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING})\b"
-    r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*|, steps: (?P<last>\d{1,12}))?(?:\W*$|[.!]+ )"
+    r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*)?"
+    r"(?:(?:, steps: (?=\d+\W*$)| *\((?=\d+ steps?\b))(?P<last>\d{1,12})(?: steps?\b[^()]*\))?)?(?:\W*$|[.!]+ )"
 )
 _FINAL_MODEL = (
     r"(?i)^(?!.*(?:error|exception|fail|when |if ))(?:.* (?:I|INFO)\S* (?:\S* - |- )?)?\W*"

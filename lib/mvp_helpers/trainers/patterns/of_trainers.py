@@ -159,8 +159,14 @@ TRANSFORMERS = LogPatterns(
     resumed=(
         r"Continuing training from global step (\d{1,12})"
         r"|\bResuming (?:training )?from (?:checkpoint\W+)?\S*\bcheckpoint-(\d{1,12})"
+        r"|\bCheckpoint detected, resuming training at (?:last_checkpoint=)?\S*\bcheckpoint-(\d{1,12})"
     ),
-    resumed_words=("Continuing training from global step", "Resuming from", "Resuming training from"),
+    resumed_words=(
+        "Continuing training from global step",
+        "Resuming from",
+        "Resuming training from",
+        "Checkpoint detected, resuming training at",
+    ),
 )
 
 TORCHTITAN = LogPatterns(

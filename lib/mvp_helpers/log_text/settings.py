@@ -1,0 +1,91 @@
+"""Which settings that an error speaks of the log prints before it: options, entries of a configuration, and their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from . import log_lines
+
+LONGEST = 1 << 20
+"""Bytes of a run's output that are searched: settings are printed when it starts."""
+MOST = 3
+"""Settings that are named."""
+_NAME = re.compile(r"(?<![\w/.])(?:--)?([A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+)(?![\w/(])|--([A-Za-z][\w-]+)")
+_WORD = re.compile(r"[A-Za-z]+")
+_QUOTED = re.compile(r"""['"`]([^'"`\s]{4,160})['"`]|(?<![\w.])((?:[\w.~-]*/)+[\w.-]+)""")
+_KEY = (
+    r"(?:(?<![\w-])--[A-Za-z][\w.-]*[ =]|(?<![\w./-])['\"]?[A-Za-z][\w.-]*['\"]? ?= ?"
+    r"|(?:^\s*|(?<=[{,])\s*|(?=['\"]))['\"]?[A-Za-z][\w.-]*['\"]?: ?)"
+)
+_PATH = re.compile(r"\S*/\S*")
+_VALUE = r"""(?P<value>'[^'\n]{1,80}'|"[^"\n]{1,80}"|[^\s,;(){}\[\]'"=][^\s,;(){}\[\]'"]{0,79})"""
+_IS = r"(?P<option>--)?['\"]?(?:\w+\.)*%s['\"]?(?(option)[ =]|(?: ?[=:] ?| +\.{3,} ?))"
+_NO_SETTING = re.compile(
+    r"(?i)error:|\b(?:error|exception|warn\w*|traceback|equivalent|recommend\w*|suggest\w*|consider|please|try|increas\w+|decreas\w+)\b"
+)
+"""A line with such a word proposes a value, or quotes it from an error."""
+_SHORT = 6
+"""Characters of a part of a path that says little."""
+
+
+def named_in(message: str, log: bytes, first: int, line: int | None) -> list[tuple[str, int]]:
+    """Return the settings that an error's ``message`` names, or whose value it names, as the log last prints them.
+
+    ``first``, ``line``: the run's first line, and the error's (from 1; None: not known). Each with the number of its line.
+    """
+    text = b"\n".join(log.split(b"\n")[first - 1 : line and line - 1])[:LONGEST]
+    lines = text.decode(errors="replace").split("\n")
+    there = "\n".join(lines).lower().replace("-", "_")
+    found: list[tuple[str, int]] = []
+    for patterns in (_of_names(message, there), _of_values(message, there), _of_words(message, there)):
+        for pattern in patterns:
+            if len(found) < MOST and (setting := _last(pattern, lines)) and setting not in found:
+                found.append(setting)
+        if found:
+            break
+    return [(setting, number + first) for setting, number in found]
+
+
+def _of_names(message: str, there: str) -> Iterator[re.Pattern[str]]:
+    """Return patterns of the settings that ``message`` names, of those that are ``there``."""
+    names = (match[1] or match[2] for match in _NAME.finditer(message))
+    yield from _settings((name.lower().replace("-", "_") for name in names), there)
+
+
+def _of_words(message: str, there: str) -> Iterator[re.Pattern[str]]:
+    """Return patterns of the settings whose name is some words of ``message`` after one another."""
+    words = [word.lower() for word in _WORD.findall(_PATH.sub(" . ", message))]
+    runs = ("_".join(words[at : at + length]) for length in (4, 3, 2) for at in range(len(words) - length + 1))
+    known: list[str] = []
+    for name in runs:
+        if name in there and not any(name in longer for longer in known):
+            known.append(name)
+    yield from _settings(iter(known), there)
+
+
+def _settings(names: Iterator[str], there: str) -> Iterator[re.Pattern[str]]:
+    for name in dict.fromkeys(names):
+        if name in there:
+            yield re.compile(rf"(?i)(?<![\w.-]){_IS % re.escape(name).replace('_', '[_-]')}{_VALUE}")
+
+
+def _of_values(message: str, there: str) -> Iterator[re.Pattern[str]]:
+    """Return patterns of the settings whose value is a path that ``message`` names, or the last part of one."""
+    whole = [match[1] or match[2] for match in _QUOTED.finditer(message)]
+    parts = [re.sub(r"\.\w{1,8}$", "", part) for path in whole if "/" in path for part in path.split("/")[-2:]]
+    for value in dict.fromkeys([*(path for path in whole if "/" in path), *(part for part in parts if len(part) > _SHORT)]):
+        if value.lower().replace("-", "_") in there:
+            yield re.compile(rf"{_KEY}(?P<value>['\"]?{re.escape(value)}['\"]?)(?![\w/.-])")
+
+
+def _last(pattern: re.Pattern[str], lines: list[str]) -> tuple[str, int] | None:
+    """Return the last setting in ``lines`` that fits, and how many lines are before it; not one in code or in an error."""
+    for at in reversed(range(len(lines))):
+        match = pattern.search(lines[at])
+        if match is None or _NO_SETTING.search(lines[at]) or (at and lines[at - 1].lstrip().startswith('File "')):
+            continue
+        if match["value"].startswith("--") or lines[at][match.end() :][:1] in ("(", "["):
+            continue
+        return log_lines.plain(match[0].strip().encode()), at
+    return None
