@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..log_text.exceptions import CUT_OFF, Chain, Frame
 from ..log_text.log_lines import Line
-from ..log_text.tracebacks import CUT_OFF, Chain, Frame
 from .phases import Phase, Progress
 from .signature_files import Rule
 from .signatures import Hit, Signatures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ..log_text.tracebacks import Frame, Link
+from ..log_text.exceptions import Frame, Link
 from .causes import Finding
 
 EVIDENCE = 600

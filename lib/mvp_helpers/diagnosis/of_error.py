@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ..log_text.tracebacks import CUT_OFF, SYNTAX, Frame
+from ..log_text.exceptions import CUT_OFF, Frame, Link
+from ..log_text.tracebacks import SYNTAX
 from . import gpu_memory, look
 from .answer import LAST_ERROR, TWO_RUNS, Diagnosis, filled
 from .causes import Finding

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from ..log_text import log_lines
+from ..log_text.exceptions import Chain
 from ..log_text.log_lines import ByWords, Line
-from ..log_text.tracebacks import Chain, Tracebacks
+from ..log_text.tracebacks import Tracebacks
 from ..success.bad_ends import BROKEN_OFF
 from ..success.proven import Success
 from ..trainers.patterns.of_scripts import SCRIPTS

@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 
 from ..log_text import log_lines
+from ..log_text.exceptions import Chain, Frame, Link
 from ..log_text.log_lines import ByWords, Line
-from ..log_text.tracebacks import IMPORTS, Chain, Frame, Link
+from ..log_text.tracebacks import IMPORTS
 from . import signature_files
 from .phases import PHASES, Mark, Phase, later, trainer_marks
 from .signature_files import FOLDER, Files, FollowUp, Judgement, Rule, Stage, pattern

@@ -1,4 +1,4 @@
-"""Python tracebacks in a log: the lines that belong together, and the exceptions that they print.
+"""Python tracebacks in a log: the lines that belong together, read one after the other.
 
 Pure. Lines of other processes may interrupt a traceback, and an excerpt may begin or end within one.
 """
@@ -9,9 +9,10 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..trainers.patterns.of_trainers import VERL
+from .exceptions import CUT_OFF, GUESSED, Chain, Frame, Link
 from .log_lines import Line
 
 CONTINUATION_LINES = 40
@@ -20,9 +21,6 @@ DUMPED_LINES = 400
 """At most this many lines after a fatal error are faulthandler's, which lists the frames of every thread."""
 LOST_AFTER_LINES = 300
 """A traceback is complete when none of the next lines, this many, continued it."""
-CUT_OFF = "a traceback without its last line"
-GUESSED = "(cut off)"
-"""The message of an exception of which the log shows only where it was raised, and its class."""
 MOST_OPEN = 128
 """At most this many sources may have an open traceback."""
 
@@ -39,8 +37,6 @@ BETWEEN = 8
 """Lines of other processes that may come between the two, at most."""
 SAME, NEAR = 80, 40
 """A part of an ignored traceback begins with as many characters, and comes at most so many lines later."""
-_VALIDATION = re.compile(r"\d validation errors? for \w+$")
-"""The first line of pydantic's message."""
 _NAMED = re.compile(r"(?:RayTaskError\()?(?P<name>[A-Z]\w+)\)? {2,}Traceback")
 """IPython prints the exception's class beside the header."""
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
@@ -83,8 +79,6 @@ _LISTED = re.compile(r"\\n', (?P<quote>['\"])(?P<text>(?:[A-Za-z_]\w*\.)*[A-Z]\w
 """The end of a traceback that was logged as a list of its lines."""
 _RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
 _PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d{1,9}): \w+$")
-_PLUMBING = re.compile(r"/ray/_private/|/torch/nn/modules/module\.py|/runpy\.py|/contextlib\.py|/concurrent/futures/|^<")
-"""Files that only pass calls on: a frame in them says little."""
 _BARE = re.compile(r"\s+(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)$")
 """An exception without a message in a text that is indented."""
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
@@ -93,11 +87,6 @@ _LOUD_NAME = re.compile(r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|
 _OF_LIBRARY = re.compile(r"(?:\w+\.)+(?:errors?|exceptions?|exc|lib)\.[A-Z]\w+$")
 """An exception by its module."""
 _DOTTED = re.compile(r"\w+(?:\.\w+)+: ?\S")
-_WRAPPER = re.compile(
-    r"^(?:\w+\.)*(?P<caught>\w+): Caught \w+ in (?:DataLoader worker|replica \d)|^[\w.]+: .*error raised in its creation task"
-    r"|^[\w.]*CheckpointException: CheckpointException ranks"
-    r"|^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup|WorkerGroupError|TrainingFailedError)"
-)
 _FRESH = re.compile(
     r"[\w./-]+: (?:fatal )?(?:error|warning)\b|\++ \S|(?:error|fatal)(?:\[\w+\])?: |KeyboardInterrupt$"
     r"|Ran \d+ tests? in [\d.]+ ?s$|FAILED \((?:failures|errors)=|" + VERL.metrics,
@@ -115,112 +104,8 @@ CODE_LINES = 4
 """The error of code that Python cannot parse comes at most this many lines after its place."""
 _UNCAUGHT = re.compile(r"^(?:Uncaught|Unhandled)(?: [Ee]xception)?:? (?=[\w.]+(?:Error|Exception)\b)")
 """What a program's own hook prints before the exception that ends it."""
-_OF_ELASTIC = re.compile(r"\s*(?:exitcode *: *-?\d|traceback *: *Signal ).*")
-"""What torchrun's report says of the process that ended first."""
-_PLACE_ONLY, _ERROR_IN_QUOTES = re.compile(r": at \d+:\d+:$"), re.compile(r"\w+(Error|Exception)\(")
 _REMOTE = re.compile(r"ray::\S+ \(pid=")
 """Ray's messages separate chained exceptions with this, where Python prints its header."""
-
-_GOES_ON = (":", "root error(s) found.")
-"""The next line completes one that ends so; the latter is TensorFlow's."""
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A place in code, as one entry of a traceback gives it."""
-
-    file: str
-    line: int
-    name: str = ""
-    code: str = field(default="", compare=False)
-    """The line of code there, if the traceback shows it alone or marks it."""
-
-
-@dataclass
-class Link:
-    """One exception of a chain: class, message, the lines after it, and the frames where it was raised (outermost first)."""
-
-    number: int
-    name: str
-    text: str
-    frames: tuple[Frame, ...] = ()
-    rest: list[Line] = field(default_factory=list)
-    code: str = ""
-    """The line of code that raised."""
-
-    @property
-    def class_name(self) -> str:
-        return self.name.partition("(")[0].rpartition(".")[2]
-
-    @property
-    def cut_off(self) -> bool:
-        """Return whether the place is known but not the exception."""
-        return not self.name and self.text.startswith(CUT_OFF)
-
-    @property
-    def guessed(self) -> bool:
-        """Return whether the log ends before the exception's own line, so that only its class is known."""
-        return self.text.startswith(f"{self.name}: {GUESSED}")
-
-    @property
-    def says_little(self) -> bool:
-        """Return whether all its frames only pass calls on."""
-        return all(_PLUMBING.search(frame.file) for frame in self.frames)
-
-    @property
-    def wrapper(self) -> bool:
-        """Return whether it only carries the exception of another process or task, which follows."""
-        return bool(_WRAPPER.search(self.text))
-
-    def puts_in_words(self, first: Link) -> bool:
-        """Return whether the function in which ``first`` was raised raises this one instead, to say what it looked for."""
-        found_nothing = first.class_name in ("IndexError", "KeyError", "StopIteration")
-        if not (found_nothing and first.frames and self.frames and self.code.startswith("raise ") and ": " in self.text):
-            return False
-        caught, raised = first.frames[0], self.frames[-1]
-        return (caught.file, caught.name) == (raised.file, raised.name)
-
-    @property
-    def headline(self) -> str:
-        """Return the text to show: the first line with content."""
-        if _VALIDATION.search(self.text):  # which field is wrong, and how, are in the next two lines
-            says = (line.text.strip() for line in self.rest[:2] if "For further information" not in line.text)
-            return "; ".join([self.text, *says])
-        if _PLACE_ONLY.search(self.text):  # Triton's, before the code and what is wrong with it
-            named = [line.text.strip() for line in self.rest if _ERROR_IN_QUOTES.match(line.text)]
-            return " ".join([self.text, *named[-1:]])
-        if self.text.rstrip(": ") != self.name:
-            goes_on = (line.text.strip() for line in self.rest if self.text.endswith(_GOES_ON) and line.text.strip(" =-"))
-            return " ".join([self.text, *itertools.islice(goes_on, 1)])
-        if ":" not in self.text:  # it has no message, so the next line is another's
-            return f"{self.text}: {self.code}" if self.code and self.class_name != "KeyboardInterrupt" else self.text
-        first = next((f"{self.name}: {line.text.strip()}" for line in self.rest if line.text.strip(" =-")), self.text)
-        root = itertools.dropwhile(lambda line: not line.text.startswith("Root Cause"), self.rest)
-        return "; ".join([first, *(" ".join(match[0].split()) for line in root if (match := _OF_ELASTIC.match(line.text)))])
-
-
-@dataclass
-class Chain:
-    """Exceptions that belong together, the original first."""
-
-    number: int
-    source: str
-    links: list[Link] = field(default_factory=list)
-    ignored: bool = False
-    """Python printed that it ignores the exception."""
-    header: str = ""
-    """The line that began it; in Ray's messages it contains the method that was called."""
-    quiet: bool = False
-    """A logger printed it as a warning."""
-
-    def causes(self) -> list[Link]:
-        """Return the exceptions without those that only carry another."""
-        own = [link for link in self.links if not link.wrapper] or self.links
-        # Of a time-out the first exception often has no message; the one that was raised from it says what was waited for.
-        says = next((at for at, link in enumerate(own) if ":" in link.text), 0) if own and "Timeout" in own[0].text else 0
-        if len(own) > 1 and own[1].puts_in_words(own[0]):
-            says = 1
-        return [*own[says:], *own[:says]]
 
 
 class Tracebacks:
@@ -422,8 +307,8 @@ class _Open:
         links, frames = self.chain.links, tuple(self.frames or ())
         for crash in (link for link in links if link.name == "FatalPythonError"):
             crash.frames = _dumped(crash.rest)
-        carried = _WRAPPER.search(links[-1].text) if links else None
-        name = self.named or (carried and (carried["carried"] or carried["caught"])) or ""
+        carried = bool(links) and links[-1].wrapper
+        name = self.named or (links[-1].carried if links else "")
         if frames and carried and not any(frame.name for frame in frames):  # it ends within its first frame's path
             frames, self.code = links[-1].frames, ""
         if frames:
@@ -434,7 +319,7 @@ class _Open:
                 name = "ImportError"
             # When the excerpt cuts off a path, the frame before it is more useful.
             named = [frame for frame in frames if frame.name]
-            known = next((frame for frame in reversed(named) if not _PLUMBING.search(frame.file)), named[-1] if named else inner)
+            known = next((frame for frame in reversed(named) if not frame.says_little), named[-1] if named else inner)
             place = f"{known.file}:{known.line}, in {known.name}" if known.name else known.file
             # The call that raised is one of the line's; what it is called on may say more than its name.
             names = [name for match in _CALLS.finditer(self.code) for name in dict.fromkeys((match["whole"], match["name"]))]

@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 from ..base import files
 from ..diagnosis import signatures
 from ..learning.metric_lines import metrics_of
+from ..log_text.exceptions import Chain
 from ..log_text.log_lines import Raw, Samples, clean, has_any
-from ..log_text.tracebacks import Chain, Tracebacks
+from ..log_text.tracebacks import Tracebacks
 from ..trainers.patterns.of_trainers import VERL
 from .evidence import LONGEST_LINE, Job, Skip, need
 
