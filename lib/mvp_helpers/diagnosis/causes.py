@@ -174,6 +174,11 @@ class Findings:
             for finding in (self.first_unknown, self.last_unknown, self.cut_off, self.error_line)
         )
 
+    def outlived_before(self, cause: Finding) -> Finding | None:
+        """Return the first exception of another kind before ``cause`` that says what went wrong; None without one."""
+        before = (each for each in self.every if each.chain and each.order < cause.order and ": " in each.evidence)
+        return next((each for each in before if each.first_words != cause.first_words and CUT_OFF not in each.evidence), None)
+
     def _keep(self, finding: Finding) -> None:
         if len(self.every) < KEPT:
             self.every.append(finding)

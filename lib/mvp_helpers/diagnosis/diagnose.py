@@ -53,6 +53,8 @@ WORK_DONE = "The log shows no training: its own words report the end of the work
 SAYS_ERROR = re.compile(r"(?i)(?:\S+\.(?:sh|pl): )?\W*(fatal )?error\b")
 SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)ing|done|finished|loaded|saved)\b")
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
+EARLIER = 200
+"""Characters of an error that are quoted beside another."""
 LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
@@ -222,6 +224,7 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
     first = min(first, line or first)
     state = run_state.before(log, first, line, cause.evidence)
     known = settings.named_in(cause.evidence, log, first, line) if whole else []
+    outlived = own.findings.outlived_before(cause) if own else None
     printed = " and ".join(f"{setting} (line {number})" for setting, number in known)
     return {
         **crash,
@@ -229,6 +232,7 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
         **state,
         "whole": "yes" if whole else "",
         "has": f"what the log has before it: {printed}" if printed else "",
+        "outlived": f'the error in line {outlived.number}, which came before ("{outlived.evidence[:EARLIER]}")' if outlived else "",
     }
 
 

@@ -35,7 +35,7 @@ _CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")
 
 def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping[str, str]) -> str:
     """Return what to look at after an error that nothing explains: what the program said just before, what its message asks
-    for, the settings that it names (``target["has"]``), the code that raised, the log.
+    for, the settings that it names (``target["has"]``), the code that raised, an error before it (``target["outlived"]``), the log.
     """
     texts = [cause.evidence, *(line.text for line in (link.rest if link else ()))]
     sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
@@ -52,7 +52,7 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
         place += f", called by {caller.name} at {caller.file}:{caller.line}"
         place += f' ("{caller.code[: EVIDENCE // 4]}")' if caller.code else ""
     before = f'what the log says just before it ("{cause.said_before[: EVIDENCE // 3]}")' if cause.said_before else ""
-    found = [before, f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", target.get("has", ""), place]
+    found = [before, f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", target.get("has", ""), place, target.get("outlived", "")]
     if any(found):
         return "; ".join(filter(None, found))
     return NO_FRAMES if cause.chain else f"less +{cause.number} {target.get('log') or cause.log}"

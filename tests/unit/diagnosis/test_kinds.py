@@ -1158,3 +1158,12 @@ def test_slurms_job_is_named_where_the_line_has_its_number(tmp_path: Path) -> No
     cancelled = triaged(tmp_path, "slurmstepd: error: *** JOB 4711 ON n1 CANCELLED AT 2025-03-22T16:52:06 ***\n")
     assert cancelled.follow_up.startswith("sacct -j 4711 ")
     assert "sacct -j JOB -o" in triaged(tmp_path, "slurmstepd: error: Exceeded job memory limit\n").follow_up
+
+
+def test_an_error_that_the_program_outlived_is_named_beside_the_one_that_ended_it(tmp_path: Path) -> None:
+    outlived = 'Traceback (most recent call last):\n  File "/w/a.py", line 4, in answer\n    a()\nTypeError: a() lacks an argument\n'
+    log = outlived * 3 + outlived.replace("a.py", "b.py").replace("TypeError: a() lacks an argument", "ValueError: nothing to join")
+    answer = triaged(tmp_path, log)
+    assert answer.evidence == "ValueError: nothing to join"
+    assert 'answer at /w/b.py:4 ("a()"); the error in line 4, which came before ("TypeError: a() lacks an' in answer.follow_up
+    assert "came before" not in triaged(tmp_path, outlived * 3).follow_up
