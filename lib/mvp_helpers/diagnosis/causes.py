@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..log_text.exceptions import CUT_OFF, Chain, Frame
+from ..log_text.exceptions import CUT_OFF, GUESSED, Chain, Frame
 from ..log_text.log_lines import Line
 from .phases import Phase, Progress
 from .signature_files import Rule
@@ -177,7 +177,8 @@ class Findings:
     def outlived_before(self, cause: Finding) -> Finding | None:
         """Return the first exception of another kind before ``cause`` that says what went wrong; None without one."""
         before = (each for each in self.every if each.chain and each.order < cause.order and ": " in each.evidence)
-        return next((each for each in before if each.first_words != cause.first_words and CUT_OFF not in each.evidence), None)
+        whole = (each for each in before if not any(words in each.evidence for words in (CUT_OFF, GUESSED)))
+        return next((each for each in whole if each.first_words != cause.first_words), None)
 
     def _keep(self, finding: Finding) -> None:
         if len(self.every) < KEPT:

@@ -232,7 +232,9 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
         **state,
         "whole": "yes" if whole else "",
         "has": f"what the log has before it: {printed}" if printed else "",
-        "outlived": f'the error in line {outlived.number}, which came before ("{outlived.evidence[:EARLIER]}")' if outlived else "",
+        "outlived": f'the error in line {outlived.number}, which came before ("{outlived.evidence[:EARLIER]}")'
+        if outlived
+        else "",
     }
 
 

@@ -11,6 +11,8 @@ from .causes import Finding
 EVIDENCE = 600
 """Characters of evidence that are kept."""
 NO_FRAMES = "the lines before it, and its traceback, in the log of the process that printed it; this log has only this line"
+ASKED = re.compile(r'what the message asks for \(".*?"\)(?:; |$)')
+"""What it asks for; less than a sentence that explains the message."""
 UNCHANGED = ", on the unchanged checkout, too"
 _PARTS = re.compile(r"(?<=[.!?;]) +|(?<=Error): |, (?=but |please )")
 """Between two sentences of a message."""
@@ -35,7 +37,8 @@ _CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")
 
 def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping[str, str]) -> str:
     """Return what to look at after an error that nothing explains: what the program said just before, what its message asks
-    for, the settings that it names (``target["has"]``), the code that raised, an error before it (``target["outlived"]``), the log.
+    for, the settings that it names (``target["has"]``), the code that raised, an error before it (``target["outlived"]``), or
+    else the log.
     """
     texts = [cause.evidence, *(line.text for line in (link.rest if link else ()))]
     sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
@@ -52,7 +55,13 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
         place += f", called by {caller.name} at {caller.file}:{caller.line}"
         place += f' ("{caller.code[: EVIDENCE // 4]}")' if caller.code else ""
     before = f'what the log says just before it ("{cause.said_before[: EVIDENCE // 3]}")' if cause.said_before else ""
-    found = [before, f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "", target.get("has", ""), place, target.get("outlived", "")]
+    found = [
+        before,
+        f'what the message asks for ("{asked[: EVIDENCE // 2]}")' if asked else "",
+        target.get("has", ""),
+        place,
+        target.get("outlived", ""),
+    ]
     if any(found):
         return "; ".join(filter(None, found))
     return NO_FRAMES if cause.chain else f"less +{cause.number} {target.get('log') or cause.log}"

@@ -224,6 +224,8 @@ def followed_up(diagnosis: Diagnosis, known: Signatures, boundary: str, evidence
         if diagnosis.next == look.NO_FRAMES or diagnosis.next.startswith("less +")
         else diagnosis.next.removesuffix(look.UNCHANGED)
     )
-    order = "{1}; see also {0}" if isinstance(follow_up, Sentence) else "{0}; then {1}"
+    explained = isinstance(follow_up, Sentence)
+    own = look.ASKED.sub("", own) if explained else own
+    order = "{1}; see also {0}" if explained else "{0}; then {1}"
     run = order.format(own, follow_up.run) if own else follow_up.run
     return msgspec.structs.replace(diagnosis, next=run, limitation=follow_up.limitation)

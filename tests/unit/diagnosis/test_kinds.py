@@ -1161,8 +1161,12 @@ def test_slurms_job_is_named_where_the_line_has_its_number(tmp_path: Path) -> No
 
 
 def test_an_error_that_the_program_outlived_is_named_beside_the_one_that_ended_it(tmp_path: Path) -> None:
-    outlived = 'Traceback (most recent call last):\n  File "/w/a.py", line 4, in answer\n    a()\nTypeError: a() lacks an argument\n'
-    log = outlived * 3 + outlived.replace("a.py", "b.py").replace("TypeError: a() lacks an argument", "ValueError: nothing to join")
+    outlived = (
+        'Traceback (most recent call last):\n  File "/w/a.py", line 4, in answer\n    a()\nTypeError: a() lacks an argument\n'
+    )
+    log = outlived * 3 + outlived.replace("a.py", "b.py").replace(
+        "TypeError: a() lacks an argument", "ValueError: nothing to join"
+    )
     answer = triaged(tmp_path, log)
     assert answer.evidence == "ValueError: nothing to join"
     assert 'answer at /w/b.py:4 ("a()"); the error in line 4, which came before ("TypeError: a() lacks an' in answer.follow_up

@@ -229,6 +229,8 @@ PASSING = {
     "a GAN of epochs and batches from 0": GAN,
     "an early stop that says why, and an end": "".join(f"Epoch {n}/9 loss: 0.{9 - n}\n" for n in (1, 2, 3))
     + "Early stopping: no AUC improvement for 2 epochs. Best AUC=0.9\nTraining complete. Best val AUC=0.9 at epoch 1\n",
+    "an early stop in brackets": "".join(f"Epoch {n}: train loss=0.{9 - n}, val=0.5\n" for n in (1, 2, 3))
+    + "[EARLY STOP] Validation did not improve for 2 epochs.\n",
     "nanochat": NANOCHAT + END,
     "Stable-Baselines3, whose folder comes again": "Run directory: /q/logs/2026-02-06_21-21-02\n"
     + TABLES
