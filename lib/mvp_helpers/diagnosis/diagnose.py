@@ -59,8 +59,8 @@ LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
 """Rules of a name that a module of the checkout lacks: where tests ran and failed, the code that they test."""
-_FAILED_TEST = re.compile(r"(?m)^FAILED (\S+::\S+)")
-"""A test that failed, in pytest's summary."""
+_FAILED_TEST = re.compile(r"(?m)^FAILED (\S+::\S+)|^To execute this test, run the following\b.*\n\s*(python \S+\.py .+)")
+"""A test that failed, in pytest's summary, or the command that repeats one of PyTorch's own."""
 OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "test", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
 
@@ -97,9 +97,7 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
     of_verl = "id" in target or any(scan.success.mentions(OF_RL_TRAINERS) for scan in scans)
     job = target.get("id", "")
     whose = {"job": job, "ray_logs": GATHERED.format(id=job)} if job else {"alone": "yes", "ray_logs": RAY_LOGS}
-    failed = [test for scan in scans for test in _FAILED_TEST.findall(scan.success.text[0].decode(errors="replace"))]
-    of_tests = {"test": failed[0] if failed else "FILE::TEST", "tests": str(len(failed)) if len(failed) > 1 else ""}
-    target = {**target, **whose, **of_tests, "verl" if of_verl else "other": "yes"}
+    target = {**target, **whose, **_of_tests(scans), "verl" if of_verl else "other": "yes"}
     diagnosis = _of_cause(scans, known, target)
     of_a_test = diagnosis.rule in OWN_NAMES or (diagnosis.rule and diagnosis.whose == "user" and diagnosis.boundary in OF_A_TEST)
     if of_a_test and diagnosis.verdict == "Blocked" and _tests_failed(scans):
@@ -236,6 +234,13 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
         if outlived
         else "",
     }
+
+
+def _of_tests(scans: Sequence[Scan]) -> dict[str, str]:
+    """Return the command that repeats the first test that the logs name as failed, and how many those are, if several."""
+    named = [match for scan in scans for match in _FAILED_TEST.finditer(scan.success.text[0].decode(errors="replace"))]
+    command = next((match[2] or f"pytest '{match[1]}' -x" for match in named), "pytest 'FILE::TEST' -x")
+    return {"test": command, "tests": str(len(named)) if len(named) > 1 else ""}
 
 
 def _tests_failed(scans: Sequence[Scan]) -> bool:

@@ -134,10 +134,13 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
 
 
 def _next_step(place: Diagnosis) -> int | None:
-    """Return the step in which the error occurred: that of its line, or the one after the last; None if only epochs are known."""
+    """Return the step in which the error occurred: that of its line, or the one after the last; None if only epochs are known.
+
+    A bar with metrics is of the step that was the last one.
+    """
     if re.search(r"(?i)\bepoch\b(?!.*\b(?:step|iter))", place.evidence):
         return None
-    if place.step is None or re.search(rf"\b0*{place.step}\b", place.evidence):
+    if place.step is None or re.search(rf"\b0*{place.step}\b|\d/\d+ \[[=>.]*\] - ", place.evidence):
         return place.step
     return place.step + 1
 
@@ -225,7 +228,8 @@ def followed_up(diagnosis: Diagnosis, known: Signatures, boundary: str, evidence
         else diagnosis.next.removesuffix(look.UNCHANGED)
     )
     explained = isinstance(follow_up, Sentence)
-    own = look.ASKED.sub("", own) if explained else own
+    if explained:
+        own = "" if own in (LOGGED, SCRIPT) else look.ASKED.sub("", own)
     order = "{1}; see also {0}" if explained else "{0}; then {1}"
     run = order.format(own, follow_up.run) if own else follow_up.run
     return msgspec.structs.replace(diagnosis, next=run, limitation=follow_up.limitation)

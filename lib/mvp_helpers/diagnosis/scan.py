@@ -288,7 +288,7 @@ class Scan(Runs):
             if step is not None:
                 if self.progress.phase != "done":
                     self._step_done(step)
-                glued = kinds & _ERROR and (b"%|" in raw or b"\r" in raw.rstrip())
+                glued = kinds & _ERROR and (b"%|" in raw or b"] - ETA: " in raw or b"\r" in raw.rstrip())
                 if not (self._tracebacks.waiting or spoilt or glued):
                     return
             kinds |= _ERROR if spoilt else 0

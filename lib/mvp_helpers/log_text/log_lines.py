@@ -69,7 +69,7 @@ _STAMP = re.compile(
     r"|\[?(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?: \d{4})?\]?)[ \t]+(?=\S)"
 )
 """A time without a level."""
-_LEVELS = "ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG|NOTICE|TRACE"
+_LEVELS = "ERROR|CRITICAL|FATAL|PANIC|WARNING|WARN|INFO|DEBUG|NOTICE|TRACE"
 _LOGGER = re.compile(
     rf"(?P<a>{_LEVELS}) (?:(?:\d{{4}}-)?\d\d-\d\d (?:[\d:.,]+ )?(?:\[?[\w./]+:\d+\] ?|\[[^\]]*\] ?)?"  # vLLM
     r"|\[?[\w./]+\.py:\d+\] ?)"  # vLLM without a date
@@ -129,7 +129,7 @@ class Line:
     @property
     def loud(self) -> bool:
         """Return whether a logger calls it an error."""
-        return self.level in ("ERROR", "CRITICAL", "FATAL")
+        return self.level in ("ERROR", "CRITICAL", "FATAL", "PANIC")
 
     @cached_property
     def quiet(self) -> bool:

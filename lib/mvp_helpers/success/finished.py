@@ -50,7 +50,7 @@ _RAISED = re.compile(rb"(?<![\w.\"'])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Excepti
 """An exception, without its traceback."""
 _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
-    rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
+    rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*|upload)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
     rb"|--- Logging error ---(?s:.*?)\nArguments: [^\n]*"
     rb"|\bfailed for 0$|^Traffic request rate: inf$|^Namespace\([^\n]*\)\s*$"
     rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w_timeout\b(?! \w)"
@@ -140,8 +140,9 @@ _TRIALS = re.compile(rb"(?m)^Trial status: (?P<states>.*\S)\s*$")
 _NO_BEST = re.compile(rb"(?i)\bbest trial: \S+ with \w+=[-+]?(?:nan|inf|none|null)\b")
 """What Ray Tune says of its trials, again and again, and of the best one if its metric is not a number."""
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
+_ZERO = re.compile(r"\| *0(?:\.0+)? *\|(?:± *\||[^|]*\|)? *[\d.N/A]* *\|$")
 _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
-"""A row of the table of lm-eval, and its head."""
+"""A row of the table of lm-eval, one whose score is 0 (in every row the answers were not read as ones), and the table's head."""
 _BURNT, _TESTED = re.compile(r"^GPU \d+: OK$"), re.compile(r"^Tested (?P<gpus>\d{1,6}) GPUs:$")
 """What gpu-burn says of each GPU, and the line before."""
 _FINAL = re.compile(
@@ -279,7 +280,8 @@ def report(log: bytes) -> str:
         return benched
     rows = list(itertools.takewhile(_EVALUATED.search, reversed(own)))
     heads = own[: len(own) - len(rows)][-2:]
-    return rows[0] if rows and any(map(_EVALUATION.search, heads)) else ""
+    scored = rows and not all(map(_ZERO.search, rows))
+    return rows[0] if scored and any(map(_EVALUATION.search, heads)) else ""
 
 
 def _benchmark(log: bytes, own: Sequence[str]) -> str:

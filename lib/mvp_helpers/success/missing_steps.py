@@ -53,7 +53,8 @@ def _gap_of(record: StepRecord, trainer: str, end: re.Match[str]) -> str:
     groups = end.groupdict()
     if groups.get("epoch") and not record.resumed and (unseen := _hidden(series, groups)):
         return unseen
-    begins = max(0 if series.in_epochs and (record.resumed or not groups.get("epoch")) else 1, series.usual * 1.5)
+    exact = not groups.get("epoch") or (record.resumed and groups.get("speed"))
+    begins = max(0 if series.in_epochs and exact else 1, series.usual * 1.5)
     if TRAINERS[trainer].interval and record.intervals == {first}:  # a short run may log one step only
         begins = max(begins, first)
     resumed = _in_epochs(record.resumed, groups) if groups.get("epoch") else record.resumed

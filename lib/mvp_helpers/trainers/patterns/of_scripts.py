@@ -33,7 +33,8 @@ _OWN_END = (
     r"(?i)^(?!.*(?:error|exception|fail|abort|stopp|interrupt|cancel|not |no |partial))\W*"
     r"(?:(?:INFO \| )?fairseq_cli\.train \| )?"
     rf"(?:(?!{_PART})[a-z/-]+ ){{0,3}}?(?:{_TRAINING}(?: (?:run|loop|process))? (?:is |has |was )?(?:been )?"
-    rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING})\b"
+    rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING}"
+    r"(?: on (?!(?:fold|stage|phase|part|epoch|step|rank|worker|cpu|gpu|cuda)(?![a-z]))[\w.-]*\w)?)\b"
     r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*)?"
     r"(?:(?:, steps: (?=\d+\W*$)| *\((?=\d+ steps?\b))(?P<last>\d{1,12})(?: steps?\b[^()]*\))?)?(?:\W*$|[.!]+ )"
 )
