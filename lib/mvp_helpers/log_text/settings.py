@@ -19,7 +19,7 @@ _KEY = (
     r"|(?:^\s*|(?<=[{,])\s*|(?=['\"]))['\"]?[A-Za-z][\w.-]*['\"]?: ?)"
 )
 _PATH = re.compile(r"\S*/\S*")
-_VALUE = r"""(?P<value>'[^'\n]{1,80}'|"[^"\n]{1,80}"|[^\s,;(){}\[\]'"=][^\s,;(){}\[\]'"]{0,79})"""
+_VALUE = r"""(?P<value>'[^'\n]{1,80}'|"[^"\n]{1,80}"|[^\s,:;(){}\[\]'"=][^\s,;(){}\[\]'"]{0,79})"""
 _IS = r"(?P<option>--)?['\"]?(?:\w+\.)*%s['\"]?(?(option)[ =]|(?: ?[=:] ?| +\.{3,} ?))"
 _NO_SETTING = re.compile(
     r"(?i)error:|\b(?:error|exception|warn\w*|traceback|equivalent|recommend\w*|suggest\w*|consider|please|try|increas\w+|decreas\w+)\b"
