@@ -1171,3 +1171,20 @@ def test_an_error_that_the_program_outlived_is_named_beside_the_one_that_ended_i
     assert answer.evidence == "ValueError: nothing to join"
     assert 'answer at /w/b.py:4 ("a()"); the error in line 4, which came before ("TypeError: a() lacks an' in answer.follow_up
     assert "came before" not in triaged(tmp_path, outlived * 3).follow_up
+
+
+def test_a_full_disk_is_that_of_the_folder_that_the_log_names(tmp_path: Path) -> None:
+    full = "OSError: [Errno 28] No space left on device\n"
+    named = triaged(tmp_path, f"TrainingArguments(output_dir=/scratch/one, lr=0.1)\n{full}")
+    assert named.follow_up.startswith(
+        "df -h and df -i of the folder of output_dir=/scratch/one (line 1), and quota -s on that host; then"
+    )
+    assert triaged(tmp_path, full).follow_up.startswith("df -h of the folder that the evidence names (else of all)")
+
+
+def test_an_environment_that_uv_has_just_made_lacks_every_package(tmp_path: Path) -> None:
+    missing = 'Traceback (most recent call last):\n  File "/w/a.py", line 1, in <module>\n    import absl\n'
+    missing += "ModuleNotFoundError: No module named 'absl'\n"
+    made = triaged(tmp_path, f"Using CPython 3.10.0\nCreating virtual environment at: .venv\n{missing}")
+    assert made.follow_up.startswith("uv has just made an empty environment there: uv sync") and "else" in made.follow_up
+    assert "uv sync" not in triaged(tmp_path, missing).follow_up
