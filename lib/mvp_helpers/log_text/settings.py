@@ -11,7 +11,7 @@ LONGEST = 1 << 20
 """Bytes of a run's output that are searched: settings are printed when it starts."""
 MOST = 3
 """Settings that are named."""
-_NAME = re.compile(r"(?<![\w/.])(?:--)?([A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+)(?![\w/(])|--([A-Za-z][\w-]+)")
+_NAME = re.compile(r"(?<![\w/.])(?:--)?(?:\w+\.)*([A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+)(?![\w/(])|--([A-Za-z][\w-]+)")
 _WORD = re.compile(r"[A-Za-z]+")
 _QUOTED = re.compile(r"""['"`]([^'"`\s]{4,160})['"`]|(?<![\w.])((?:[\w.~-]*/)+[\w.-]+)""")
 _KEY = (
@@ -22,9 +22,9 @@ _PATH = re.compile(r"\S*/\S*")
 _VALUE = r"""(?P<value>'[^'\n]{1,80}'|"[^"\n]{1,80}"|[^\s,:;(){}\[\]'"=][^\s,;(){}\[\]'"]{0,79})"""
 _IS = r"(?P<option>--)?['\"]?(?:\w+\.)*%s['\"]?(?(option)[ =]|(?: ?[=:] ?| +\.{3,} ?))"
 _NO_SETTING = re.compile(
-    r"(?i)error:|\b(?:error|exception|warn\w*|traceback|equivalent|recommend\w*|suggest\w*|consider|please|try|increas\w+|decreas\w+)\b"
+    r"(?i)error:|\b(?:error(?! executing job with overrides: )|exception|warn\w*|traceback|equivalent|recommend\w*|suggest\w*|consider|please|try|increas\w+|decreas\w+)\b"
 )
-"""A line with such a word proposes a value, or quotes it from an error."""
+"""A line with such a word proposes a value, or quotes it from an error; but Hydra prints the overrides in its line about one."""
 _SHORT = 6
 """Characters of a part of a path that says little."""
 
@@ -87,5 +87,6 @@ def _last(pattern: re.Pattern[str], lines: list[str]) -> tuple[str, int] | None:
             continue
         if match["value"].startswith("--") or lines[at][match.end() :][:1] in ("(", "["):
             continue
-        return log_lines.plain(match[0].strip().encode()), at
+        setting = log_lines.plain(match[0].strip().encode())
+        return (setting[1:] if setting[0] in "'\"" and setting.count(setting[0]) % 2 else setting), at
     return None

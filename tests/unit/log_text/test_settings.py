@@ -23,6 +23,7 @@ padding_free=False
 WARNING: max_tokens=9
 shapes = make_shapes(4)
 secret_file=x
+Error executing job with overrides: ['data.train_batch_size=4', 'actor.ppo_mini_batch_size=8']
 """
 
 
@@ -49,6 +50,10 @@ secret_file=x
         "max_len of a proposal": [],
         "num_heads in code": [],
         "make_shapes is a function": [],
+        "train_batch_size (4) must be >= actor.ppo_mini_batch_size (8)": [
+            ("data.train_batch_size=4", 17),
+            ("actor.ppo_mini_batch_size=8", 17),
+        ],
         "nothing": [],
     }.items(),
 )
