@@ -87,6 +87,7 @@ _LOGGER = re.compile(
 _QUIET = re.compile(
     r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config| - skipping$"
     r"|\bNCCL INFO \S|\bpid=\d+\) (?:INFO|WARNING) \d\d-\d\d "  # also where a wrapper calls it an error
+    r"|^mkdir: cannot create directory .*: File exists$"  # a script's without -p, which goes on
     r"|^Cannot use FA version \d"  # vLLM takes another kernel
     r"|^Error retrieving (?:safetensors|file list)"  # and looks into the folder
     r"|^main: failed to get logger path"  # wandb writes no log of its own

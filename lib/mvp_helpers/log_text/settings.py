@@ -22,7 +22,8 @@ _PATH = re.compile(r"\S*/\S*")
 _VALUE = r"""(?P<value>'[^'\n]{1,80}'|"[^"\n]{1,80}"|[^\s,:;(){}\[\]'"=][^\s,;(){}\[\]'"]{0,79})"""
 _IS = r"(?P<option>--)?['\"]?(?:\w+\.)*%s['\"]?(?(option)[ =]|(?: ?[=:] ?| +\.{3,} ?))"
 _NO_SETTING = re.compile(
-    r"(?i)error:|\b(?:error(?! executing job with overrides: )|exception|warn\w*|traceback|equivalent|recommend\w*|suggest\w*|consider|please|try|increas\w+|decreas\w+)\b"
+    r"(?i)error:|\b(?:error(?! executing job with overrides: )|exception|warn\w*|traceback"
+    r"|equivalent|recommend\w*|suggest\w*|consider|please|try|increas\w+|decreas\w+)\b"
 )
 """A line with such a word proposes a value, or quotes it from an error; but Hydra prints the overrides in its line about one."""
 _SHORT = 6
