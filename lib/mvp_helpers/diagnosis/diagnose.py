@@ -53,10 +53,6 @@ WORK_DONE = "The log shows no training: its own words report the end of the work
 SAYS_ERROR = re.compile(r"(?i)(?:\S+\.(?:sh|pl): )?\W*(fatal )?error\b")
 SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)ing|done|finished|loaded|saved)\b")
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
-OUTPUT = "output_dir save_dir checkpoint_dir ckpt_dir default_local_dir save_folder output_folder out_dir"
-"""Names of the setting that says where a training saves."""
-MADE = re.compile(rb"(?m)^Creating virtual environment at: ")
-"""What uv says when it makes an environment."""
 EARLIER = 200
 """Characters of an error that are quoted beside another."""
 LAST_LINES = 3
@@ -216,31 +212,25 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
     own = next((scan for scan in scans if scan.name == cause.log and not scan.known_only), None)
     output = own or next((scan for scan in scans if not scan.known_only), None)
     if output is None:
-        return {"quiet": "yes", "silent": "yes", "nowhere": "yes"}
+        return {"quiet": "yes", "silent": "yes"}
     log, whole = output.success.text
     crashed = run_state.crashed_in(log, cause.number) if own and whole else ""
     crash = {"crashed": crashed} if crashed else {"silent": "yes"}
     if output.served:
-        return {"server": "yes", "nowhere": "yes", **crash}
+        return {"server": "yes", **crash}
     first, line = (output.first_line if whole else 1), (cause.number if own and whole else None)
     first = min(first, line or first)
     state = run_state.before(log, first, line, cause.evidence)
-    known = settings.named_in(cause.evidence, log, first, line) if whole else []
-    folder = settings.named_in(OUTPUT, log, first, line)[:1] if whole else []
-    outlived = own.findings.outlived_before(cause) if own else None
-    printed = " and ".join(f"{setting} (line {number})" for setting, number in known)
-    return {
-        **crash,
-        **({} if "last" in state else {"quiet": "yes"}),
-        **state,
-        "whole": "yes" if whole else "",
-        "has": f"what the log has before it: {printed}" if printed else "",
-        **({"folder": f"{folder[0][0]} (line {folder[0][1]})"} if folder else {"nowhere": "yes"}),
-        "made": "yes" if MADE.search(log) else "",
-        "outlived": f'the error in line {outlived.number}, which came before ("{outlived.evidence[:EARLIER]}")'
-        if outlived
-        else "",
-    }
+    if "last" not in state:
+        state["quiet"] = "yes"
+    if whole:
+        state["whole"] = "yes"
+        if known := settings.named_in(cause.evidence, log, first, line):
+            state["has"] = f"what the log has before it: {' and '.join(known)}"
+        state["folder"] = next(iter(settings.named_in(settings.OUTPUT, log, first, line)), "")
+    if outlived := own.findings.outlived_before(cause) if own else None:
+        state["outlived"] = f'the error in line {outlived.number}, which came before ("{outlived.evidence[:EARLIER]}")'
+    return {**crash, **state}
 
 
 def _of_tests(scans: Sequence[Scan]) -> dict[str, str]:

@@ -181,7 +181,8 @@ def _python(frames: Sequence[Frame]) -> str:
 def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     """Return the verdict on an error that no rule explains: by its kind, by whose code raised it, by how far the run was."""
     before = diagnosis.boundary
-    judgement = known.judgement(diagnosis.evidence, diagnosis.boundary, diagnosis.phase, diagnosis.code_file)
+    facts = (diagnosis.evidence, diagnosis.boundary, diagnosis.phase)
+    judgement = known.judgement(*facts, diagnosis.code_file, diagnosis.raised)
     if judgement is None and diagnosis.advice == LAST_ERROR:
         # Outside of any exception a shell script says so.
         boundary = "launcher" if before == "unknown" else before

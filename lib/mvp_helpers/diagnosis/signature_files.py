@@ -165,13 +165,13 @@ class Sentence(FollowUp, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Without any: all of them."""
 
     def judges(self, evidence: str, boundary: str, phase: str, code: str) -> list[Judgement]:
-        """Return the judgement that it is, if that fits an error."""
-        if self.verdict is None:
+        """Return the judgement that it is, if that fits an error; ``code`` as for ``FollowUp.code``."""
+        if self.verdict is None or not pattern(self.code).search(code):
             return []
         own = Judgement(
             evidence=self.evidence, phase=self.phase, verdict=self.verdict, confidence="medium", boundary_is=self.boundary
         )
-        return [own] if own.fits(evidence, boundary, phase, code) else []
+        return [own] if own.fits(evidence, boundary, phase, "") else []
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -49,11 +49,14 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
         """Return the file's marks and those of every known trainer, in the order of the phases."""
         return sorted([*self.reading.marks, *trainer_marks()], key=lambda mark: PHASES.index(mark.phase))
 
-    def judgement(self, evidence: str, boundary: str, phase: str, code: str) -> Judgement | None:
-        """Return the first judgement that fits an error, that of a sentence before any other; None when none fits."""
-        facts = (evidence, boundary, phase, code)
-        said = (judgement for each in self.sentences for judgement in each.judges(*facts))
-        return next(said, None) or next((each for each in self.unknown.judgements if each.fits(*facts)), None)
+    def judgement(self, evidence: str, boundary: str, phase: str, file: str, raised: str) -> Judgement | None:
+        """Return the first judgement that fits an error, that of a sentence before any other; None when none fits.
+
+        ``file``: whose code raised it; ``raised``: the call and the line of code, each on a line.
+        """
+        facts = (evidence, boundary, phase)
+        said = (judgement for each in self.sentences for judgement in each.judges(*facts, f"{file}\n{raised}"))
+        return next(said, None) or next((each for each in self.unknown.judgements if each.fits(*facts, file)), None)
 
     @functools.cached_property
     def notices(self) -> list[str]:

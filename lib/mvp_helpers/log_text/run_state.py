@@ -24,6 +24,8 @@ _NO_WORK = re.compile(
     r"^\s+File \"|^\s{4,}\S|Traceback \(|(?:Error|Exception|Interrupt)\b|[Kk]ill|[Ss]ignal|[Tt]erminat|https?://"
     r"|\b(?:srun|wandb): "
 )
+_MADE = re.compile(rb"(?m)^Creating virtual environment at: ")
+"""What uv prints when it makes an environment."""
 _WEIGHTS = re.compile(rb"Model loading took ([\d.]+ Gi?B)\b")
 """What vLLM says of the memory on each GPU that the weights take."""
 MOST_LINES = 1000
@@ -40,7 +42,7 @@ _NOT_SAVED = re.compile(
     r"|n't\b|warn|exception|self\.|\(\)|^\s*def |\bimport |config|_steps?\b.?[=:]"
 )
 _CLOCK = re.compile(r"(?<![\d:<\[])([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?![\d:<])")
-"""A time of day; that of a bar is none."""
+"""A time of day, except the durations in a bar."""
 DATED_LINES = 20
 """A line without a time is as old as the last one with a time among so many before it."""
 IDLE_S, MOST_S = 120, 12 * 3600
@@ -63,7 +65,8 @@ def before(log: bytes, first: int, line: int | None, evidence: str) -> dict[str,
     """Return what a log shows of a run, from line ``first`` to ``line`` (from 1; None: the end), which contains ``evidence``.
 
     ``last``: the last progress line, with ``idle`` (the time from it to the end, if long), ``moved`` (if short) or ``undated``;
-    ``saved``: the last line that names a checkpoint; ``weights``: what those of an engine take on each GPU.
+    ``saved``: the last line that names a checkpoint; ``weights``: what those of an engine take on each GPU;
+    ``made``: uv has made the environment.
     """
     lines = log.split(b"\n")[first - 1 : line]
     end, found = len(lines) - (line is not None), dict[str, str]()
@@ -78,6 +81,8 @@ def before(log: bytes, first: int, line: int | None, evidence: str) -> dict[str,
     candidates = itertools.islice(filter(_SAVES.search, reversed(lines[:end])), MOST_LINES)
     if saved := next(filter(None, map(_saved, candidates)), ""):
         found["saved"] = saved
+    if _MADE.search(log):
+        found["made"] = "yes"
     if weights := _WEIGHTS.findall(log):
         found["weights"] = weights[-1].decode()
     return found

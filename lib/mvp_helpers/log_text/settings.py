@@ -11,6 +11,8 @@ LONGEST = 1 << 20
 """Bytes of a run's output that are searched: settings are printed when it starts."""
 MOST = 3
 """Settings that are named."""
+OUTPUT = "output_dir save_dir checkpoint_dir ckpt_dir default_local_dir save_folder output_folder out_dir"
+"""Names of the setting for the folder in which a training saves."""
 _NAME = re.compile(r"(?<![\w/.])(?:--)?(?:\w+\.)*([A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+)(?![\w/(])|--([A-Za-z][\w-]+)")
 _WORD = re.compile(r"[A-Za-z]+")
 _QUOTED = re.compile(r"""['"`]([^'"`\s]{4,160})['"`]|(?<![\w.])((?:[\w.~-]*/)+[\w.-]+)""")
@@ -30,10 +32,11 @@ _SHORT = 6
 """Characters of a part of a path that says little."""
 
 
-def named_in(message: str, log: bytes, first: int, line: int | None) -> list[tuple[str, int]]:
+def named_in(message: str, log: bytes, first: int, line: int | None) -> list[str]:
     """Return the settings that an error's ``message`` names, or whose value it names, as the log last prints them.
 
-    ``first``, ``line``: the run's first line, and the error's (from 1; None: not known). Each with the number of its line.
+    ``first``, ``line``: the run's first line, and the error's (from 1; None: not known). Each with its line:
+    ``lr=0.1 (line 3)``.
     """
     text = b"\n".join(log.split(b"\n")[first - 1 : line and line - 1])[:LONGEST]
     lines = text.decode(errors="replace").split("\n")
@@ -45,7 +48,7 @@ def named_in(message: str, log: bytes, first: int, line: int | None) -> list[tup
                 found.append(setting)
         if found:
             break
-    return [(setting, number + first) for setting, number in found]
+    return [f"{setting} (line {before + first})" for setting, before in found]
 
 
 def _of_names(message: str, there: str) -> Iterator[re.Pattern[str]]:

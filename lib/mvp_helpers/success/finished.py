@@ -142,7 +142,7 @@ _NO_BEST = re.compile(rb"(?i)\bbest trial: \S+ with \w+=[-+]?(?:nan|inf|none|nul
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
 _ZERO = re.compile(r"\| *0(?:\.0+)? *\|(?:± *\||[^|]*\|)? *[\d.N/A]* *\|$")
 _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
-"""A row of the table of lm-eval, one whose score is 0 (in every row the answers were not read as ones), and the table's head."""
+"""A row of the table of lm-eval, one with a score of 0 (where all are, no answer may have been parsed), and the table's head."""
 _BURNT, _TESTED = re.compile(r"^GPU \d+: OK$"), re.compile(r"^Tested (?P<gpus>\d{1,6}) GPUs:$")
 """What gpu-burn says of each GPU, and the line before."""
 _FINAL = re.compile(

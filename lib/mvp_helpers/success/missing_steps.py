@@ -53,6 +53,7 @@ def _gap_of(record: StepRecord, trainer: str, end: re.Match[str]) -> str:
     groups = end.groupdict()
     if groups.get("epoch") and not record.resumed and (unseen := _hidden(series, groups)):
         return unseen
+    # Of rounded epochs, _hidden looks at the first one, unless the run was resumed at a step that is known in epochs.
     exact = not groups.get("epoch") or (record.resumed and groups.get("speed"))
     begins = max(0 if series.in_epochs and exact else 1, series.usual * 1.5)
     if TRAINERS[trainer].interval and record.intervals == {first}:  # a short run may log one step only

@@ -1177,7 +1177,7 @@ def test_a_full_disk_is_that_of_the_folder_that_the_log_names(tmp_path: Path) ->
     full = "OSError: [Errno 28] No space left on device\n"
     named = triaged(tmp_path, f"TrainingArguments(output_dir=/scratch/one, lr=0.1)\n{full}")
     assert named.follow_up.startswith(
-        "df -h and df -i of the folder of output_dir=/scratch/one (line 1), and quota -s on that host; then"
+        "df -h of the folder of output_dir=/scratch/one (line 1), and of the folder that the evidence"
     )
     assert triaged(tmp_path, full).follow_up.startswith("df -h of the folder that the evidence names (else of all)")
 
@@ -1188,3 +1188,17 @@ def test_an_environment_that_uv_has_just_made_lacks_every_package(tmp_path: Path
     made = triaged(tmp_path, f"Using CPython 3.10.0\nCreating virtual environment at: .venv\n{missing}")
     assert made.follow_up.startswith("uv has just made an empty environment there: uv sync") and "else" in made.follow_up
     assert "uv sync" not in triaged(tmp_path, missing).follow_up
+
+
+def test_a_sentence_about_one_function_judges_no_other(tmp_path: Path) -> None:
+    asks = 'Traceback (most recent call last):\n  File "/w/ask.py", line 3, in main\n    name = input()\n'
+    answer = triaged(tmp_path, f"{asks}EOFError: EOF when reading a line\n")
+    assert (answer.verdict, answer.boundary) == ("Blocked", "launcher") and "trust_repo" not in answer.follow_up
+    reads = asks.replace("input()", "open('rows.txt')")
+    assert "mkdir" not in triaged(tmp_path, f"{reads}FileNotFoundError: [Errno 2] No such file: 'rows.txt'\n").follow_up
+
+
+@pytest.mark.parametrize("killed", ["Killed", "Processus arrêté", "已杀死"])
+def test_what_bash_says_of_sigkill_is_understood(killed: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, f"Loading the weights\n{killed}\n")
+    assert (answer.rule, answer.boundary) == ("launcher-killed", "host"), answer

@@ -31,40 +31,40 @@ Error executing job with overrides: ['data.train_batch_size=4', 'actor.ppo_mini_
     ("message", "expected"),
     {
         "ValueError: max_num_batched_tokens (512) is smaller than max_model_len (4096)": [
-            ("'max_num_batched_tokens': 512", 2),
-            ("'max_model_len': 4096", 2),
+            "'max_num_batched_tokens': 512 (line 2)",
+            "'max_model_len': 4096 (line 2)",
         ],
         "num_layers should be divisible by pipeline_model_parallel_size": [
-            ("num_layers ...................................... 32", 3),
-            ("--pipeline-model-parallel-size 3", 4),
+            "num_layers ...................................... 32 (line 3)",
+            "--pipeline-model-parallel-size 3 (line 4)",
         ],
-        "not compatible with save_only_model=True": [("--save-only-model true", 4)],
-        "KeyError: 'Repo /data/sft_runs/lerobot_data lacks keys'": [("src_dir=/data/sft_runs/lerobot_data", 5)],
+        "not compatible with save_only_model=True": ["--save-only-model true (line 4)"],
+        "KeyError: 'Repo /data/sft_runs/lerobot_data lacks keys'": ["src_dir=/data/sft_runs/lerobot_data (line 5)"],
         "No such file or directory: 'runs/00005-cond/network-snapshot-004240.pkl'": [
-            ('"resume_pkl": "runs/00005-cond/network-snapshot-004240.pkl"', 6)
+            '"resume_pkl": "runs/00005-cond/network-snapshot-004240.pkl" (line 6)'
         ],
-        "Experiment directory already exists: checkpoints/A_baseline": [("experiment_name: A_baseline", 11)],
-        "the last value counts, and words may name it: no padding free": [("padding_free=False", 13)],
+        "Experiment directory already exists: checkpoints/A_baseline": ["experiment_name: A_baseline (line 11)"],
+        "the last value counts, and words may name it: no padding free": ["padding_free=False (line 13)"],
         "No such file or directory: '/images/one.jpg'": [],
         "max_tokens is too large": [],
         "max_len of a proposal": [],
         "num_heads in code": [],
         "make_shapes is a function": [],
         "train_batch_size (4) must be >= actor.ppo_mini_batch_size (8)": [
-            ("data.train_batch_size=4", 17),
-            ("actor.ppo_mini_batch_size=8", 17),
+            "data.train_batch_size=4 (line 17)",
+            "actor.ppo_mini_batch_size=8 (line 17)",
         ],
         "nothing": [],
     }.items(),
 )
-def test_a_setting_that_the_error_names_is_found(message: str, expected: list[tuple[str, int]]) -> None:
+def test_a_setting_that_the_error_names_is_found(message: str, expected: list[str]) -> None:
     assert settings.named_in(message, LOG.encode(), 1, None) == expected
 
 
 def test_only_the_run_before_the_error_counts() -> None:
     log = b"max_len=1\nthe run begins\nmax_len=2\nError: max_len\nmax_len=3\n"
-    assert settings.named_in("max_len", log, 2, 4) == [("max_len=2", 3)]
-    assert settings.named_in("max_len", log, 1, 3) == [("max_len=1", 1)]
+    assert settings.named_in("max_len", log, 2, 4) == ["max_len=2 (line 3)"]
+    assert settings.named_in("max_len", log, 1, 3) == ["max_len=1 (line 1)"]
     assert settings.named_in("max_len", log, 4, 4) == []
 
 

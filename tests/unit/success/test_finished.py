@@ -460,6 +460,13 @@ def test_the_last_lines_of_a_known_program_pass_and_with_one_lie_they_do_not(tmp
     assert [lie for lie, told in KNOWN_LIES.items() if triaged(tmp_path, told(KNOWN[name])).verdict == "Pass"] == []
 
 
+def test_an_evaluation_whose_scores_are_all_zero_proves_no_success(tmp_path: Path) -> None:
+    table = REPORTS["lm-eval"]
+    one = table.replace("  0.6|±  |0.1633", "    0|±  |     0")
+    assert triaged(tmp_path, one).verdict == "Pass"
+    assert triaged(tmp_path, one.replace("  0.7|±  |   N/A", "    0|±  |   N/A")).verdict == "Unknown"
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
