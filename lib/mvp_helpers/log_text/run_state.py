@@ -21,7 +21,8 @@ _WORKS = re.compile(
 )
 _BAR = re.compile(r"(?:[\w ]{1,30}: +)?\d+%\|.{0,200}?\d+/\d+(?: \[[^\[\]]*\])?")
 _NO_WORK = re.compile(
-    r"^\s+File \"|^\s{4,}\S|Traceback \(|(?:Error|Exception|Interrupt)\b|[Kk]ill|[Ss]ignal|[Tt]erminat|https?://"
+    r"^(?:\([^)]*\))?\W*'\w+': [^{}]*,?$"  # of a printed configuration
+    r"|^\s+File \"|^\s{4,}\S|Traceback \(|(?:Error|Exception|Interrupt)\b|[Kk]ill|[Ss]ignal|[Tt]erminat|https?://"
     r"|\b(?:srun|wandb): "
 )
 _MADE = re.compile(rb"(?m)^Creating virtual environment at: ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -33,22 +34,20 @@ _SHORT = 6
 
 
 def named_in(message: str, log: bytes, first: int, line: int | None) -> list[str]:
-    """Return the settings that an error's ``message`` names, or whose value it names, as the log last prints them.
+    """Return the settings that an error's ``message`` names, or whose value it names, the last printed ones first.
 
     ``first``, ``line``: the run's first line, and the error's (from 1; None: not known). Each with its line:
-    ``lr=0.1 (line 3)``.
+    ``lr=0.1 (line 3)``. A configuration may print one name with several values, for parts that the name alone does not show.
     """
     text = b"\n".join(log.split(b"\n")[first - 1 : line and line - 1])[:LONGEST]
     lines = text.decode(errors="replace").split("\n")
     there = "\n".join(lines).lower().replace("-", "_")
-    found: list[tuple[str, int]] = []
     for patterns in (_of_names(message, there), _of_values(message, there), _of_words(message, there)):
-        for pattern in patterns:
-            if len(found) < MOST and (setting := _last(pattern, lines)) and setting not in found:
-                found.append(setting)
-        if found:
-            break
-    return [f"{setting} (line {before + first})" for setting, before in found]
+        printed = [_printed(pattern, lines) for pattern in patterns]
+        turns = itertools.chain.from_iterable(itertools.zip_longest(*printed))
+        if found := dict.fromkeys(filter(None, turns)):
+            return [f"{setting} (line {before + first})" for setting, before in itertools.islice(found, MOST)]
+    return []
 
 
 def _of_names(message: str, there: str) -> Iterator[re.Pattern[str]]:
@@ -83,8 +82,10 @@ def _of_values(message: str, there: str) -> Iterator[re.Pattern[str]]:
             yield re.compile(rf"{_KEY}(?P<value>['\"]?{re.escape(value)}['\"]?)(?![\w/.-])")
 
 
-def _last(pattern: re.Pattern[str], lines: list[str]) -> tuple[str, int] | None:
-    """Return the last setting in ``lines`` that fits, and how many lines are before it; not one in code or in an error."""
+def _printed(pattern: re.Pattern[str], lines: list[str]) -> list[tuple[str, int]]:
+    """Return different settings in ``lines`` that fit, the last first, and how many lines are before each; not those in code
+    or in errors."""
+    found: dict[str, int] = {}
     for at in reversed(range(len(lines))):
         match = pattern.search(lines[at])
         if match is None or _NO_SETTING.search(lines[at]) or (at and lines[at - 1].lstrip().startswith('File "')):
@@ -92,5 +93,7 @@ def _last(pattern: re.Pattern[str], lines: list[str]) -> tuple[str, int] | None:
         if match["value"].startswith("--") or lines[at][match.end() :][:1] in ("(", "["):
             continue
         setting = log_lines.plain(match[0].strip().encode())
-        return (setting[1:] if setting[0] in "'\"" and setting.count(setting[0]) % 2 else setting), at
-    return None
+        found.setdefault(setting[1:] if setting[0] in "'\"" and setting.count(setting[0]) % 2 else setting, at)
+        if len(found) == MOST:
+            break
+    return list(found.items())

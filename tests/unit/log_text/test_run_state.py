@@ -20,6 +20,7 @@ WORK = {
     "a launcher": ("[launch.py:319] Killing subprocess 2606460", False),
     "Slurm": ("srun: Job step aborted: Waiting up to 32 seconds for job step to finish.", False),
     "a tracker": ("wandb: Run data is saved locally in /tmp/wandb/run-20250811", False),
+    "a printed configuration": ("(TaskRunner pid=1)              'save_freq': -1,", False),
     "words alone": ("All ranks are ready", False),
 }
 SAVED = {

@@ -44,7 +44,10 @@ Error executing job with overrides: ['data.train_batch_size=4', 'actor.ppo_mini_
             '"resume_pkl": "runs/00005-cond/network-snapshot-004240.pkl" (line 6)'
         ],
         "Experiment directory already exists: checkpoints/A_baseline": ["experiment_name: A_baseline (line 11)"],
-        "the last value counts, and words may name it: no padding free": ["padding_free=False (line 13)"],
+        "of two values the last comes first, and words may name it: no padding free": [
+            "padding_free=False (line 13)",
+            "padding_free=True (line 12)",
+        ],
         "No such file or directory: '/images/one.jpg'": [],
         "max_tokens is too large": [],
         "max_len of a proposal": [],
