@@ -16,12 +16,12 @@ OUTPUT = "output_dir save_dir checkpoint_dir ckpt_dir default_local_dir save_fol
 """Names of the setting for the folder in which a training saves."""
 _NAME = re.compile(r"(?<![\w/.])(?:--)?(?:\w+\.)*([A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+)(?![\w/(])|--([A-Za-z][\w-]+)")
 _WORD = re.compile(r"[A-Za-z]+")
-_QUOTED = re.compile(r"""['"`]([^'"`\s]{4,160})['"`]|(?<![\w.])((?:[\w.~-]*/)+[\w.-]+)""")
+_QUOTED = re.compile(r"""['"`]([^'"`\s]{4,160})['"`]|(?<![\w./~-])((?:[\w.~-]*/)+[\w.-]+)""")
 _KEY = (
     r"(?:(?<![\w-])--[A-Za-z][\w.-]*[ =]|(?<![\w./-])['\"]?[A-Za-z][\w.-]*['\"]? ?= ?"
     r"|(?:^\s*|(?<=[{,])\s*|(?=['\"]))['\"]?[A-Za-z][\w.-]*['\"]?: ?)"
 )
-_PATH = re.compile(r"\S*/\S*")
+_PATH = re.compile(r"(?<!\S)\S*/\S*")
 _VALUE = r"""(?P<value>'[^'\n]{1,80}'|"[^"\n]{1,80}"|[^\s,:;(){}\[\]'"=][^\s,;(){}\[\]'"]{0,79})"""
 _IS = r"(?P<option>--)?['\"]?(?:\w+\.)*%s['\"]?(?(option)[ =]|(?: ?[=:] ?| +\.{3,} ?))"
 _NO_SETTING = re.compile(

@@ -84,7 +84,7 @@ _TABLE = (
     Report(rf".*Translated {_NUMBER} sentences .*\nGenerate \S+ with beam=\d+: .*{_NUMBER}.*"),
     # benchmarks of hardware
     Report(
-        r".*\w+ (?:BW|Latency|Bidirectional BW) Test\n(?:.*\n)*?"
+        r".*\w (?:BW|Latency|Bidirectional BW) Test\n(?:.*\n)*?"
         r"#bytes .*\n(?:Conflicting CPU frequency .*\n|\d[\d.\s]+\n)+-{30,}"
     ),
     Report(
