@@ -222,7 +222,7 @@ class Runs:
         self.broken = None
         self.runs += 1
         self.first_line = self.at
-        self.success.another_run()
+        self.success.another_run(self.at)
         self.progress, self.stage, self.begun, self.findings = Progress(), None, "", Findings()
         self.before, self.refused = Findings(), None
         self.served = self.stepped = False

@@ -72,6 +72,7 @@ _END = re.compile(
     rf"(?i)^\W*(?:all |everything |processing )?(?:done|finished|completed?)\W*$"
     rf"|\b{_WORK}\b.{{0,80}}(?<!/)\b(?:finished|completed?|done|processed|ended|successful(?:ly)?)\b"
     rf"|\b(?:finished|completed|done with)\b.{{0,30}}\b{_WORK}\b"
+    r"|\b(?:done|finished|completed?):? (?P<whole>[1-9]\d{0,8}) ?/ ?(?P=whole)\W*$"
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}(?:\b|_){_RESULT}(?:\b|_)"
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"

@@ -53,29 +53,45 @@ class Success:
         self.record = StepRecord()
         self.spoilt_at: int | None = None
         """The line with the first number that is not finite."""
-        self._head, self._tail = b"", b""
+        self._begin, self._end = b"", b""
         self._log: list[bytes] | None = []
         """All of it, unless it is long."""
+        self._first_line = 1
+        """Of the last run."""
         self._tests = ""
         self._checks = MetricChecks()
 
     def read(self, lines: bytes) -> None:
         """Read the next complete lines of the log."""
-        self._head = self._head or lines[:TAIL]
-        self._tail = lines[-TAIL:] if len(lines) >= TAIL else (self._tail + lines)[-TAIL:]
+        self._begin = self._begin or lines[:TAIL]
+        self._end = lines[-TAIL:] if len(lines) >= TAIL else (self._end + lines)[-TAIL:]
         if self._log is not None:
             self._log.append(lines)
             self._log = self._log if sum(map(len, self._log)) <= finished.LONGEST else None
 
     def read_ends(self, begin: bytes, end: bytes) -> None:
         """Read the beginning and the end of a log of which only some lines were looked at."""
-        self._log, self._head = None, begin
+        self._log, self._begin = None, begin
         self.read(end)
 
     @property
     def text(self) -> tuple[bytes, bool]:
         """Return the log, or its end if it is long, and whether that is all of it."""
-        return (self._tail, False) if self._log is None else (b"".join(self._log), True)
+        return (self._end, False) if self._log is None else (b"".join(self._log), True)
+
+    @functools.cached_property
+    def _last_run(self) -> bytes:
+        """Return the last run's part of a log that is not long, once all of it is read."""
+        log, _ = self.text
+        return log if self._first_line == 1 else b"\n".join(log.split(b"\n")[self._first_line - 1 :])
+
+    @property
+    def _head(self) -> bytes:
+        return self._begin if self._log is None else self._last_run[:TAIL]
+
+    @property
+    def _tail(self) -> bytes:
+        return self._end if self._log is None else self._last_run[-TAIL:]
 
     @property
     def work_done(self) -> str:
@@ -83,7 +99,7 @@ class Success:
         record = self.record
         if self._log is None or record.trained or record.ends or record.doubtful or self._tests or self._checks.open:
             return ""
-        log, _ = self.text
+        log = self._last_run
         return finished.report(log) or known_reports.report(log) or ("" if record.losses else finished.words(log))
 
     def mentions(self, words: re.Pattern[bytes]) -> bool:
@@ -95,8 +111,9 @@ class Success:
         last = [line for line in self._tail.splitlines() if line.strip()][-lines:]
         return any(text in log_lines.clean(line, 0).text for line in last)
 
-    def another_run(self) -> None:
-        """Forget the previous run."""
+    def another_run(self, line: int) -> None:
+        """Forget the previous run; the next one begins with this ``line``."""
+        self._first_line = line
         self.record, self._tests, self._checks, self.spoilt_at = StepRecord(), "", MetricChecks(), None
 
     def take(self, text: str) -> int | None:

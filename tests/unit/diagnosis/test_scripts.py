@@ -166,8 +166,16 @@ TIANSHOU = "".join(
     f"Epoch #{n}: 50001it [00:40, 1244.54it/s, env_step={n}50000, len=200, loss=-0.56{n}, rew=200.00]\n" for n in (1, 2, 3)
 )
 TIANSHOU_END = "{'best_result': '200.00 ± 0.00', 'best_reward': 200.0, 'duration': '120.31s'}\n"
+ITERATIONS = "".join(f"iter {n:>6} | loss {4 - n / 100:.4f} | lr 3.00e-06 | 23s\n" for n in (0, 50, 100, 150, 200))
 MM_LINES = (1, 50), (1, 100), (2, 50), (2, 100)
 PASSING = {
+    "episodes of reinforcement learning": "".join(
+        f"Episode {n}/40 | Reward: -27{n}.8 | Loss: 1.{n} | ETA: 4.4m\n" for n in (10, 20, 30, 40)
+    )
+    + "====\nTRAINING COMPLETE\n====\nBest reward: -270.54\n",
+    "iterations in a column": ITERATIONS + "done. best val 1.0157 (1.4654 bpc)\n",
+    "in Chinese": "".join(f"--- Epoch {n}/3 ---\nEpoch {n} 训练平均 Loss: 1.4{n}\n" for n in (1, 2, 3))
+    + "✅ 训练完成, 最终模型保存至: ./out/final.pt\n",
     "LitGPT": LITGPT + LITGPT_END,
     "Lit-LLaMA": "".join(f"iter {n} step {n}: loss 3.{9 - n}, iter time: 45.73ms (optimizer.step)\n" for n in (1, 2, 3))
     + "Training time: 52.80s\nMemory used: 9.00 GB\n",
@@ -299,6 +307,9 @@ PASSING = {
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
 }
 NOT_PASSING = {
+    "episodes without the last": "".join(f"Episode {n}/40 | Reward: -27{n}.8 | Loss: 1.{n}\n" for n in (10, 20, 30)),
+    "iterations in a column, one missing": ITERATIONS.replace("iter    100", "item    100") + "done. best val 1.0157\n",
+    "iterations in a column without their end": ITERATIONS,
     "LitGPT without its end": LITGPT,
     "LitGPT without an iteration": LITGPT.replace("iter 2 ", "part 2 ") + LITGPT_END,
     "LitGPT with NaN": LITGPT.replace("3.7", "nan") + LITGPT_END,

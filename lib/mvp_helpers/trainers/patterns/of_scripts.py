@@ -14,7 +14,7 @@ _NO_ERROR_OR_OPTIONS = (
 )
 _OF = r"(?: ?/ ?| of )"
 _TOTAL = rf"(?:{_OF}|, ['\"](?:of|total|(?:total|max|num)_steps)['\"]: )(?P<total>\d{{1,9}})(?![\d.])"
-_COUNT = rf"['\"]?[\s:=#\[(|]{{0,4}}(?P<step>\d{{1,9}})(?![\d.]|,\d)(?:{_TOTAL})?(?P<metrics>[^\r\n]*)"
+_COUNT = rf"['\"]?[\s:=#\[(|]{{0,8}}(?P<step>\d{{1,9}})(?![\d.]|,\d)(?:{_TOTAL})?(?P<metrics>[^\r\n]*)"
 _TRAIN_LOSS = (
     "".join(rf"(?<!{what}[ _/-])" for what in ("val", "eval", "test", "dev", "valid", "validation", "best"))
     + r"(?:(?:loss\w*|perplexity|ppl|bpc)['\"]?(?:\s*(?:::?|[=|])|\s)|\btrain[=:])\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)"
@@ -52,6 +52,7 @@ _STOPPED_EARLY = (
 SCRIPT = LogPatterns(
     logged=(
         StepLine("poch", _NO_ERROR_OR_OPTIONS + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH),
+        StepLine("pisode", _NO_ERROR_OR_OPTIONS + r".*?\bepisodes?\b" + _COUNT, trained=_WHOLE_EPOCH),
         StepLine(  # below a progress bar that was drawn over
             "poch",
             rf"(?i)(?:\r|\] {{2,}}) *\bepochs?\b{_COUNT}",
@@ -83,6 +84,8 @@ SCRIPT = LogPatterns(
         ),
         LineKind(("{'best_result': ",), r"^\{'best_result': '-?\d[\d.]* ± \d"),  # Tianshou's
         LineKind(("run complete @ step ",), r"\brun complete @ step (?P<last>\d{1,12})"),
+        LineKind(("done. best ",), r"^done\. best (?:val|loss)\b.*\d"),
+        LineKind(("训练完成",), r"^\W*训练完成(?:\W*$|[^\w\s]\W*(?:最终)?(?:模型|权重)\S*保存)"),
         LineKind(("inal model", "inal Model"), _FINAL_MODEL),
         LineKind(
             ("arly stop", "arly Stop", "arlyStop", "arly-stop", "arly_stop", "ARLY STOP", "topping_early: "), _STOPPED_EARLY
