@@ -48,7 +48,9 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
     place = f"{culprit.name[: EVIDENCE // 6] or 'the code'} at {culprit.file}:{culprit.line}{code}{again}" if culprit else ""
     called = [frame for frame in link.frames if not frame.name.startswith("__getattr")] if link else []
     inner = _PACKAGE.search(called[-1].file) if called else None
-    if culprit and inner and inner[1] not in culprit.file:
+    if culprit and culprit.code.startswith("sys.exit("):  # a package's command, which does nothing else
+        place = ""
+    elif culprit and inner and inner[1] not in culprit.file:
         raised = f"{called[-1].file.rpartition('-packages/')[2]}:{called[-1].line}"
         place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]}{again} (it was raised at {raised})"
     elif culprit and culprit.code.startswith(("raise ", "assert ")) and (caller := _caller(link, culprit)):

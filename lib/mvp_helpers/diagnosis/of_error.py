@@ -36,6 +36,8 @@ _OF_PYTHON = re.compile(r"(/[^\s\"']*)(?<!/\.local)/lib(?:64)?/python3(?:\.\d+)?
 """A file of a Python installation; the group is the installation's folder."""
 _CONFIGURED = frozenset({"config", "cluster size", "parallel state", "rollout engine", "model path", "data", "memory"})
 """Boundaries of errors that values of settings cause."""
+_OF_TOOLS = frozenset({"dependency", "container", "harness"})
+"""Boundaries of errors that a tool prints, which nobody looks for in its code."""
 _SLURM_JOB = re.compile(r"\b(?:JOB |STEP |StepId=|[Jj]ob )(\d+)\b")
 _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 
@@ -109,7 +111,7 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
     calls = [call(frame) for frame in hit.link.frames] if hit.link else []
     said = "\n".join([hit.evidence, *([hit.link.text, *(line.text for line in hit.link.rest)] if hit.link else [])])
     case = next(
-        (each for each in rule.cases if each.fits(said, place.phase or "start", place.code_file, calls)),
+        (each for each in rule.cases if each.fits(said, place.phase or "start", f"{place.code_file}\n{place.raised}", calls)),
         Case(run=rule.next, limitation=rule.limitation),
     )
     if matched := pattern(case.evidence).search(said):
@@ -229,8 +231,10 @@ def followed_up(diagnosis: Diagnosis, known: Signatures, boundary: str, evidence
         else diagnosis.next.removesuffix(look.UNCHANGED)
     )
     explained = isinstance(follow_up, Sentence)
-    if explained:
-        own = "" if own in (LOGGED, SCRIPT) else look.ASKED.sub("", own)
+    if own in (LOGGED, SCRIPT) and (explained or boundary in _OF_TOOLS):
+        own = ""
+    elif explained:
+        own = look.ASKED.sub("", own)
     order = "{1}; see also {0}" if explained else "{0}; then {1}"
     run = order.format(own, follow_up.run) if own else follow_up.run
     return msgspec.structs.replace(diagnosis, next=run, limitation=follow_up.limitation)

@@ -56,8 +56,8 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     evidence: str = ""
     code: str = ""
-    """Regular expression of the file whose code raised it (after an error that no rule knows: also of the call that raised,
-    ``file:function``, and of the line of code, each on a line of its own)."""
+    """Regular expression of the file whose code raised it, of the call that raised (``file:function``), and of the line of code,
+    each on a line of its own."""
     run: str
     limitation: str = ""
 

@@ -37,7 +37,7 @@ _SOURCE = re.compile(
     r"|\((?:EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker|DPCoordinator)(?:Process)?\d*(?:[_-]\w+)?"  # vLLM
     r"(?: \w+=\w+)*\)(?= )"
     r"|\[(?:rank|default)?\d+\]:|rank\d+\]:"  # perhaps an excerpt that begins within
-    r"|\d{1,5}:(?= ?\S|   )"  # srun --label
+    r"|\d{1,5}:(?!\d\d:\d\d\b)(?= ?\S|   )"  # srun --label
     r"|[\w.-]+/\d+ (?=\[(?:rank|default)\d+\]:)"  # nemo-run, torchx
     rf"|(?:{_DAY} ?)?\[\d+,(?:mpirank:)?\d+(?:,[\w.-]+)?\]<std(?:out|err)>:"  # mpirun --tag-output, SageMaker
     r"|\[pod/[\w./-]+\]"  # kubectl logs --prefix
@@ -75,14 +75,17 @@ _LOGGER = re.compile(
     r"|\[?[\w./]+\.py:\d+\] ?)"  # vLLM without a date
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\]?[ \t,:-]+(?:\[[^\]]*\][ :-]*){0,3}"  # Python's logging
     rf"(?:\S+ - |[\w.]+-(?=(?:{_LEVELS})-))?"
-    rf"\[?(?P<b>{_LEVELS})\b\]?(?: \d\d-\d\d [\d:.]+ \[?[\w.]+:\d+\]| \S+:\d+ --)?[ :-]*"
+    rf"\[?(?P<b>{_LEVELS})\b\]?(?! \d{{3}}: [A-Z])(?: \d\d-\d\d [\d:.]+ \[?[\w.]+:\d+\]| \S+:\d+ --)?[ :-]*"
     r"|\[\d{4}-\d\d-\d\d [\d:,.]+ (?P<c>[A-Z]) \d+ \d+\] (?:\([\w-]+\) )?(?:\S+\.(?:cc|h|cpp):\d+: )?"  # Ray's C++
     rf"|\[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\](?:\[[^\]]*\]){{0,2}}\[(?P<f>{_LEVELS})\](?: -)? ?"  # Hydra
     r"|\[?(?P<d>[EFWI])(?:\d{3,4} [\d:.]+)? [^\[\]]*\] "  # glog
+    r"|(?P<j>[EFWID]) \d\d-\d\d \d\d:\d\d:\d\d [\w.]+:\d+\] "  # SkyPilot
+    r"|\d+\.\d\d\.\d{3}\.\d{3} (?P<k>[EWID]) "  # llama.cpp
+    rf"|\d\d/\d\d \d\d:\d\d:\d\d - (?:\S+ - )?(?P<l>{_LEVELS}) - (?:/\S+ - \S+ - \d+ - )?"  # OpenCompass, MMEngine
     rf"|\[(?P<g>{_LEVELS})\|[^\]]*\](?: [\d-]{{10}} [\d:,.]+)?(?: \S+:\d+)? (?:>> )?"  # transformers
     rf"|\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} \| (?P<h>{_LEVELS}|SUCCESS) *\| [\w.]+:[\w<>]+:\d+ - "  # loguru
     r"|\[\d\d/\d\d/\d{4}-[\d:]{8}\] \[TRT-LLM\] (?:\[RANK \d+\] )?\[(?P<i>[A-Z])\] "
-    rf"|\[?(?P<e>{_LEVELS})\]?[: ](?:[\w.-]+:(?=\S))? ?",
+    rf"|\[?(?P<e>{_LEVELS})\]?(?! \d{{3}}: [A-Z])[: ](?:[\w.-]+:(?=\S))? ?",
 )
 _QUIET = re.compile(
     r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config| - skipping$"
@@ -213,7 +216,8 @@ def clean(raw: bytes, number: int) -> Line:
                 or match["f"]
                 or match["g"]
                 or match["h"]
-                or _CODES.get(match["c"] or match["d"] or match["i"] or "", "INFO")
+                or match["l"]
+                or _CODES.get(match["c"] or match["d"] or match["i"] or match["j"] or match["k"] or "", "INFO")
             )
             logged = True
         elif match := _STAMP.match(text):

@@ -28,6 +28,36 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "an image that exists": (
+        "FATAL:   While checking build target: build target 'a.sif' already exists. Use --force if you want to overwrite it\n",
+        "Blocked",
+        "container",
+    ),
+    "a package without a wheel for this platform": (
+        "Resolved 64 packages in 4ms\nerror: Distribution `torch==2.5.1 @ registry+https://example.org/whl` can't be installed"
+        " because it doesn't have a source distribution or wheel for the current platform\n",
+        "Blocked",
+        "dependency",
+    ),
+    "a task of a harness, with its own log": (
+        "04/11 09:19:44 - OpenCompass - INFO - Partitioned into 4 tasks.\n"
+        "04/11 09:19:49 - OpenCompass - ERROR - /q/runners/local.py - _launch - 192 - task OpenICLInfer[small/arc] fail, see\n"
+        "./outputs/infer/small/arc.out\n",
+        "Fail",
+        "harness",
+    ),
+    "the code of a harness": (
+        'Traceback (most recent call last):\n  File "/work/lm-evaluation-harness/lm_eval/api/model.py", line 133, in create\n'
+        "    return cls(**args)\nTypeError: an odd value\n",
+        "Fail",
+        "harness",
+    ),
+    "gradients that overflowed too often": (
+        'Traceback (most recent call last):\n  File "/work/own/utils.py", line 353, in check\n    raise Exception(text)\n'
+        "Exception: Skipped 50 iterations in a row due to Overflow - Exiting training.\n",
+        "Fail",
+        "training",
+    ),
     "an example of the data that a program names in a line alone": (
         "2026-01-01 10:00:00,100 - ERROR - The 'chosen' field in example at index 609 is not a string.\n",
         "Blocked",

@@ -43,6 +43,24 @@ def test_the_prefix_of_tensorrt_llm_is_removed(code: str, level: str, rank: str)
     assert (line.text, line.level, line.logged) == ("no room left", level, True)
 
 
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "E 10-26 12:22:10 provisioner.py:582] ",
+        "0.37.931.777 E ",
+        "04/11 09:19:49 - OpenCompass - ERROR - ",
+        "04/11 09:19:49 - OpenCompass - ERROR - /q/runners/local.py - _launch - 192 - ",
+    ],
+)
+def test_the_prefixes_of_other_programs_are_removed(prefix: str) -> None:
+    line = clean(f"{prefix}no room left".encode(), 3)
+    assert (line.text, line.level, line.logged) == ("no room left", "ERROR", True)
+
+
+def test_a_time_is_no_label_of_srun() -> None:
+    assert clean(b"16:53:24 - no room left", 3).source == ""
+
+
 @pytest.mark.parametrize("colour", ["\x1b[1;36m{}\x1b[0;0m", "[1;36m{}[0;0m", "ESC[1;36m{}ESC[0;0m", "^[[1;36m{}^[[0;0m"])
 def test_the_colours_of_vllm_are_removed_however_a_page_wrote_them(colour: str) -> None:
     line = clean(f"{colour.format('(EngineCore_DP0 pid=7)')} ERROR 01-31 10:20:30 [core.py:7] no room left".encode(), 3)
