@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import io
 import json
@@ -10,19 +11,24 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TextIO
 
 import pytest
+from hydra._internal.core_plugins import file_config_source
+from omegaconf import OmegaConf
 
 from mvp_helpers.trainers import hydra, hydra_compose
 from mvp_helpers.trainers.nemo_rl import config as nemo_rl_config
 
 ANSWERS: dict[tuple[str, str], str] = {}
 """What Hydra answered, by the question and the files it read, with names in place of a test's own paths."""
+LOADED: dict[str, Any] = {}
+"""What is in a file of a config, by its text."""
 
 
 def in_this_process(monkeypatch: pytest.MonkeyPatch, places: dict[str, str]) -> None:
-    """Compose as the real helper process does, but without its start, and the same config only once: each takes up to 2 s.
+    """Compose as the real helper process does, but without its start, and the same config or file only once: each takes seconds.
 
     ``places`` names the folders of this test, which differ between two questions that are otherwise the same.
     """
@@ -44,8 +50,16 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch, places: dict[str, str]) -> 
         composed: dict[str, Any] = json.loads(_replace(ANSWERS[key], {name: place for place, name in names.items()}))
         return composed
 
+    monkeypatch.setattr(file_config_source, "OmegaConf", SimpleNamespace(load=_load))
     monkeypatch.setattr(hydra, "_ask", answering(hydra_compose.main, "config_dir"))
     monkeypatch.setattr(nemo_rl_config, "_ask", answering(nemo_rl_config.main, "config"))
+
+
+def _load(file: TextIO) -> Any:
+    text = file.read()
+    if text not in LOADED:
+        LOADED[text] = OmegaConf.load(io.StringIO(text))
+    return copy.deepcopy(LOADED[text])
 
 
 def _replace(text: str, names: dict[str, str]) -> str:
