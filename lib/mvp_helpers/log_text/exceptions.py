@@ -102,6 +102,9 @@ class Link:
         if _PLACE_ONLY.search(self.text):  # Triton's, before the code and what is wrong with it
             named = [line.text.strip() for line in self.rest if _ERROR_IN_QUOTES.match(line.text)]
             return " ".join([self.text, *named[-1:]])
+        if self.text.endswith(" in user code:"):  # TensorFlow's, whose frames and message follow indented
+            named = [line.text.strip() for line in self.rest if line.text.strip().startswith(f"{self.class_name}: ")]
+            return named[-1] if named else self.text
         if self.text.rstrip(": ") != self.name:
             goes_on = (line.text.strip() for line in self.rest if self.text.endswith(_GOES_ON) and line.text.strip(" =-"))
             return " ".join([self.text, *itertools.islice(goes_on, 1)])

@@ -15,6 +15,8 @@ MOST = 3
 OUTPUT = "output_dir save_dir checkpoint_dir ckpt_dir default_local_dir save_folder output_folder out_dir"
 """Names of the setting for the folder in which a training saves."""
 _NAME = re.compile(r"(?<![\w/.])(?:--)?(?:\w+\.)*([A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+)(?![\w/(])|--([A-Za-z][\w-]+)")
+_FUNCTIONS = re.compile(r"^(?:[a-z]\w*: )+")
+"""What a program written in C puts before its message."""
 _WORD = re.compile(r"[A-Za-z]+")
 _QUOTED = re.compile(r"""['"`]([^'"`\s]{4,160})['"`]|(?<![\w./~-])((?:[\w.~-]*/)+[\w.-]+)""")
 _KEY = (
@@ -41,6 +43,7 @@ def named_in(message: str, log: bytes, first: int, line: int | None) -> list[str
     """
     text = b"\n".join(log.split(b"\n")[first - 1 : line and line - 1])[:LONGEST]
     lines = text.decode(errors="replace").split("\n")
+    message = _FUNCTIONS.sub("", message)
     there = "\n".join(lines).lower().replace("-", "_")
     for patterns in (_of_names(message, there), _of_values(message, there), _of_words(message, there)):
         printed = [_printed(pattern, lines) for pattern in patterns]

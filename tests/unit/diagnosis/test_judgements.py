@@ -39,12 +39,27 @@ CASES = {
         "Blocked",
         "dependency",
     ),
-    "a task of a harness, with its own log": (
-        "04/11 09:19:44 - OpenCompass - INFO - Partitioned into 4 tasks.\n"
-        "04/11 09:19:49 - OpenCompass - ERROR - /q/runners/local.py - _launch - 192 - task OpenICLInfer[small/arc] fail, see\n"
-        "./outputs/infer/small/arc.out\n",
+    "an exception of a package's own": (
+        'Traceback (most recent call last):\n  File "C:/Sumo/tools/traci/connection.py", line 135, in _sendExact\n'
+        '    raise FatalTraCIError("connection closed by SUMO")\ntraci.exceptions.FatalTraCIError: connection closed by SUMO\n',
+        "Blocked",
+        "dependency",
+    ),
+    "a test whose file is named differently": (
+        'Traceback (most recent call last):\n  File "/work/own/einsum_test.py", line 162, in test_einsum\n    check(a, b)\n'
+        '  File "/opt/lib/python3.11/site-packages/torch/testing/_asserts.py", line 971, in assert_close\n'
+        "    raise error_meta.to_error()\nAssertionError: Tensor-likes are not close!\n",
         "Fail",
-        "harness",
+        "test",
+    ),
+    "an exception in a graph of TensorFlow": (
+        'Traceback (most recent call last):\n  File "/work/own/dataset.py", line 211, in make\n    ).traj_map(restructure)\n'
+        '  File "/opt/lib/python3.11/site-packages/tensorflow/python/autograph/impl/api.py", line 693, in wrapper\n'
+        "    raise e.ag_error_metadata.to_exception(e)\nValueError: in user code:\n\n"
+        '    File "/work/own/dataset.py", line 191, in restructure  *\n        raise ValueError(text)\n\n'
+        "    ValueError: Length of the mask (14) does not match the action dimension (7).\n",
+        "Blocked",
+        "data",
     ),
     "the code of a harness": (
         'Traceback (most recent call last):\n  File "/work/lm-evaluation-harness/lm_eval/api/model.py", line 133, in create\n'
