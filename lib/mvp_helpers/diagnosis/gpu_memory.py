@@ -9,6 +9,7 @@ _SIZE = re.compile(
     r"|is allocated by PyTorch|is reserved by PyTorch but unallocated)"
     r"|capaci?ty of (\d{1,9}(?:\.\d{1,9})?) ([GM])iB"
 )
+_OWN = re.compile(r"this process has (\d{1,9}(?:\.\d{1,9})?) ([GM])iB memory in use")
 _WANTED = re.compile(r"Tried to allocate (\d{1,9}(?:\.\d{1,9})?) ([GM])iB")
 _KINDS = ("free", "unallocated", "is allocated", "in use", "reserved in", "total")
 """What a size is of, by words of its text; the first that it contains counts."""
@@ -27,8 +28,10 @@ def shortage(text: str) -> tuple[str, str] | None:
     """Return why there was too little memory and what to do, if the numbers of PyTorch's message say so."""
     sizes: dict[str, float] = {}
     for amount, unit, what, capacity, capacity_unit in _SIZE.findall(text):
-        # The last "in use" is this process's own; those of others may come before it.
+        # Where none is said to be this process's own, the last "in use" is; those of others may come before it.
         sizes[next((kind for kind in _KINDS if kind in what), "total")] = _gib(amount or capacity, unit or capacity_unit)
+    if own_use := _OWN.search(text):
+        sizes["in use"] = _gib(*own_use.groups())
     total, free, own = sizes.get("total"), sizes.get("free"), sizes.get("in use", sizes.get("reserved in"))
     if total is None or free is None or own is None:
         return None

@@ -1753,6 +1753,11 @@ def test_every_kind_of_error_is_looked_at() -> None:
             "(GPU 0; 79.33 GiB total capacity; 71.2 GiB already allocated; 222 MiB free; 77.6 GiB reserved in total by PyTorch)",
             "",
         ),
+        (
+            "GPU 0 has a total capacity of 39.4 GiB of which 8.2 GiB is free. Including x, this process has 31 GiB memory in use. "
+            "Process 7 has 414 MiB memory in use. ",
+            "",
+        ),
         ("no numbers", ""),
     ],
 )

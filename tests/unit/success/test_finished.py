@@ -37,8 +37,7 @@ CONDOR = (
     "001 (12.000.000) Job executing on host: n7\n005 (12.000.000) Job terminated.\n\t(1) Normal termination (return value 0)\n"
 )
 HEALTHY = {
-    "uv, and the status of its command": "Resolved 2 packages in 5s\nInstalled 2 packages in 9ms\n + wandb==0.29.0\n"
-    " + zstandard==0.25.0\nUV_DONE rc=0\n",
+    "a status behind a name": "reading 4 shards\nwriting layers\nCOPY_DONE rc=0\n",
     "a count of all files": "[download] 3 files\n[dl 1/3] a.hdf5 702MB\n[dl 2/3] b.hdf5 71MB\n[dl 3/3] c.hdf5 7MB\n"
     "[download] DONE 3/3\n",
     "evaluation": EVALUATION,
