@@ -1754,7 +1754,7 @@ def test_every_kind_of_error_is_looked_at() -> None:
             "",
         ),
         (
-            "GPU 0 has a total capacity of 39.4 GiB of which 8.2 GiB is free. Including x, this process has 31 GiB memory in use. "
+            "GPU 0 has a total capacity of 39 GiB of which 8 GiB is free. Including x, this process has 31 GiB memory in use. "
             "Process 7 has 414 MiB memory in use. ",
             "",
         ),
