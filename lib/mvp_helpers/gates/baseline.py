@@ -97,6 +97,11 @@ def default(shared: SharedRoot, device: str, workload: str, hardware: Mapping[st
     return min(shipped, key=lambda each: bool(differing(each.hardware, hardware)), default=None)
 
 
+def of_this_root(shared: SharedRoot, recorded: Baseline) -> bool:
+    """Return whether a baseline was recorded in this shared root, not by the project on a machine of its own."""
+    return (shared.baselines / f"{recorded.name}.json").is_file()
+
+
 def together(facts: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return the hardware of several runs as one: ``a or b`` where they differ."""
     names = dict.fromkeys(name for each in facts for name in each)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from ..base.paths import JobFolder
 from ..base.verdict import Check
 from ..plan import plan
@@ -12,7 +14,7 @@ from ..plan.plan import Plan
 from ..record.job_folder import Result
 from . import baseline, gates, of_job
 from .baseline import Baseline
-from .gates import Gates
+from .gates import Gate, Gates
 
 MOST_OTHER_WORK = 1 / 3
 """Of the cores; with more, a job's speed depends on the other work."""
@@ -51,7 +53,18 @@ def judge(folder: JobFolder, result: Result, name: str | None = None, *, any_har
     checks = gates.judge(
         found, of_job.data(folder, result, found.metrics), recorded, hardware, any_hardware=any_hardware, skipped=skipped
     )
+    if recorded and name is None and not baseline.of_this_root(folder.shared, recorded):
+        checks = [_of_another_machine(check, gate, recorded) for check, gate in zip(checks, found.gates.values(), strict=True)]
     return Judged(checks, list(gates.limits(found, recorded, skipped)), note)
+
+
+def _of_another_machine(check: Check, gate: Gate, recorded: Baseline) -> Check:
+    """Return a speed gate that failed by a baseline that the project ships as Skipped: processors of one name differ in speed."""
+    if check.verdict != "Fail" or not gate.relative or gate.subject not in OF_SPEED:
+        return check
+    record = f"./scripts/56_report.sh --baseline {recorded.name} ID ID ID"
+    why = f"slower than the runs of another machine with this processor; to judge speed, record some here ({record})"
+    return msgspec.structs.replace(check, verdict="Skipped", reason=f"{check.reason}; {why}")
 
 
 def of_a_busy_machine(found: Gates, folder: JobFolder, the_plan: Plan) -> dict[str, str]:

@@ -13,6 +13,7 @@ from gated_jobs import run_of
 from truthful_job import make_plan, write_plan
 
 from mvp_helpers.base.paths import SharedRoot
+from mvp_helpers.gates import baseline
 
 Verb = Callable[..., tuple[int, str, str]]
 Judge = Callable[[str], tuple[dict[str, dict[str, Any]], str]]
@@ -104,6 +105,24 @@ def test_speed_is_not_judged_where_other_work_took_the_cores(
     checks, _ = judge("ppo-new")
     assert skipped(checks) == OF_SPEED
     assert checks["gate: start"]["reason"] == "other work took 40% of the cores, more than 33%"
+
+
+def test_a_job_slower_than_the_runs_of_a_shipped_baseline_is_not_judged_by_speed(
+    shared: SharedRoot, judge: Judge, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recorded = json.loads((shared.baselines / "cpu-ppo.json").read_bytes())
+    recorded["gates"]["step-time"]["median"] /= 100
+    recorded["gates"]["memory"]["median"] /= 100
+    (shared.baselines / "cpu-ppo.json").write_text(json.dumps(recorded))
+    failed = {name for name, check in judge("ppo-new")[0].items() if check["verdict"] == "Fail"}
+    assert failed == {"gate: step-time", "gate: memory"}
+    monkeypatch.setattr(baseline, "SHIPPED", tmp_path / "shipped")
+    baseline.SHIPPED.mkdir()
+    (shared.baselines / "cpu-ppo.json").rename(baseline.SHIPPED / "cpu-ppo.here.json")
+    (baseline.SHIPPED / "cpu-ppo.here.json").write_text(json.dumps(recorded | {"name": "cpu-ppo.here"}))
+    checks, _ = judge("ppo-new")
+    assert checks["gate: memory"]["verdict"] == "Fail" and skipped(checks) == {"gate: step-time"}
+    assert "slower than the runs of another machine with this processor" in checks["gate: step-time"]["reason"]
 
 
 def test_speed_is_not_recorded_where_other_work_took_the_cores(shared: SharedRoot, three: list[str], verb: Verb) -> None:
