@@ -28,7 +28,7 @@ def shortage(text: str) -> tuple[str, str] | None:
     """Return why there was too little memory and what to do, if the numbers of PyTorch's message say so."""
     sizes: dict[str, float] = {}
     for amount, unit, what, capacity, capacity_unit in _SIZE.findall(text):
-        # Where none is said to be this process's own, the last "in use" is; those of others may come before it.
+        # Without the words that _OWN knows, the last "in use" is this process's own.
         sizes[next((kind for kind in _KINDS if kind in what), "total")] = _gib(amount or capacity, unit or capacity_unit)
     if own_use := _OWN.search(text):
         sizes["in use"] = _gib(*own_use.groups())

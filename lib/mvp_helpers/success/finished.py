@@ -94,7 +94,7 @@ _NOT_YET = re.compile(
 _STATUS = re.compile(
     r"(?i)^\W*(?:\w+\.py:\d+} INFO - )?(?:\w+[ _])?(?:exit(?:ed)?|return|finish(?:ed)?)"
     r"(?:[ _-](?:with|return|code|status|value))*\W{1,3}0\W*$"
-    r"|^\w*_?(?:DONE|END(?:ED)?|FINISHED)\b\W*(?:rc|ret|exit_?code|status)\W{1,3}0\W*$"
+    r"|^(?:\w+_)?(?:DONE|ENDED|FINISHED)\b\W*(?:rc|ret|exit_?code|status)\W{1,3}0\W*$"
     r"|^# Ended \(code 0\) at .*"
     r"|^Job terminated of its own accord .* with exit-code 0\b|^\(1\) Normal termination \(return value 0\)"
 )

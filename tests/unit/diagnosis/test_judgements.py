@@ -67,12 +67,6 @@ CASES = {
         "Fail",
         "harness",
     ),
-    "gradients that overflowed too often": (
-        'Traceback (most recent call last):\n  File "/work/own/utils.py", line 353, in check\n    raise Exception(text)\n'
-        "Exception: Skipped 50 iterations in a row due to Overflow - Exiting training.\n",
-        "Fail",
-        "training",
-    ),
     "an example of the data that a program names in a line alone": (
         "2026-01-01 10:00:00,100 - ERROR - The 'chosen' field in example at index 609 is not a string.\n",
         "Blocked",
@@ -1293,6 +1287,19 @@ def test_a_cause_is_judged_by_kind_by_whose_code_raised_it_and_by_phase(name: st
     assert (answer.verdict, answer.boundary) == (verdict, boundary), answer
     assert verdict != "Blocked" or "No evidence against the code under test" in answer.advice
     assert verdict not in ("Fail", "Blocked") or (answer.evidence and answer.advice and answer.follow_up)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("an image that exists", "apptainer inspect IMAGE"),
+        ("a package without a wheel for this platform", "tool.uv.required-environments"),
+        ("the code of a harness", "--limit 5"),
+    ],
+)
+def test_an_error_that_a_tool_prints_is_not_searched_in_its_code(name: str, words: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, CASES[name][0])
+    assert words in answer.follow_up and "grep that message" not in answer.follow_up
 
 
 NO_PASS = {

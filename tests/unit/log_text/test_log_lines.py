@@ -57,7 +57,7 @@ def test_the_prefixes_of_other_programs_are_removed(prefix: str) -> None:
     assert (line.text, line.level, line.logged) == ("no room left", "ERROR", True)
 
 
-def test_a_time_is_no_label_of_srun() -> None:
+def test_a_time_is_not_read_as_a_label_of_srun() -> None:
     assert clean(b"16:53:24 - no room left", 3).source == ""
 
 

@@ -273,6 +273,7 @@ def test_the_report_of_a_known_program_passes_and_with_one_lie_it_does_not(tmp_p
         "=== Results ===\nwaiting for them\n",
         "=== Results ===\n",
         "some lines\nformat:list 0.88\nwords: 0.5\n",
+        "one line\nanother line\nbackend status: 0\n",
     ],
 )
 def test_a_report_that_is_cut_off_or_none_does_not_pass(tmp_path: Path, log: str) -> None:
