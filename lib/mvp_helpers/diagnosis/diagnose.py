@@ -26,6 +26,7 @@ from .causes import Finding, first_cause
 from .look import EVIDENCE
 from .phases import Progress, later
 from .scan import Scan
+from .signature_files import pattern
 from .signatures import Signatures
 
 ENDED_BADLY = "Not a pass: the run reached its end, but then a process ended badly, and the log does not explain why."
@@ -50,7 +51,9 @@ REFUSED = "A server answered a request with this error. That did not end the ser
 REQUEST = "what the client sent, beside the limits of the server (max_model_len, max_tokens) and its version"
 WARNINGS = "The log has warnings, which healthy runs print too, and neither an error nor the end of a run."
 WORK_DONE = "The log shows no training: its own words report the end of the work, and nothing in it says that something failed."
-SAYS_ERROR = re.compile(r"(?i)(?:\S+\.(?:sh|pl): )?\W*(fatal )?error\b")
+THROWN = re.compile(r"^terminate called after throwing an instance of '(?:std::\S*basic_string<|char const).*'$")
+"""What C++ prints of an exception without ``what()``, before its text."""
+SAYS_ERROR = re.compile(r"(?i)(?:\S+\.(?:sh|pl): )?\W*(fatal )?error\b|\[[\w-]+\] fail(ed|ure)?: ")
 SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)ing|done|finished|loaded|saved)\b")
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
 EARLIER = 200
@@ -59,7 +62,9 @@ LAST_LINES = 3
 """An error among so many last lines of a log ended the program."""
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
 """Rules of a name that a module of the checkout lacks: where tests ran and failed, the code that they test."""
-_FAILED_TEST = re.compile(r"(?m)^FAILED (\S+::\S+)|^To execute this test, run the following\b.*\n\s*(python \S+\.py .+)")
+_FAILED_TEST = re.compile(
+    r"(?m)^FAILED (\S+::\S+)|^_{3,} (?:\w+\.)*(test_\w+)\S* _{3,}$|^To execute this test, run the following\b.*\n\s*(python \S+\.py .+)"
+)
 """A test that failed, in pytest's summary, or the command that repeats one of PyTorch's own."""
 OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "test", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
@@ -97,7 +102,7 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
     of_verl = "id" in target or any(scan.success.mentions(OF_RL_TRAINERS) for scan in scans)
     job = target.get("id", "")
     whose = {"job": job, "ray_logs": GATHERED.format(id=job)} if job else {"alone": "yes", "ray_logs": RAY_LOGS}
-    target = {**target, **whose, **_of_tests(scans), "verl" if of_verl else "other": "yes"}
+    target = {**target, **whose, **_of_tests(scans), **_shown(scans, known), "verl" if of_verl else "other": "yes"}
     diagnosis = _of_cause(scans, known, target)
     of_a_test = diagnosis.rule in OWN_NAMES or (diagnosis.rule and diagnosis.whose == "user" and diagnosis.boundary in OF_A_TEST)
     if of_a_test and diagnosis.verdict == "Blocked" and _tests_failed(scans):
@@ -107,7 +112,8 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
         how_only = diagnosis.boundary in OF_A_TEST and (diagnosis.verdict == "Blocked" or diagnosis.boundary == "user code")
         if how_only and _tests_failed(scans):
             place = diagnosis.next.partition("; then ")[0]
-            diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test", next=place)
+            advice = f"{known.unknown.meanings['test']} No rule knows this error; it is judged by its kind."
+            diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test", next=place, advice=advice)
             diagnosis = of_error.followed_up(diagnosis, known, "test", ".", "")
     if diagnosis.rule and diagnosis.confidence == "low" and diagnosis.phase == "done":
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
@@ -179,6 +185,13 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
                 return _of_warnings(warning)
             said = next((said for scan in scans if (said := scan.success.said_to_fail)), "")
             answer = _without_error(end, logged, target)
+            records = [scan.success.record for scan in scans if not scan.known_only]
+            if odd := next(filter(None, (record.no_number or record.doubtful[:EARLIER] for record in records)), ""):
+                answer = msgspec.structs.replace(answer, evidence=f"{answer.evidence}; {odd}")
+            if earlier and not logged:  # which the note about the other runs names
+                return msgspec.structs.replace(
+                    answer, next=f"{COMPLETE_LOG}; if it failed as before: {_look(earlier, known, target)}"
+                )
             return answer if logged or not said else msgspec.structs.replace(answer, evidence=said, advice=SAID, next=OF_PART)
         of_earlier = of_error.of_finding(earlier, known, target)
         return msgspec.structs.replace(of_earlier, verdict="Unknown", rule="", confidence="low", advice=TWO_RUNS)
@@ -197,14 +210,22 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     return answer
 
 
+def _look(cause: Finding, known: Signatures, target: Mapping[str, str]) -> str:
+    """Return what to look at after an error, by the rule that knows it or by its kind."""
+    answer = of_error.of_finding(cause, known, target)
+    return (of_error.judged(answer, known) if answer.verdict == "Unknown" else answer).next
+
+
 def _whole_message(scans: Sequence[Scan], cause: Finding) -> Finding:
-    """Return an error of a line alone that ends with a colon with the next line, which says what went wrong."""
-    if cause.hit or cause.chain or not cause.evidence.endswith(":"):
+    """Return an error of a line alone that the next line explains with that: one that ends with a colon, or a thrown text."""
+    thrown = bool(THROWN.search(cause.evidence))
+    if not thrown and (cause.hit or cause.chain or not cause.evidence.endswith(":")):
         return cause
     log, whole = next((scan.success.text for scan in scans if scan.name == cause.log), (b"", False))
     below = log.split(b"\n", cause.number + 1)[cause.number : cause.number + 1] if whole else []
-    says = " ".join(log_lines.plain(raw).strip() for raw in below)
-    return dataclasses.replace(cause, evidence=f"{cause.evidence} {says}".strip())
+    evidence = " ".join([cause.evidence, *(log_lines.plain(raw).strip() for raw in below)]).strip()
+    hit = msgspec.structs.replace(cause.hit, evidence=evidence) if cause.hit else None
+    return dataclasses.replace(cause, evidence=evidence, hit=hit)
 
 
 def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
@@ -212,32 +233,43 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
     own = next((scan for scan in scans if scan.name == cause.log and not scan.known_only), None)
     output = own or next((scan for scan in scans if not scan.known_only), None)
     if output is None:
-        return {"quiet": "yes", "silent": "yes"}
+        return {"quiet": "yes", "silent": "yes", "steady": ""}
     log, whole = output.success.text
     crashed = run_state.crashed_in(log, cause.number) if own and whole else ""
     crash = {"crashed": crashed} if crashed else {"silent": "yes"}
     if output.served:
-        return {"server": "yes", **crash}
+        return {"server": "yes", "steady": "", **crash}
     first, line = (output.first_line if whole else 1), (cause.number if own and whole else None)
     first = min(first, line or first)
     state = run_state.before(log, first, line, cause.evidence)
+    state |= run_state.values_before(log, first, line, cause.evidence) if line else {"steady": ""}
     if "last" not in state:
         state["quiet"] = "yes"
     if whole:
         state["whole"] = "yes"
         if known := settings.named_in(cause.evidence, log, first, line):
             state["has"] = f"what the log has before it: {' and '.join(known)}"
-        state["folder"] = next(iter(settings.named_in(settings.OUTPUT, log, first, line)), "")
+        state["folder"] = next(iter(settings.having(settings.OUTPUT, log, first, line)), "")
+        state["sizes"] = " and ".join(settings.having(settings.SIZES, log, first, line))
     if outlived := own.findings.outlived_before(cause) if own else None:
         state["outlived"] = f'the error in line {outlived.number}, which came before ("{outlived.evidence[:EARLIER]}")'
     return {**crash, **state}
 
 
+def _shown(scans: Sequence[Scan], known: Signatures) -> dict[str, str]:
+    """Return which facts of ``reading.yaml`` the logs show: ``name`` has a value, else ``no_name``."""
+    logs = [scan.success.text[0].decode(errors="replace") for scan in scans if not scan.known_only]
+    shown = {name: any(pattern(fact).search(log) for log in logs) for name, fact in known.reading.shown.items()}
+    return {name if there else f"no_{name}": "yes" for name, there in shown.items()}
+
+
 def _of_tests(scans: Sequence[Scan]) -> dict[str, str]:
     """Return the command that repeats the first test that the logs name as failed, and how many those are, if several."""
     named = [match for scan in scans for match in _FAILED_TEST.finditer(scan.success.text[0].decode(errors="replace"))]
-    command = next((match[2] or f"pytest '{match[1]}' -x" for match in named), "pytest 'FILE::TEST' -x")
-    return {"test": command, "tests": str(len(named)) if len(named) > 1 else ""}
+    listed = [match for match in named if match[1]]
+    command = next((f"pytest '{match[1]}' -x" for match in listed), "")
+    command = command or next((match[3] or f"pytest -k {match[2]} -x" for match in named), "pytest 'FILE::TEST' -x")
+    return {"test": command, "tests": str(len(listed)) if len(listed) > 1 else ""}
 
 
 def _tests_failed(scans: Sequence[Scan]) -> bool:
@@ -258,7 +290,7 @@ def _reported_success(scans: Sequence[Scan]) -> bool:
 def _warning(scans: Sequence[Scan], known: Signatures) -> str:
     """Return the first warning of a log that says little more; "" when none does."""
     own = [scan.success for scan in scans if not scan.known_only]
-    warnings = (each.warning(known.notices) for each in own if not each.record.losses)
+    warnings = (each.warning(known.notices) for each in own if not (each.record.losses or each.record.doubtful))
     return next(filter(None, warnings), "")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ..log_text import run_state
 from ..success.proven import NOT_FINITE, Doubt, Success, not_a_pass
 from . import of_error
 from .answer import AGAIN, COMPLETE_LOG, Diagnosis, filled
@@ -43,16 +44,21 @@ def doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, targ
         line=doubt.line,
         evidence=doubt.evidence,
         advice=doubt.advice,
-        next=(_first_bad(doubt, known, target) if doubt.rule == NOT_FINITE else AGAIN) if failed else doubt.next or COMPLETE_LOG,
+        next=(_first_bad(doubt, known, target, own[log]) if doubt.rule == NOT_FINITE else AGAIN)
+        if failed
+        else doubt.next or COMPLETE_LOG,
         limitation="",
     )
 
 
-def _first_bad(doubt: Doubt, known: Signatures, target: Mapping[str, str]) -> str:
+def _first_bad(doubt: Doubt, known: Signatures, target: Mapping[str, str], success: Success) -> str:
     """Return what to look at where a number is not finite, as the rule says that knows such a line."""
     step = _STEP.search(doubt.evidence)
     rule = next(rule for rule in known.rules if rule.id == "nan")
-    return filled(rule.next, {**target, **of_error.step_values(int(step[1]) if step else None)})
+    log, whole = success.text
+    values = run_state.values_before(log, 1, doubt.line, doubt.evidence) if doubt.line and whole else {"steady": ""}
+    steps = {} if "grew" in values else of_error.step_values(int(step[1]) if step else None)
+    return filled(rule.next, {**target, **steps, **values})
 
 
 def _contradicted(success: Success, known: Signatures, ended: bool) -> Doubt | None:

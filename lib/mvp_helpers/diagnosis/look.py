@@ -29,6 +29,7 @@ _REPORTS = re.compile(
     r"|CUDA_LAUNCH|Did you mean|must (?:have the same|match|be equal)|TRACEBACK_FILTERING|\s{3,}: "
 )
 """Such a sentence asks for a report or says what differs, not what to change; or it is a row of a table."""
+_WARNS = re.compile(r"\bWARN(?:ING)?\b")
 _PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
 """A package that does more than pass calls on."""
 _CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")
@@ -40,7 +41,7 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
     for, the settings that it names (``target["has"]``), the code that raised, an error before it (``target["outlived"]``), or
     else the log.
     """
-    texts = [cause.evidence, *(line.text for line in (link.rest if link else ()))]
+    texts = [cause.evidence, *(line.text for line in (link.rest if link else ()) if not (line.quiet or _WARNS.search(line.text)))]
     sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
     asked = next((part.strip() for part in sentences if _ASKS.search(part) and not _REPORTS.search(part)), "")
     code = f' ("{culprit.code[: EVIDENCE // 4]}")' if culprit and culprit.code else ""

@@ -100,7 +100,7 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
         **target,
         "line": str(place.line),
         "slurm_job": job[1] if (job := _SLURM_JOB.search(hit.evidence)) else "JOB",
-        **step_values(_next_step(place)),
+        **({} if target.get("grew") else step_values(_next_step(place))),
         "place": where,
         "go_on": _going_on(place.phase, target),
         "worked": _worked(target),
@@ -140,7 +140,7 @@ def _next_step(place: Diagnosis) -> int | None:
 
     A bar with metrics is of the step that was the last one.
     """
-    if re.search(r"(?i)\bepoch\b(?!.*\b(?:step|iter))", place.evidence):
+    if re.search(r"(?i)\bepoch\b", place.evidence) and not re.search(r"(?i)\b(?:step|iter)", place.evidence):
         return None
     if place.step is None or re.search(rf"\b0*{place.step}\b|\d/\d+ \[[=>.]*\] - ", place.evidence):
         return place.step

@@ -183,6 +183,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     marks: list[Mark]
     ready: Literals
     """A server that is ready for requests prints one of these words."""
+    shown: dict[str, str]
+    """What a log may show of a run already, as a regular expression of a line, by the name of the placeholder."""
     stages: list[Stage]
     boundaries: list[Boundary]
 
@@ -271,6 +273,7 @@ def _read(file: Path, kind: type[T]) -> T:
 
 def _expressions(files: Files) -> Iterator[str]:
     yield files.reading.libraries
+    yield from files.reading.shown.values()
     for boundary in files.reading.boundaries:
         yield from (boundary.frames, boundary.says, boundary.operation)
     for stage in files.reading.stages:

@@ -23,6 +23,7 @@ _WRAPPER = re.compile(
 _OF_ELASTIC = re.compile(r"\s*(?:exitcode *: *-?\d|traceback *: *Signal ).*")
 """What torchrun's report says of the process that ended first."""
 _PLACE_ONLY, _ERROR_IN_QUOTES = re.compile(r": at \d+:\d+:$"), re.compile(r"\w+(Error|Exception)\(")
+_DIFFERS = re.compile(r"Mismatched elements: |Greatest \w+ difference: |Max \w+ difference\b")
 _GOES_ON = (":", "root error(s) found.")
 """The next line completes one that ends so; the latter is TensorFlow's."""
 
@@ -94,6 +95,11 @@ class Link:
         return (caught.file, caught.name) == (raised.file, raised.name)
 
     @property
+    def _differs(self) -> list[str]:
+        """Return the lines in which torch.testing or numpy.testing says how much differs."""
+        return [line.text.strip() for line in self.rest if _DIFFERS.match(line.text)]
+
+    @property
     def headline(self) -> str:
         """Return the text to show: the first line with content."""
         if _VALIDATION.search(self.text):  # which field is wrong, and how, are in the next two lines
@@ -105,6 +111,11 @@ class Link:
         if self.text.endswith(" in user code:"):  # TensorFlow's, whose frames and message follow indented
             named = [line.text.strip() for line in self.rest if line.text.strip().startswith(f"{self.class_name}: ")]
             return named[-1] if named else self.text
+        if "NCCL error" in self.text and (said := [line.text.strip() for line in self.rest if line.text.strip()]):
+            last = itertools.dropwhile(lambda text: not text.startswith("Last error:"), said)
+            return " ".join([self.text, *itertools.islice(last, 2)])
+        if self.text.endswith(" not close!"):
+            return "; ".join([self.text, *self._differs])
         if self.text.rstrip(": ") != self.name:
             goes_on = (line.text.strip() for line in self.rest if self.text.endswith(_GOES_ON) and line.text.strip(" =-"))
             return " ".join([self.text, *itertools.islice(goes_on, 1)])
@@ -112,7 +123,9 @@ class Link:
             return f"{self.text}: {self.code}" if self.code and self.class_name != "KeyboardInterrupt" else self.text
         first = next((f"{self.name}: {line.text.strip()}" for line in self.rest if line.text.strip(" =-")), self.text)
         root = itertools.dropwhile(lambda line: not line.text.startswith("Root Cause"), self.rest)
-        return "; ".join([first, *(" ".join(match[0].split()) for line in root if (match := _OF_ELASTIC.match(line.text)))])
+        return "; ".join(
+            [first, *self._differs, *(" ".join(match[0].split()) for line in root if (match := _OF_ELASTIC.match(line.text)))]
+        )
 
 
 @dataclass

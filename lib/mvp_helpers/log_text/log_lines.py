@@ -101,6 +101,7 @@ _QUIET = re.compile(
 )
 _ERROR_LINE = re.compile(
     r"(\[[\w.-]+\] )?(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
+    r"|\[[\w-]+\] fail(ed|ure)?: (?!\W*(\d|no\b))"
     r"|(?:[a-z]\w*: )?(failed|unable|could not|cannot) (?![\w ]*: *0$)(?!.*\bfall(s|ing)? ?back\b)"
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",
     re.IGNORECASE,

@@ -25,10 +25,16 @@ _NO_WORK = re.compile(
     r"|^\s+File \"|^\s{4,}\S|Traceback \(|(?:Error|Exception|Interrupt)\b|[Kk]ill|[Ss]ignal|[Tt]erminat|https?://"
     r"|\b(?:srun|wandb): "
 )
-_MADE = re.compile(rb"(?m)^Creating virtual environment at: ")
-"""What uv prints when it makes an environment."""
 _WEIGHTS = re.compile(rb"Model loading took ([\d.]+ Gi?B)\b")
 """What vLLM says of the memory on each GPU that the weights take."""
+_IS = r"['\"]?\s*(?:[:=|]|is\b)\s*['\"]?(?:(?:np\.)?\w+\()?['\"]?"
+_BAD = re.compile(
+    r"(?i)(?<![\w/])(?P<name>[\w/]{0,40}?(?:loss|grad_?norm|reward|score|kl|perplexity|entropy)[\w/]{0,40})"
+    rf"{_IS}[+-]?(?:nan|inf)"
+)
+"""A metric that is not finite."""
+VALUES, GROWN = 10, 1.5
+"""Look at so many values before it; one that is so many times the first of them has grown."""
 MOST_LINES = 1000
 """Parse at most so many lines that contain a word of ``_SAVES``."""
 _SAVES = re.compile(rb"(?i)(?:sav|stor)(?:ed|ing)|wr(?:ote|iting|itten)|dumped|" + VERL.saved_step.encode())
@@ -66,8 +72,7 @@ def before(log: bytes, first: int, line: int | None, evidence: str) -> dict[str,
     """Return what a log shows of a run, from line ``first`` to ``line`` (from 1; None: the end), which contains ``evidence``.
 
     ``last``: the last progress line, with ``idle`` (the time from it to the end, if long), ``moved`` (if short) or ``undated``;
-    ``saved``: the last line that names a checkpoint; ``weights``: what those of an engine take on each GPU;
-    ``made``: uv has made the environment.
+    ``saved``: the last line that names a checkpoint; ``weights``: what those of an engine take on each GPU.
     """
     lines = log.split(b"\n")[first - 1 : line]
     end, found = len(lines) - (line is not None), dict[str, str]()
@@ -82,8 +87,6 @@ def before(log: bytes, first: int, line: int | None, evidence: str) -> dict[str,
     candidates = itertools.islice(filter(_SAVES.search, reversed(lines[:end])), MOST_LINES)
     if saved := next(filter(None, map(_saved, candidates)), ""):
         found["saved"] = saved
-    if _MADE.search(log):
-        found["made"] = "yes"
     if weights := _WEIGHTS.findall(log):
         found["weights"] = weights[-1].decode()
     return found
@@ -113,6 +116,24 @@ def _at_work(raw: bytes) -> str:
 def _saved(raw: bytes) -> str:
     text = log_lines.plain(raw)[:LONGEST].strip()
     return text[: 2 * QUOTED] if _SAVED.search(text) and not _NOT_SAVED.search(text) else ""
+
+
+def values_before(log: bytes, first: int, line: int, evidence: str) -> dict[str, str]:
+    """Return the values before ``line`` of the metric that is not finite there: as ``grew`` if they grew, else ``steady``."""
+    if not (bad := _BAD.search(evidence[:LONGEST])):
+        return {"steady": ""}
+    value = re.compile(rf"(?i)(?<![\w/]){re.escape(bad['name'])}{_IS}(?P<value>-?\d[\d.]{{0,20}}(?:e[+-]?\d{{1,3}})?)")
+    texts = (log_lines.plain(raw)[:LONGEST] for raw in reversed(log.split(b"\n")[first - 1 : line - 1][-MOST_LINES:]))
+    found = [match["value"].rstrip(".") for match in itertools.islice(filter(None, map(value.search, texts)), VALUES)][::-1]
+    try:
+        numbers = list(map(float, found))
+    except ValueError:  # 1.2.3
+        return {"steady": ""}
+    if not found:
+        return {"steady": ""}
+    shown = f"{bad['name']} {', '.join(found if len(found) < 4 else [*found[:2], '…', *found[-2:]])}"
+    grew = len(numbers) > 2 and numbers[0] > 0 and min(numbers[-2:]) > GROWN * numbers[0]
+    return {"grew": shown} if grew else {"steady": f" (before it: {shown})"}
 
 
 def crashed_in(log: bytes, line: int) -> str:

@@ -14,7 +14,17 @@ MOST = 3
 """Settings that are named."""
 OUTPUT = "output_dir save_dir checkpoint_dir ckpt_dir default_local_dir save_folder output_folder out_dir"
 """Names of the setting for the folder in which a training saves."""
-_NAME = re.compile(r"(?<![\w/.])(?:--)?(?:\w+\.)*([A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+)(?![\w/(])|--([A-Za-z][\w-]+)")
+SIZES = (
+    "ppo_micro_batch_size_per_gpu ppo_max_token_len_per_gpu per_device_train_batch_size train_micro_batch_size_per_gpu"
+    " train_micro_batch_size micro_batch_size local_batch_size device_batch_size train_batch_size batch_size"
+    " max_seq_length max_seq_len sequence_len seq_length seq_len max_length cutoff_len block_size max_model_len"
+)
+"""Names of the settings for how much a step of a training takes at once, the ones that decide first."""
+_NAME = re.compile(
+    r"(?<![\w/.])(?:--)?(?:\w+\.)*([A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+)(?![\w/(])|--([A-Za-z][\w-]+)|\bargs\.([A-Za-z]\w*)"
+)
+_NUMBERED = re.compile(r"(?<![\w.])([A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+) ?= ?(\d+)\b(?!\.\d)")
+"""A name and its number: a function's own name for it may be a part of the setting's."""
 _FUNCTIONS = re.compile(r"^(?:[a-z]\w*: )+")
 """What a program written in C puts before its message."""
 _WORD = re.compile(r"[A-Za-z]+")
@@ -31,6 +41,9 @@ _NO_SETTING = re.compile(
     r"|equivalent|recommend\w*|suggest\w*|consider|please|try|increas\w+|decreas\w+)\b"
 )
 """A line with such a word proposes a value, or quotes it from an error; but Hydra prints the overrides in its line about one."""
+_CALL = re.compile(r"\w\.\w+\($")
+"""What precedes an argument of a call, as a message quotes it."""
+_NO_VALUE = re.compile(r"(?i)\b(?:none|null) \(line \d+\)$")
 _SHORT = 6
 """Characters of a part of a path that says little."""
 
@@ -41,21 +54,42 @@ def named_in(message: str, log: bytes, first: int, line: int | None) -> list[str
     ``first``, ``line``: the run's first line, and the error's (from 1; None: not known). Each with its line:
     ``lr=0.1 (line 3)``. A configuration may print one name with several values, for parts that the name alone does not show.
     """
-    text = b"\n".join(log.split(b"\n")[first - 1 : line and line - 1])[:LONGEST]
-    lines = text.decode(errors="replace").split("\n")
+    lines, there = _lines(log, first, line)
     message = _FUNCTIONS.sub("", message)
-    there = "\n".join(lines).lower().replace("-", "_")
-    for patterns in (_of_names(message, there), _of_values(message, there), _of_words(message, there)):
-        printed = [_printed(pattern, lines) for pattern in patterns]
-        turns = itertools.chain.from_iterable(itertools.zip_longest(*printed))
-        if found := dict.fromkeys(filter(None, turns)):
-            return [f"{setting} (line {before + first})" for setting, before in itertools.islice(found, MOST)]
-    return []
+    kinds = (_of_numbers(message), _of_names(message, there), _of_values(message, there), _of_words(message, there))
+    return next(filter(None, (_found(patterns, lines, first) for patterns in kinds)), [])
+
+
+def having(names: str, log: bytes, first: int, line: int | None) -> list[str]:
+    """Return the settings of one of these ``names`` that have a value, as ``named_in`` does."""
+    lines, there = _lines(log, first, line)
+    return [each for each in _found(_settings(iter(names.split()), there), lines, first) if not _NO_VALUE.search(each)]
+
+
+def _lines(log: bytes, first: int, line: int | None) -> tuple[list[str], str]:
+    """Return the lines of the run before the error, and their text as names are compared."""
+    text = b"\n".join(log.split(b"\n")[first - 1 : line and line - 1])[:LONGEST].decode(errors="replace")
+    return text.split("\n"), text.lower().replace("-", "_")
+
+
+def _found(patterns: Iterator[re.Pattern[str]], lines: list[str], first: int) -> list[str]:
+    """Return the settings that fit one of ``patterns``, in turn."""
+    printed = [_printed(pattern, lines) for pattern in patterns]
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*printed))
+    found = dict.fromkeys(filter(None, turns))
+    return [f"{setting} (line {before + first})" for setting, before in itertools.islice(found, MOST)]
+
+
+def _of_numbers(message: str) -> Iterator[re.Pattern[str]]:
+    """Return patterns of the settings with a number that ``message`` has, whose name contains the parts of its name in order."""
+    for name, number in _NUMBERED.findall(message):
+        setting = _IS % r"[\w-]{0,40}".join(["", *map(re.escape, name.split("_")), ""])
+        yield re.compile(rf"(?i)(?<![\w.-]){setting}(?P<value>{number}\b)")
 
 
 def _of_names(message: str, there: str) -> Iterator[re.Pattern[str]]:
     """Return patterns of the settings that ``message`` names, of those that are ``there``."""
-    names = (match[1] or match[2] for match in _NAME.finditer(message))
+    names = (match[1] or match[2] or match[3] for match in _NAME.finditer(message))
     yield from _settings((name.lower().replace("-", "_") for name in names), there)
 
 
@@ -94,6 +128,8 @@ def _printed(pattern: re.Pattern[str], lines: list[str]) -> list[tuple[str, int]
         if match is None or _NO_SETTING.search(lines[at]) or (at and lines[at - 1].lstrip().startswith('File "')):
             continue
         if match["value"].startswith("--") or lines[at][match.end() :][:1] in ("(", "["):
+            continue
+        if _CALL.search(lines[at][: match.start()]):
             continue
         setting = log_lines.plain(match[0].strip().encode())
         found.setdefault(setting[1:] if setting[0] in "'\"" and setting.count(setting[0]) % 2 else setting, at)

@@ -46,6 +46,8 @@ _BAR = re.compile(r"%\|[^|\r\n]*\| *(?P<now>\d{1,12})/(?P<total>\d{1,12}) \[")
 MANY = 3
 """A bar of fewer things may agree with a step by chance."""
 _FINITE = re.compile(NAMES.finite)
+_OF_ANSWERS = re.compile(r"^predict_(?!.*loss)")
+"""A metric of transformers' prediction, after which nothing is trained."""
 
 
 _ORDER = list(SCRIPTS)
@@ -90,7 +92,7 @@ class StepRecord:
     losses: bool = False
     """A line, of the script perhaps, shows a loss."""
     no_number: str = ""
-    """The first line after a step in which a loss is None, null, nan or inf."""
+    """The first line after a step in which a loss is None, null, nan or inf; a metric of answers that is not finite."""
     rewards: set[str] = field(default_factory=set)
     """At most two different rewards."""
     claims_learning: bool = False
@@ -219,7 +221,9 @@ class StepRecord:
             values = unicodedata.normalize("NFKC", values)
         if not self.not_finite and _BAD.search(values):
             for match in _NOT_FINITE.finditer(values):
-                if _counts(match):
+                if _OF_ANSWERS.search(match["name"].strip()):
+                    self.no_number = self.no_number or f"{match['name'].strip()} is {match['value']}"
+                elif _counts(match):
                     self.not_finite = f"{match['name'].strip()} is {match['value']}{where}"
                     break
         if "nan iterations" in values and not self.not_finite and (lost := _LOST.search(values)):

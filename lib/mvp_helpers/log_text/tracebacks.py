@@ -81,6 +81,8 @@ _RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
 _PLACE = re.compile(r"(?P<file>\S+\.py):(?P<line>\d{1,9}): \w+$")
 _BARE = re.compile(r"\s+(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)$")
 """An exception without a message in a text that is indented."""
+_OF_NCCL = re.compile(r"nccl\w+Error: ")
+"""The second line of PyTorch's message about an error of NCCL, which explains the error's name."""
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
 _EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
 _LOUD_NAME = re.compile(
@@ -294,7 +296,8 @@ class _Open:
         if _CREATES.match(link.text) and (caught := _CAUGHT.match(line.text)) and _LOUD_NAME.search(caught["name"]):
             self.chain.links.append(Link(line.number, caught["name"], f"{caught['name']}: {caught['message']}", link.frames))
             return True
-        raised = exception_in(line.text)
+        of_nccl = "NCCL error" in link.text and _OF_NCCL.match(line.text)
+        raised = None if of_nccl else exception_in(line.text)
         if raised and link.wrapper:
             self.chain.links.append(Link(line.number, *raised))
             return True

@@ -202,7 +202,7 @@ class Success:
         if self._checks.open:
             return not_a_pass("the table of metric checks is incomplete", "the log stops within it")
         if self.record.no_number and (self.record.ends or self._all_steps):
-            return not_a_pass(self.record.no_number, "a loss is not a number")
+            return not_a_pass(self.record.no_number, "a loss or another metric is not a number")
         if self.record.ends and (gap := missing_steps.gap(self.record, self._head, self._tail)):
             return not_a_pass(gap, "the log reports the end of the run, but does not show every step before it")
         if not self.record.ends and (unfinished := missing_steps.unfinished(self.record)):

@@ -851,7 +851,9 @@ def test_an_internal_error_of_a_tracker_is_no_missing_login(tmp_path: Path) -> N
 
 def test_a_metric_of_a_prediction_that_is_nan_is_no_healthy_end(tmp_path: Path) -> None:
     table = "***** predict metrics *****\n  predict_r@5      =      0.557\n  predict_r@25     =        {}\n"
-    assert triaged(tmp_path, table.format("nan")).verdict == "Fail"
+    answer = triaged(tmp_path, table.format("nan"))  # which spoils no training
+    assert (answer.verdict, "predict_r@25 is nan" in answer.evidence) == ("Unknown", True)
+    assert triaged(tmp_path, table.format("nan").replace("predict_r@25", "predict_loss")).verdict == "Fail"
     assert triaged(tmp_path, table.format("0.6")).verdict == "Pass"
     assert triaged(tmp_path, "one training epoch\n" + table.format("0.6")).verdict == "Unknown"
 
@@ -968,7 +970,7 @@ def test_what_is_not_implemented_is_named_with_its_place(tmp_path: Path) -> None
 def test_what_follows_a_failed_test_is_its_place_and_that_test_alone(tmp_path: Path) -> None:
     failed = ">       for (batch,) in loader:\nE       ValueError: too many values to unpack\n\nm/gc.py:5: ValueError\n"
     answer = triaged(tmp_path, f"==== FAILURES ====\n____ test_loop ____\n{failed}==== 1 failed, 6 passed in 2.98s ====\n")
-    assert (answer.boundary, answer.follow_up[:38]) == ("test", "the code at m/gc.py:5; then pytest 'FI"), answer
+    assert (answer.boundary, answer.follow_up[:38]) == ("test", "the code at m/gc.py:5; then pytest -k "), answer
 
 
 def test_an_interrupt_comes_before_the_loader_that_it_ends_and_its_dated_line_is_no_part_of_a_message(tmp_path: Path) -> None:
@@ -1202,3 +1204,93 @@ def test_a_sentence_about_one_function_judges_no_other(tmp_path: Path) -> None:
 def test_what_bash_says_of_sigkill_is_understood(killed: str, tmp_path: Path) -> None:
     answer = triaged(tmp_path, f"Loading the weights\n{killed}\n")
     assert (answer.rule, answer.boundary) == ("launcher-killed", "host"), answer
+
+
+def test_no_answer_proposes_what_the_log_already_shows(tmp_path: Path) -> None:
+    hung = "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=600000)\n"
+    alone = triaged(tmp_path, f"[E101 10:20:30 ProcessGroupNCCL.cpp:500] {hung}")
+    assert alone.follow_up.startswith("NCCL_DEBUG=INFO") and "never reached" in alone.advice
+    info = "n1:7:9 [0] NCCL INFO ncclCommInitRank comm 0x7 rank 0 nranks 4 cudaDev 0 - Init COMPLETE\n"
+    connected = triaged(tmp_path, f"{info}[E101 10:20:30 ProcessGroupNCCL.cpp:500] {hung}")
+    assert "NCCL_DEBUG" not in connected.follow_up + connected.advice and "found each other" in connected.advice
+
+
+def test_memory_that_runs_out_in_a_step_is_answered_with_the_sizes_that_the_log_has(tmp_path: Path) -> None:
+    backward = '  File "/u/steps.py", line 3, in backward\n    loss.backward()\n'
+    full = f"step 7 loss: 0.5\nTraceback (most recent call last):\n{backward}torch.OutOfMemoryError: CUDA out of memory.\n"
+    with_sizes = triaged(tmp_path, f"Namespace(batch_size=8, max_length=2048, gradient_checkpointing=True)\n{full}").follow_up
+    assert "the log has batch_size=8 (line 1) and max_length=2048 (line 1)" in with_sizes
+    assert "although activations are recomputed" in with_sizes and "gradient checkpointing" not in with_sizes
+    without = triaged(tmp_path, full).follow_up
+    assert "gradient checkpointing" in without and "the log has" not in without
+
+
+def test_a_tagged_line_that_says_fail_is_an_error(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, "[export] downloaded 1976.5 MB\n[export] FAIL: archive not a valid gzip tar: not a gzip file\n")
+    assert (answer.verdict, answer.evidence) == ("Blocked", "[export] FAIL: archive not a valid gzip tar: not a gzip file")
+    assert triaged(tmp_path, "[export] downloaded 1976.5 MB\n[export] failed: 0\n").verdict == "Unknown"
+
+
+def test_the_message_of_a_comparison_is_quoted_with_how_much_differs(tmp_path: Path) -> None:
+    raised = 'Traceback (most recent call last):\n  File "/w/tests/test_fp8.py", line 3, in test_fp8\n    check(a, b)\n'
+    raised += "AssertionError: "
+    differs = (
+        "\nMismatched elements: 128 / 256 (50.0%)\nGreatest absolute difference: 1.0 at index (8, 0) (up to 1e-05 allowed)\n"
+    )
+    answer = triaged(tmp_path, f"{raised}Tensor-likes are not close!\n{differs}")
+    assert "not close!; Mismatched elements: 128 / 256 (50.0%); Greatest absolute difference: 1.0 at" in answer.evidence
+    numpy = triaged(tmp_path, f"{raised}\nNot equal to tolerance rtol=1e-07, atol=0\n{differs}")
+    assert "Not equal to tolerance rtol=1e-07, atol=0; Mismatched elements: 128" in numpy.evidence
+
+
+def test_an_error_of_nccl_is_quoted_with_the_last_one_that_nccl_names(tmp_path: Path) -> None:
+    barrier = 'Traceback (most recent call last):\n  File "/w/main.py", line 3, in <module>\n    dist.barrier()\n'
+    nccl = "RuntimeError: NCCL error in: ../csrc/ProcessGroupNCCL.cpp:1201, internal error, NCCL version 2.14.3\n"
+    said = "ncclInternalError: Internal check failed.\nLast error:\nBootstrap : no socket interface found\n"
+    answer = triaged(tmp_path, barrier + nccl + said)
+    assert answer.evidence.endswith("Last error: Bootstrap : no socket interface found")
+    assert (answer.verdict, answer.boundary) == ("Blocked", "network")
+
+
+def test_a_start_after_a_run_that_failed_is_followed_by_what_that_one_asks_for(tmp_path: Path) -> None:
+    failed = (
+        'loading the rows of the set\nTraceback (most recent call last):\n  File "/w/a.py", line 1, in main\n    rows = read()\n'
+    )
+    answer = triaged(tmp_path, f"{failed}ValueError: odd rows\nloading the rows of the set\n")
+    assert (answer.verdict, "if it failed as before: main at /w/a.py:1" in answer.follow_up) == ("Unknown", True)
+
+
+def test_a_number_that_grew_before_it_was_not_finite_shows_a_run_that_diverged(tmp_path: Path) -> None:
+    losses = ("5.47", "7.25", "8.04", "9.55", "8.99", "nan", "nan")
+    log = "".join(f"step 0000{n} (0.00%) | loss: {loss} | epoch: 1 | total time: 0.00m\n" for n, loss in enumerate(losses, 1))
+    grown = triaged(tmp_path, log)
+    assert grown.follow_up.startswith("the values before it (loss 5.47, 7.25, …, 9.55, 8.99): the run diverged"), grown
+    steady = triaged(tmp_path, log.replace("8.04", "5.2").replace("9.55", "4.9").replace("8.99", "4.1")).follow_up
+    assert steady.startswith("the samples of step 6 (before it: loss 5.47, 7.25, …, 4.9, 4.1) (outliers"), steady
+    metrics = "".join(f"{{'loss': {loss}, 'grad_norm': 0.5, 'epoch': 0.{n}}}\n" for n, loss in enumerate(losses, 1))
+    assert triaged(tmp_path, metrics).follow_up.startswith("the values before it (loss 5.47, 7.25")
+
+
+def test_what_a_warning_after_an_error_asks_for_is_not_asked_for_by_the_error(tmp_path: Path) -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/w/act.py", line 3, in act\n    self.model(obs)\nRuntimeError: odd things\n'
+    )
+    warned = "/e/render.py:4: UserWarning: WARN: it was not closed properly. Please ensure to close it explicitly.\n"
+    assert "Please" not in triaged(tmp_path, raised + warned).follow_up
+    assert "Please" in triaged(tmp_path, f"{raised}Please give it even ones.\n").follow_up
+
+
+def test_an_answer_without_an_error_names_the_line_that_speaks_against_the_run(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, "".join(f"Warning: Invalid loss detected: -29.{n}, skipping batch\n" for n in (1, 2, 3)))
+    assert (answer.verdict, answer.evidence.endswith("; Warning: Invalid loss detected: -29.1, skipping batch")) == (
+        "Unknown",
+        True,
+    )
+
+
+def test_a_weight_that_an_engine_cannot_place_is_compared_with_its_parameter(tmp_path: Path) -> None:
+    place = '  File "/e/site-packages/vllm/model_executor/layers/fused_moe/layer.py", line 1006, in _load_w13\n'
+    code = "    loaded_weight = loaded_weight.narrow(\n"
+    raised = "IndexError: start out of range (expected to be in range of [-768, 768], but got 3072)\n"
+    answer = triaged(tmp_path, f"Traceback (most recent call last):\n{place}{code}{raised}")
+    assert "the first load or an update by a trainer" in answer.follow_up

@@ -174,12 +174,22 @@ PASSING = {
     )
     + "====\nTRAINING COMPLETE\n====\nBest reward: -270.54\n",
     "iterations in a column": ITERATIONS + "done. best val 1.0157 (1.4654 bpc)\n",
+    "an arrow after the end": "".join(f"[dpo] step={n}0 loss=0.0{n} adv=+14{n}\n" for n in (1, 2, 3))
+    + "dpo done -> out/last.pt\n",
+    "epochs that say where they end": "".join(
+        f"=== Epoch {n}/2 ===\n[step {2 * n - 1}] loss=0.{n}\n[step {2 * n}] loss=0.{n}\n==end-of-epoch {n}==\n" for n in (1, 2)
+    )
+    + "Training complete\n",
+    "a time at the end": ALL + "Final eval_acc: 0.19\nBest acc: 0.29\nTraining time: 14.26474084854126 min\n",
+    "a best epoch at the end": "".join(f"Iteration: {n}00\tLoss: -1.{n}\tKL Loss: 0.2\n" for n in range(5))
+    + "=====\nBest Epoch 6\tAcc: 0.8913\tari: 0.7776\n",
     "in Chinese": "".join(f"--- Epoch {n}/3 ---\nEpoch {n} 训练平均 Loss: 1.4{n}\n" for n in (1, 2, 3))
     + "✅ 训练完成, 最终模型保存至: ./out/final.pt\n",
     "LitGPT": LITGPT + LITGPT_END,
     "Lit-LLaMA": "".join(f"iter {n} step {n}: loss 3.{9 - n}, iter time: 45.73ms (optimizer.step)\n" for n in (1, 2, 3))
     + "Training time: 52.80s\nMemory used: 9.00 GB\n",
     "rsl_rl": rsl_rl(0, 1, 2, 3),
+    "rsl_rl before its metrics were means": rsl_rl(0, 1, 2, 3).replace("Mean value loss", "Value function loss"),
     "Isaac Lab": rsl_rl(0, 1, 2, 3).replace("value loss", "value_function loss") + "Simulation App Shutting Down\n",
     "ESPnet": espnet(1, 2, 3) + "[n7] 2026-02-03 10:00:09,100 (trainer:460) INFO: The training was finished at 3 epochs \n",
     "MMEngine, whose epochs end between two lines": mmengine(*MM_LINES) + "Saving checkpoint at 2 epochs\n",
@@ -319,6 +329,11 @@ NOT_PASSING = {
     "rsl_rl without an iteration": rsl_rl(0, 1, 3),
     "rsl_rl without its first iteration": rsl_rl(1, 2, 3),
     "rsl_rl whose last table breaks off": rsl_rl(0, 1, 2, 3).rpartition("    Mean value loss")[0],
+    "a time after each epoch": "".join(f"{epoch(n)}Training time: 4.2 s\n" for n in (1, 2)),
+    "a best epoch after each of several": "".join(
+        f"Iteration: {n}00\tLoss: -1.{n}\nBest epoch {n}: Acc: 0.8{n}\n" for n in range(5)
+    ),
+    "rsl_rl before its metrics were means, with inf": rsl_rl(0, 1, 2, 3, loss="inf").replace("Mean value", "Value function"),
     "rsl_rl with NaN": rsl_rl(0, 1, 2, 3, loss="nan"),
     "rsl_rl with a reward of NaN": rsl_rl(0, 1, 2, 3).replace("-4.08", "nan"),
     "rsl_rl and an exception": rsl_rl(0, 1, 2, 3) + RAISED,

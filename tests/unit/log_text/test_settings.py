@@ -23,6 +23,8 @@ padding_free=False
 WARNING: max_tokens=9
 shapes = make_shapes(4)
 secret_file=x
+use mixed precision via `with torch.autocast(device_type='torch_device'):`
+bf16 ............................................ True
 Error executing job with overrides: ['data.train_batch_size=4', 'actor.ppo_mini_batch_size=8']
 """
 
@@ -54,9 +56,13 @@ Error executing job with overrides: ['data.train_batch_size=4', 'actor.ppo_mini_
         "num_heads in code": [],
         "make_shapes is a function": [],
         "train_batch_size (4) must be >= actor.ppo_mini_batch_size (8)": [
-            "data.train_batch_size=4 (line 17)",
-            "actor.ppo_mini_batch_size=8 (line 17)",
+            "data.train_batch_size=4 (line 19)",
+            "actor.ppo_mini_batch_size=8 (line 19)",
         ],
+        "sequence_length=900 is larger than model_len=4096": ["'max_model_len': 4096 (line 2)"],
+        "sequence_length=900 is larger than model_len=8192": [],
+        "no backend of device_type cpu": [],
+        "AssertionError: assert not args.bf16": ["bf16 ............................................ True (line 18)"],
         "nothing": [],
     }.items(),
 )
@@ -69,6 +75,14 @@ def test_only_the_run_before_the_error_counts() -> None:
     assert settings.named_in("max_len", log, 2, 4) == ["max_len=2 (line 3)"]
     assert settings.named_in("max_len", log, 1, 3) == ["max_len=1 (line 1)"]
     assert settings.named_in("max_len", log, 4, 4) == []
+
+
+def test_settings_of_given_names_are_those_with_a_value() -> None:
+    log = b"'micro_batch_size': None, 'batch_size': 8\nmax_length=2048\nTokens / micro-batch: 65,536\n"
+    assert settings.having("micro_batch_size batch_size max_length", log, 1, None) == [
+        "'batch_size': 8 (line 1)",
+        "max_length=2048 (line 2)",
+    ]
 
 
 def test_no_more_than_a_few_are_named() -> None:

@@ -36,7 +36,7 @@ _OWN_END = (
     rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING}"
     r"(?: on (?!(?:fold|stage|phase|part|epoch|step|rank|worker|cpu|gpu|cuda)(?![a-z]))[\w.-]*\w)?)\b"
     r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*)?"
-    r"(?:(?:, steps: (?=\d+\W*$)| *\((?=\d+ steps?\b))(?P<last>\d{1,12})(?: steps?\b[^()]*\))?)?(?:\W*$|[.!]+ )"
+    r"(?:(?:, steps: (?=\d+\W*$)| *\((?=\d+ steps?\b))(?P<last>\d{1,12})(?: steps?\b[^()]*\))?)?(?:\W*$|[.!]+ | -+> \S)"
 )
 _FINAL_MODEL = (
     r"(?i)^(?!.*(?:error|exception|fail|when |if ))(?:.* (?:I|INFO)\S* (?:\S* - |- )?)?\W*"
@@ -84,6 +84,11 @@ SCRIPT = LogPatterns(
         ),
         LineKind(("{'best_result': ",), r"^\{'best_result': '-?\d[\d.]* ± \d"),  # Tianshou's
         LineKind(("run complete @ step ",), r"\brun complete @ step (?P<last>\d{1,12})"),
+        LineKind(
+            ("raining time", "raining Time"),
+            r"(?i)^\W*(?:total )?training time\W{1,4}(?:is |was )?\d[\d.:]* ?(?:s|secs?|seconds|m|mins?|minutes|h|hours?)?\W*$",
+        ),
+        LineKind(("est epoch", "est Epoch"), r"(?i)^\W*best epoch\W{1,3}\d{1,6}\b.*[:=] ?[\d.]+%?\W*$"),
         LineKind(("done. best ",), r"^done\. best (?:val|loss)\b.*\d"),
         LineKind(("训练完成",), r"^\W*训练完成(?:\W*$|[^\w\s]\W*(?:最终)?(?:模型|权重)\S*保存)"),
         LineKind(("inal model", "inal Model"), _FINAL_MODEL),
@@ -120,9 +125,10 @@ RSL_RL = LogPatterns(
     logged=(
         StepLine("Learning iteration ", r"^\W*Learning iteration (?P<begun>\d{1,9})/(?P<total>\d{1,9})\W*$"),
         StepLine("Mean value", r"^\s*(?P<metrics>Mean (?:value|value_function) loss: .*)"),
+        StepLine("Value function loss", r"^\s*(?P<metrics>Value function loss: .*)"),
         *(
-            StepLine(word, r"^\s*(?P<note>Mean .*)")
-            for word in ("Mean surrogate loss", "Mean entropy loss", "Mean reward", "Mean action")
+            StepLine(word, r"^\s*(?P<note>(?:Mean|Surrogate) .*)")
+            for word in ("Mean surrogate loss", "Surrogate loss", "Mean entropy loss", "Mean reward", "Mean action")
         ),
     ),
     every_step=True,
@@ -152,7 +158,7 @@ STABLE_BASELINES = LogPatterns(
 )
 """Of a script that trains with Stable-Baselines3: a table after each rollout, here counted by its updates,
 which go on from those of a model that was loaded."""
-_HEADING = r"(?i)(?:^|[-:|\]>])[^\w\-:|\]>]*epoch\W{0,3}"
+_HEADING = r"(?i)(?:^|(?<!of)[-:|\]>])[^\w\-:|\]>]*epoch\W{0,3}"
 _STEPS = (
     _NO_ERROR_OR_OPTIONS + r"(?!(?!.*?loss.*?epoch).*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b(?:\(train\))?" + _COUNT
 )
@@ -168,6 +174,7 @@ SCRIPT_STEPS = LogPatterns(
                 "Step ",
                 "Iter(train",
                 "teration ",
+                "teration:",
                 "step:",
                 "Step:",
                 "step=",

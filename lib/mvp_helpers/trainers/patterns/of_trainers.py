@@ -87,7 +87,7 @@ MEGATRON = LogPatterns(
         # of Megatron-DeepSpeed with pipeline parallelism
         StepLine("iter time (s)", r"^steps: (?P<step>[1-9]\d{0,11}) (?P<metrics>loss: .* iter time \(s\): .*)"),
     ),
-    finished=(LineKind(("[after training is done]",), r"(?:^|\] : )\[after training is done\] datetime"),),
+    finished=(LineKind(("[after training is done]",), r"(?:^|\] : |^[\w.-]+: )\[after training is done\] datetime"),),
     interval=r"(?:^|[\s-])log[_-]interval[\s.:=]+(\d{1,9})\b",
     interval_words=("log_interval", "log-interval"),
     resumed=r"successfully loaded checkpoint from .* at iteration (\d{1,12})",
