@@ -63,7 +63,8 @@ LAST_LINES = 3
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
 """Rules of a name that a module of the checkout lacks: where tests ran and failed, the code that they test."""
 _FAILED_TEST = re.compile(
-    r"(?m)^FAILED (\S+::\S+)|^_{3,} (?:\w+\.)*(test_\w+)\S* _{3,}$|^To execute this test, run the following\b.*\n\s*(python \S+\.py .+)"
+    r"(?m)^FAILED (\S+::\S+)|^_{3,} (?:\w+\.)*(test_\w+)\S* _{3,}$"
+    r"|^To execute this test, run the following\b.*\n\s*(python \S+\.py .+)"
 )
 """A test that failed, in pytest's summary, or the command that repeats one of PyTorch's own."""
 OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "test", "unknown"})
