@@ -185,10 +185,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
             if end.phase == "start" and not logged and (warning := _warning(scans, known)):
                 return _of_warnings(warning)
             said = next((said for scan in scans if (said := scan.success.said_to_fail)), "")
-            answer = _without_error(end, logged, target)
             records = [scan.success.record for scan in scans if not scan.known_only]
-            if odd := next(filter(None, (record.no_number or record.doubtful[:EARLIER] for record in records)), ""):
-                answer = msgspec.structs.replace(answer, evidence=f"{answer.evidence}; {odd}")
+            odd = next(filter(None, (record.no_number or record.doubtful[:EARLIER] for record in records)), "")
+            answer = _without_error(end, logged, target, odd)
             if earlier and not logged:  # which the note about the other runs names
                 return msgspec.structs.replace(
                     answer, next=f"{COMPLETE_LOG}; if it failed as before: {_look(earlier, known, target)}"
@@ -267,9 +266,9 @@ def _shown(scans: Sequence[Scan], known: Signatures) -> dict[str, str]:
 def _of_tests(scans: Sequence[Scan]) -> dict[str, str]:
     """Return the command that repeats the first test that the logs name as failed, and how many those are, if several."""
     named = [match for scan in scans for match in _FAILED_TEST.finditer(scan.success.text[0].decode(errors="replace"))]
-    listed = [match for match in named if match[1]]
-    command = next((f"pytest '{match[1]}' -x" for match in listed), "")
-    command = command or next((match[3] or f"pytest -k {match[2]} -x" for match in named), "pytest 'FILE::TEST' -x")
+    listed = [match for match in named if not match[2]]
+    command = next((match[3] or f"pytest '{match[1]}' -x" for match in listed), "")
+    command = command or next((f"pytest -k {match[2]} -x" for match in named), "pytest 'FILE::TEST' -x")
     return {"test": command, "tests": str(len(listed)) if len(listed) > 1 else ""}
 
 
@@ -307,14 +306,22 @@ def _of_warnings(warning: str) -> Diagnosis:
     )
 
 
-def _without_error(end: Progress, logged: str, target: Mapping[str, str]) -> Diagnosis:
-    """Return the answer to a log without an error that does not prove a success either; ``logged``: the steps that it shows."""
+def _without_error(end: Progress, logged: str, target: Mapping[str, str], odd: str = "") -> Diagnosis:
+    """Return the answer to a log without an error that does not prove a success either.
+
+    ``logged``: the steps that it shows; ``odd``: a line that speaks against the run.
+    """
+    shown = (
+        f"{logged}; the end is not in this log"
+        if logged
+        else f"no {'exception' if odd else 'error'} was found, and no end of a run"
+    )
     return Diagnosis(
         verdict="Unknown",
-        evidence=f"{logged}; the end is not in this log" if logged else "no error was found, and no end of a run",
+        evidence=f"{shown}; but: {odd}" if odd else shown,
         phase=end.phase,
         step=end.step,
-        advice=HEALTHY_SO_FAR if logged else NOTHING_SHOWN,
+        advice=HEALTHY_SO_FAR if logged and not odd else NOTHING_SHOWN,
         next=filled(COMPLETE_LOG if logged else f"{COMPLETE_LOG}; {STACKS}", target),
     )
 
