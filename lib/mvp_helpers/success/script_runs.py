@@ -44,6 +44,8 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
     rest = _after(lines, name, end[0] if end else "")
     if more := next((line for line in rest if _AGAIN.search(line) or (not end and finished.wrong(line.encode()))), ""):
         return more
+    if end and any(_shows(kind, line) for line in rest for kind in TRAINERS[name].logged):
+        return f"steps are logged after '{end[0].strip()[:100]}': that was the end of a part"
     if again := _again(head, name, rest):
         return f"after the last step the log begins again: {again}"
     if series.repeated and not TRAINERS[name].redrawn:

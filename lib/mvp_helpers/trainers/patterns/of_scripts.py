@@ -36,7 +36,7 @@ _OWN_END = (
     rf"(?:successfully )?(?:completed?|done|finished|ended)|(?:finished|completed|done)(?: with)? (?:the )?{_TRAINING}"
     r"(?: on (?!(?:fold|stage|phase|part|epoch|step|rank|worker|cpu|gpu|cuda)(?![a-z]))[\w.-]*\w)?)\b"
     r"(?: successfully)?(?: (?:in|after|at):? [\d:.]+ ?\w*)?"
-    r"(?:(?:, steps: (?=\d+\W*$)| *\((?=\d+ steps?\b))(?P<last>\d{1,12})(?: steps?\b[^()]*\))?)?(?:\W*$|[.!]+ | -+> \S)"
+    r"(?:(?:, steps: (?=\d+\W*$)| *\((?=\d+ steps?\b))(?P<last>\d{1,12})(?: steps?\b[^()]*\))?)?(?:\W*$|[.!]+ | -+> \S*[/\\]\S+$)"
 )
 _FINAL_MODEL = (
     r"(?i)^(?!.*(?:error|exception|fail|when |if ))(?:.* (?:I|INFO)\S* (?:\S* - |- )?)?\W*"
@@ -85,10 +85,9 @@ SCRIPT = LogPatterns(
         LineKind(("{'best_result': ",), r"^\{'best_result': '-?\d[\d.]* ± \d"),  # Tianshou's
         LineKind(("run complete @ step ",), r"\brun complete @ step (?P<last>\d{1,12})"),
         LineKind(
-            ("raining time", "raining Time"),
-            r"(?i)^\W*(?:total )?training time\W{1,4}(?:is |was )?\d[\d.:]* ?(?:s|secs?|seconds|m|mins?|minutes|h|hours?)?\W*$",
+            ("otal training time", "otal Training time", "otal Training Time"),
+            r"(?i)^\W*total training time\W{1,4}(?:is |was )?\d[\d.:]* ?(?:s|secs?|seconds|m|mins?|minutes|h|hours?)?\W*$",
         ),
-        LineKind(("est epoch", "est Epoch"), r"(?i)^\W*best epoch\W{1,3}\d{1,6}\b.*[:=] ?[\d.]+%?\W*$"),
         LineKind(("done. best ",), r"^done\. best (?:val|loss)\b.*\d"),
         LineKind(("训练完成",), r"^\W*训练完成(?:\W*$|[^\w\s]\W*(?:最终)?(?:模型|权重)\S*保存)"),
         LineKind(("inal model", "inal Model"), _FINAL_MODEL),
