@@ -103,7 +103,7 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
     of_verl = "id" in target or any(scan.success.mentions(OF_RL_TRAINERS) for scan in scans)
     job = target.get("id", "")
     whose = {"job": job, "ray_logs": GATHERED.format(id=job)} if job else {"alone": "yes", "ray_logs": RAY_LOGS}
-    target = {**target, **whose, **_of_tests(scans), **_shown(scans, known), "verl" if of_verl else "other": "yes"}
+    target = {"steady": "", **target, **whose, **_of_tests(scans), **_shown(scans, known), "verl" if of_verl else "other": "yes"}
     diagnosis = _of_cause(scans, known, target)
     of_a_test = diagnosis.rule in OWN_NAMES or (diagnosis.rule and diagnosis.whose == "user" and diagnosis.boundary in OF_A_TEST)
     if of_a_test and diagnosis.verdict == "Blocked" and _tests_failed(scans):
@@ -190,7 +190,7 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
             answer = _without_error(end, logged, target, odd)
             if earlier and not logged:  # which the note about the other runs names
                 return msgspec.structs.replace(
-                    answer, next=f"{COMPLETE_LOG}; if it failed as before: {_look(earlier, known, target)}"
+                    answer, next=f"{COMPLETE_LOG}; if it failed as before: {of_error.answered(earlier, known, target).next}"
                 )
             return answer if logged or not said else msgspec.structs.replace(answer, evidence=said, advice=SAID, next=OF_PART)
         of_earlier = of_error.of_finding(earlier, known, target)
@@ -210,12 +210,6 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     return answer
 
 
-def _look(cause: Finding, known: Signatures, target: Mapping[str, str]) -> str:
-    """Return what to look at after an error, by the rule that knows it or by its kind."""
-    answer = of_error.of_finding(cause, known, target)
-    return (of_error.judged(answer, known) if answer.verdict == "Unknown" else answer).next
-
-
 def _whole_message(scans: Sequence[Scan], cause: Finding) -> Finding:
     """Return an error of a line alone that the next line explains with that: one that ends with a colon, or a thrown text."""
     thrown = bool(THROWN.search(cause.evidence))
@@ -233,16 +227,16 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
     own = next((scan for scan in scans if scan.name == cause.log and not scan.known_only), None)
     output = own or next((scan for scan in scans if not scan.known_only), None)
     if output is None:
-        return {"quiet": "yes", "silent": "yes", "steady": ""}
+        return {"quiet": "yes", "silent": "yes"}
     log, whole = output.success.text
     crashed = run_state.crashed_in(log, cause.number) if own and whole else ""
     crash = {"crashed": crashed} if crashed else {"silent": "yes"}
     if output.served:
-        return {"server": "yes", "steady": "", **crash}
+        return {"server": "yes", **crash}
     first, line = (output.first_line if whole else 1), (cause.number if own and whole else None)
     first = min(first, line or first)
     state = run_state.before(log, first, line, cause.evidence)
-    state |= run_state.values_before(log, first, line, cause.evidence) if line else {"steady": ""}
+    state |= run_state.values_before(log, first, line, cause.evidence) if line else {}
     if "last" not in state:
         state["quiet"] = "yes"
     if whole:
@@ -257,9 +251,12 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
 
 
 def _shown(scans: Sequence[Scan], known: Signatures) -> dict[str, str]:
-    """Return which facts of ``reading.yaml`` the logs show: ``name`` has a value, else ``no_name``."""
+    """Return which facts of ``reading.yaml`` the logs show, not only propose: ``name`` has a value, else ``no_name``."""
     logs = [scan.success.text[0].decode(errors="replace") for scan in scans if not scan.known_only]
-    shown = {name: any(pattern(fact).search(log) for log in logs) for name, fact in known.reading.shown.items()}
+    shown = {
+        name: any(not settings.proposed(log, match.start()) for log in logs for match in pattern(fact).finditer(log))
+        for name, fact in known.reading.shown.items()
+    }
     return {name if there else f"no_{name}": "yes" for name, there in shown.items()}
 
 

@@ -56,7 +56,7 @@ def _first_bad(doubt: Doubt, known: Signatures, target: Mapping[str, str], succe
     step = _STEP.search(doubt.evidence)
     rule = next(rule for rule in known.rules if rule.id == "nan")
     log, whole = success.text
-    values = run_state.values_before(log, 1, doubt.line, doubt.evidence) if doubt.line and whole else {"steady": ""}
+    values = run_state.values_before(log, success.first_line, doubt.line, doubt.evidence) if doubt.line and whole else {}
     steps = {} if "grew" in values else of_error.step_values(int(step[1]) if step else None)
     return filled(rule.next, {**target, **steps, **values})
 
@@ -77,9 +77,7 @@ def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     for finding in (finding for scan in scans if not scan.known_only for finding in scan.findings.every):
         if finding.progress.phase == "done":
             continue
-        answer = of_error.of_finding(finding, known, target)
-        answer = of_error.judged(answer, known) if answer.verdict == "Unknown" else answer
-        answers.append(survived(answer, "The run reached its end"))
+        answers.append(survived(of_error.answered(finding, known, target), "The run reached its end"))
     return next((answer for answer in answers if answer.verdict == "Fail"), answers[0] if answers else None)
 
 

@@ -30,6 +30,7 @@ _REPORTS = re.compile(
 )
 """Such a sentence asks for a report or says what differs, not what to change; or it is a row of a table."""
 _WARNS = re.compile(r"\bWARN(?:ING)?\b")
+"""A warning that a program printed after its error."""
 _PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
 """A package that does more than pass calls on."""
 _CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")

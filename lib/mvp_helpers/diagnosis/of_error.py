@@ -80,6 +80,12 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
     )
 
 
+def answered(cause: Finding, known: Signatures, target: Mapping[str, str]) -> Diagnosis:
+    """Return the answer to an error by the rule that knows it, else by its kind."""
+    answer = of_finding(cause, known, target)
+    return judged(answer, known) if answer.verdict == "Unknown" else answer
+
+
 def _frames(link: Link | None, links: Sequence[Link], known: Signatures) -> Sequence[Frame]:
     """Return the frames that show where an exception was raised, the innermost last.
 

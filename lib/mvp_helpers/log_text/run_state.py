@@ -121,16 +121,16 @@ def _saved(raw: bytes) -> str:
 def values_before(log: bytes, first: int, line: int, evidence: str) -> dict[str, str]:
     """Return the values before ``line`` of the metric that is not finite there: as ``grew`` if they grew, else ``steady``."""
     if not (bad := _BAD.search(evidence[:LONGEST])):
-        return {"steady": ""}
+        return {}
     value = re.compile(rf"(?i)(?<![\w/]){re.escape(bad['name'])}{_IS}(?P<value>-?\d[\d.]{{0,20}}(?:e[+-]?\d{{1,3}})?)")
     texts = (log_lines.plain(raw)[:LONGEST] for raw in reversed(log.split(b"\n")[first - 1 : line - 1][-MOST_LINES:]))
     found = [match["value"].rstrip(".") for match in itertools.islice(filter(None, map(value.search, texts)), VALUES)][::-1]
     try:
         numbers = list(map(float, found))
     except ValueError:  # 1.2.3
-        return {"steady": ""}
+        return {}
     if not found:
-        return {"steady": ""}
+        return {}
     shown = f"{bad['name']} {', '.join(found if len(found) < 4 else [*found[:2], '…', *found[-2:]])}"
     grew = len(numbers) > 2 and numbers[0] > 0 and min(numbers[-2:]) > GROWN * numbers[0]
     return {"grew": shown} if grew else {"steady": f" (before it: {shown})"}

@@ -66,6 +66,12 @@ def having(names: str, log: bytes, first: int, line: int | None) -> list[str]:
     return [each for each in _found(_settings(iter(names.split()), there), lines, first) if not _NO_VALUE.search(each)]
 
 
+def proposed(log: str, at: int) -> bool:
+    """Return whether the line around ``at`` proposes what is there, or quotes it from an error."""
+    begin, end = log.rfind("\n", 0, at) + 1, log.find("\n", at)
+    return bool(_NO_SETTING.search(log[begin : end if end >= 0 else None]))
+
+
 def _lines(log: bytes, first: int, line: int | None) -> tuple[list[str], str]:
     """Return the lines of the run before the error, and their text as names are compared."""
     text = b"\n".join(log.split(b"\n")[first - 1 : line and line - 1])[:LONGEST].decode(errors="replace")

@@ -56,7 +56,7 @@ class Success:
         self._begin, self._end = b"", b""
         self._log: list[bytes] | None = []
         """All of it, unless it is long."""
-        self._first_line = 1
+        self.first_line = 1
         """Of the last run."""
         self._tests = ""
         self._checks = MetricChecks()
@@ -83,7 +83,7 @@ class Success:
     def _last_run(self) -> bytes:
         """Return the last run's part of a log that is not long, once all of it is read."""
         log, _ = self.text
-        return log if self._first_line == 1 else b"\n".join(log.split(b"\n")[self._first_line - 1 :])
+        return log if self.first_line == 1 else b"\n".join(log.split(b"\n")[self.first_line - 1 :])
 
     @property
     def _head(self) -> bytes:
@@ -113,7 +113,7 @@ class Success:
 
     def another_run(self, line: int) -> None:
         """Forget the previous run; the next one begins with this ``line``."""
-        self._first_line = line
+        self.first_line = line
         self.record, self._tests, self._checks, self.spoilt_at = StepRecord(), "", MetricChecks(), None
 
     def take(self, text: str) -> int | None:

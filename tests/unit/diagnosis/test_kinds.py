@@ -1294,3 +1294,20 @@ def test_a_weight_that_an_engine_cannot_place_is_compared_with_its_parameter(tmp
     raised = "IndexError: start out of range (expected to be in range of [-768, 768], but got 3072)\n"
     answer = triaged(tmp_path, f"Traceback (most recent call last):\n{place}{code}{raised}")
     assert "the first load or an update by a trainer" in answer.follow_up
+
+
+def test_what_a_message_proposes_is_not_shown(tmp_path: Path) -> None:
+    raised = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in main\n    y = x[i]\n'
+    raised += "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    raised += "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+    assert "CUDA_LAUNCH_BLOCKING=1" in triaged(tmp_path, raised).follow_up
+    assert "CUDA_LAUNCH_BLOCKING=1" not in triaged(tmp_path, f"+ export CUDA_LAUNCH_BLOCKING=1\n{raised}").follow_up
+
+
+def test_the_values_of_an_earlier_run_did_not_grow_in_this_one(tmp_path: Path) -> None:
+    row = "{{'loss': {}, 'grad_norm': 0.5, 'epoch': 0.{}}}\n"
+    first = "".join(row.format(loss, n) for n, loss in enumerate(("0.1", "0.1", "0.1", "0.1"), 1))
+    second = "".join(row.format(loss, n) for n, loss in enumerate(("9.1", "9.0", "nan"), 1))
+    failed = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in main\n    y()\nValueError: odd\n'
+    answer = triaged(tmp_path, first + failed + second)
+    assert "0.1" not in answer.follow_up and "diverged" not in answer.follow_up, answer
