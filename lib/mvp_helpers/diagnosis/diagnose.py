@@ -233,7 +233,7 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
     crash = {"crashed": crashed} if crashed else {"silent": "yes"}
     if output.served:
         return {"server": "yes", **crash}
-    first, line = (output.first_line if whole else 1), (cause.number if own and whole else None)
+    first, line = (output.success.first_line if whole else 1), (cause.number if own and whole else None)
     first = min(first, line or first)
     state = run_state.before(log, first, line, cause.evidence)
     state |= run_state.values_before(log, first, line, cause.evidence) if line else {}

@@ -65,8 +65,6 @@ class Runs:
     """How many runs the log contains so far."""
     at: int = 1
     """The line that is read."""
-    first_line: int = 1
-    """The first line of this run."""
     job: str = ""
     """The Slurm job that was cancelled last."""
     before: Findings = field(default_factory=Findings)
@@ -221,7 +219,6 @@ class Runs:
         self.earlier = self.earlier or first_cause([self.findings], self.progress) or self.broken
         self.broken = None
         self.runs += 1
-        self.first_line = self.at
         self.success.another_run(self.at)
         self.progress, self.stage, self.begun, self.findings = Progress(), None, "", Findings()
         self.before, self.refused = Findings(), None
