@@ -34,7 +34,7 @@ _BAD = re.compile(
 )
 """A metric that is not finite."""
 VALUES, GROWN = 10, 1.5
-"""Look at so many values before it; one that is so many times the first of them has grown."""
+"""How many values before it are compared; from which multiple of the first of them the last ones have grown."""
 MOST_LINES = 1000
 """Parse at most so many lines that contain a word of ``_SAVES``."""
 _SAVES = re.compile(rb"(?i)(?:sav|stor)(?:ed|ing)|wr(?:ote|iting|itten)|dumped|" + VERL.saved_step.encode())
