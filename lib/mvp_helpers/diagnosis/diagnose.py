@@ -251,13 +251,17 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
 
 
 def _shown(scans: Sequence[Scan], known: Signatures) -> dict[str, str]:
-    """Return which facts of ``reading.yaml`` the logs show, not only propose: ``name`` has a value, else ``no_name``."""
+    """Return the facts of ``reading.yaml`` that the logs show, not only propose, by ``name``; of the others ``no_name``."""
     logs = [scan.success.text[0].decode(errors="replace") for scan in scans if not scan.known_only]
-    shown = {
-        name: any(not settings.proposed(log, match.start()) for log in logs for match in pattern(fact).finditer(log))
-        for name, fact in known.reading.shown.items()
-    }
-    return {name if there else f"no_{name}": "yes" for name, there in shown.items()}
+    reading = known.reading
+
+    def first(name: str, fact: str) -> str:
+        found = ((log, match) for log in logs for match in pattern(fact).finditer(log))
+        said = (each for log, each in found if name not in reading.set or not settings.proposed(log, each.start()))
+        return match.group() if (match := next(said, None)) else ""
+
+    shown = {name: first(name, fact) for name, fact in {**reading.shown, **reading.set}.items()}
+    return {name if text else f"no_{name}": text or "yes" for name, text in shown.items()}
 
 
 def _of_tests(scans: Sequence[Scan]) -> dict[str, str]:

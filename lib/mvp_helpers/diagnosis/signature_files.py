@@ -185,6 +185,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A server that is ready for requests prints one of these words."""
     shown: dict[str, str]
     """What a log may show of a run already, as a regular expression of a line, by the name of the placeholder."""
+    set: dict[str, str]
+    """What it may show of the run's settings."""
     stages: list[Stage]
     boundaries: list[Boundary]
 
@@ -273,7 +275,7 @@ def _read(file: Path, kind: type[T]) -> T:
 
 def _expressions(files: Files) -> Iterator[str]:
     yield files.reading.libraries
-    yield from files.reading.shown.values()
+    yield from (*files.reading.shown.values(), *files.reading.set.values())
     for boundary in files.reading.boundaries:
         yield from (boundary.frames, boundary.says, boundary.operation)
     for stage in files.reading.stages:

@@ -136,7 +136,8 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
 
     def culprit(self, frames: Iterable[Frame]) -> Frame | None:
         """Return the innermost frame outside of libraries, or outside of torch, or of all; None without frames."""
-        every = list(frames)
+        frames = list(frames)
+        every = [frame for frame in frames if frame.line] or frames  # a path that the end of a line cut off has none
         own = self.outside(every)
         own = own or [frame for frame in every if "/torch/" not in frame.file] or every
         return own[-1] if own else None

@@ -1311,3 +1311,16 @@ def test_the_values_of_an_earlier_run_did_not_grow_in_this_one(tmp_path: Path) -
     failed = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in main\n    y()\nValueError: odd\n'
     answer = triaged(tmp_path, first + failed + second)
     assert (answer.rule, "diverged" in answer.follow_up, "0.1" in answer.follow_up) == ("not-finite", False, False), answer
+
+
+def test_a_worker_that_ray_lost_is_named_where_the_log_has_it(tmp_path: Path) -> None:
+    died = "ray.exceptions.ActorUnavailableError: The actor 0a is unavailable: Socket closed\n"
+    lost = "(raylet) A worker died by a system error. Worker IP address: 192.0.2.7 Worker port: 3811 Worker PID: 626\n"
+    assert '"Worker IP address: 192.0.2.7 Worker port: 3811 Worker PID: 626"' in triaged(tmp_path, died + lost).follow_up
+    assert "the raylet's lines beside it" in triaged(tmp_path, died).follow_up
+
+
+def test_a_path_that_was_cut_off_is_not_where_an_error_was_raised(tmp_path: Path) -> None:
+    text = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in main\n    go()\n'
+    text += '  File "/w/scratch/cs\n/b.py", line 3, in g\n    assert x\nAssertionError: odd\n'
+    assert "/w/scratch/cs:" not in triaged(tmp_path, text).follow_up
