@@ -34,7 +34,9 @@ e2e-smoke: ## the end-to-end procedure with the real verl on CPUs: smoke, save a
 	@scripts/e2e_smoke.sh
 
 test: TEST_TAGS ?= !nightly
-test: deps-dev deps-lab lint ## the tests, with what they need installed first; TEST_JOBS=1 runs one file at a time
+test: ## the tests, with what they need installed first; TEST_JOBS=1 runs one file at a time
+	@$(MAKE) --no-print-directory --jobs=2 deps-dev deps-lab
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint
 	@TEST_TAGS='$(TEST_TAGS)' tests/run.sh tests/unit tests/bats tests/lab
 
 test-all: ## the same with the slow and rare ones (an hour more)
@@ -43,9 +45,14 @@ test-all: ## the same with the slow and rare ones (an hour more)
 quick: ## within a minute: lint, types, and the unit tests that start no process
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint unit UNIT_OPTIONS="$(UNIT_OPTIONS) --no-processes"
 
-lint: ## shellcheck, shfmt, ruff, mypy --strict
+.PHONY: lint-shell lint-python
+lint: lint-shell lint-python ## shellcheck, shfmt, ruff, mypy --strict
+
+lint-shell:
 	@$(VENV)/shellcheck $(SHELL_FILES) && echo "shellcheck: $(words $(SHELL_FILES)) files are clean"
 	@$(VENV)/shfmt -d $(SHELL_FILES) && echo "shfmt: they are formatted"
+
+lint-python:
 	$(VENV)/ruff check lib tests benchmarks docs
 	$(VENV)/ruff format --check lib tests benchmarks docs
 	$(VENV)/mypy

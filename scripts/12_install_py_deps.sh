@@ -45,4 +45,5 @@ else
     run note_installed "${locks[@]:0:count}"
   done
 fi
+run compile_packages
 [[ -n $DRY_RUN ]] || say "$VENV: ready after $(seconds_since "$began") s"

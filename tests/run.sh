@@ -8,10 +8,10 @@
 #
 # usage: ./tests/run.sh FILE.bats|FOLDER ...
 #
-# A folder of .bats files stands for these; any other for pytest. TEST_JOBS says how many run at once (default 2: each may hold a
-# Ray cluster), TEST_TAGS which tests of bats run ('!nightly': not the slow and rare ones). A file is ended, and has failed, after
-# TEST_FILE_LIMIT_S (default 2400 seconds), all of them after TEST_LIMIT_S (default none), when those that had not begun have failed,
-# too. Exit code 1 when something failed, 130 after Ctrl-C, which ends all of them.
+# A folder of .bats files stands for these; any other for pytest. TEST_JOBS says how many run at once (default 3: each may hold a
+# Ray cluster, and two leave a tenth of two cores idle), TEST_TAGS which tests run ('!nightly': not the slow and rare ones). A file is
+# ended, and has failed, after TEST_FILE_LIMIT_S (default 3600 seconds), all of them after TEST_LIMIT_S (default none), when those that
+# had not begun have failed, too. Exit code 1 when something failed, 130 after Ctrl-C, which ends all of them.
 set -euo pipefail
 shopt -s nullglob
 FAILURE='^(not ok|FAILED|ERROR) ' # as bats and pytest begin such a line
@@ -19,7 +19,7 @@ PASSED='^(ok |[.s]+ +\[)'         # as they show what passed
 BIN=$(cd "$(dirname "$0")/../.venv/bin" && pwd)
 
 start() { # <file or folder> <bats' option>...
-  [[ $1 == *.bats ]] || exec "$BIN/pytest" -rfEs --no-fold-skipped "$1"
+  [[ $1 == *.bats ]] || exec "$BIN/pytest" -rfEs --no-fold-skipped ${TEST_TAGS:+-m "${TEST_TAGS/#!/not }"} "$1"
   # Started in the background, bash cannot be interrupted, and tests of Ctrl-C would wait for ever: SIGINT is put back.
   exec "$BIN/python" -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
     "$BIN/bats" --timing ${TEST_TAGS:+--filter-tags "$TEST_TAGS" --allow-empty-suite} "${@:2}" "$1"
@@ -27,7 +27,7 @@ start() { # <file or folder> <bats' option>...
 
 limited() { # <as start>...: one that hangs is ended
   export -f start
-  BIN=$BIN exec timeout --signal=INT --kill-after=60 "${TEST_FILE_LIMIT_S:-2400}" bash -c 'start "$@"' start "$@"
+  BIN=$BIN exec timeout --signal=INT --kill-after=60 "${TEST_FILE_LIMIT_S:-3600}" bash -c 'start "$@"' start "$@"
 }
 
 items=()
@@ -37,9 +37,12 @@ for item in "$@"; do
   items+=("${files[@]}")
 done
 ((${#items[@]} > 1)) || start "${items[0]}" # bats draws it only on a terminal
-# The long ones first, or the last of them would run alone: those that say so, then by size.
-long() { grep -l -d skip '^# long: ' "${items[@]}" || true; }
-mapfile -t items < <({ long | sed 's/^/9999999999\t/' && du -sb "${items[@]}"; } | sort -rn | cut -f2 | awk '!seen[$0]++')
+# The long ones first, or the last of them would run alone: pytest's, those that say so, then by size.
+long() {
+  printf '99999999999\t%s\n' "${items[@]}" | grep -v '\.bats$' || true
+  grep -l -d skip '^# long: ' "${items[@]}" | sed 's/^/9999999999\t/' || true
+}
+mapfile -t items < <({ long && du -sb "${items[@]}"; } | sort -rn | cut -f2 | awk '!seen[$0]++')
 
 logs=$(mktemp -d)
 declare -A running=() since=()
@@ -114,7 +117,7 @@ PY
   clock=$!
 fi
 for item in "${items[@]}"; do
-  ((${#running[@]} < ${TEST_JOBS:-2})) || show
+  ((${#running[@]} < ${TEST_JOBS:-3})) || show
   launch "$item"
 done
 while ((${#running[@]})); do show; done

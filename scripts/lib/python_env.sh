@@ -74,9 +74,13 @@ pip() { # <argument>...: write its output to the log, and the current package to
 }
 
 pip_install() { # <argument>...: nothing but what they name
-  pip install --disable-pip-version-check --no-deps "$@" && return
+  pip install --disable-pip-version-check --no-compile --no-deps "$@" && return
   tail -n 15 "$PIP_LOG" >&2
   die 3 "pip could not install $(basename "${!#}"); the end of its output is above" 'check the network and pip config list, then run this again'
+}
+
+compile_packages() { # on every core, which pip does on one; a package may have templates that are no Python
+  "$VENV/bin/python" -m compileall -q -j 0 "$VENV/lib" >>"$PIP_LOG" 2>&1 || true
 }
 
 install_lock() { # <lock file>: each file with one of its hashes
@@ -91,6 +95,6 @@ install_torch() { # without a GPU never the CUDA build (gigabytes)
     install_lock "$CUDA_LOCK"
   elif ! "$VENV/bin/python" -c "import importlib.metadata as m; assert m.version('torch') == '$version'" 2>/dev/null; then
     say "installing torch $version (pip's output: $PIP_LOG)"
-    pip install --disable-pip-version-check --no-deps "${hashed[@]}" || pip_install --index-url "$TORCH_INDEX" "${hashed[@]}"
+    pip install --disable-pip-version-check --no-compile --no-deps "${hashed[@]}" || pip_install --index-url "$TORCH_INDEX" "${hashed[@]}"
   fi
 }

@@ -17,6 +17,7 @@ case "$1 $2" in
     echo "$*" >>pip.calls
     [[ -z $PIP_FAILS || $* != $PIP_FAILS ]] || { echo 'ERROR: no such wheel' && exit 1; }
     ;;
+  '-m compileall') echo "${@: -1}" >compiled ;;
   -c*) [[ $2 != *importlib* ]] ;;
 esac
 SH
@@ -32,6 +33,7 @@ install() {
   install --dev
   assert_status 0
   grep -q -- '-r .*/requirements.lock' pip.calls && grep -q -- '-r .*/requirements-dev.lock' pip.calls || fail "pip: $(<pip.calls)"
+  [[ $(<compiled) == "$PWD/.venv/lib" ]] || fail 'what was installed was not compiled'
   : >pip.calls
   install --dev
   assert_stderr_has 'skip: exists'
@@ -50,7 +52,7 @@ install() {
     rm -f pip.calls .venv/.mvp-installed-*
     install --cluster "$cluster"
     assert_status 0
-    [[ $(<pip.calls) == "-m pip install --disable-pip-version-check --no-deps --require-hashes -r $PWD/requirements-helper.lock" ]] ||
+    [[ $(<pip.calls) == "-m pip install --disable-pip-version-check --no-compile --no-deps --require-hashes -r $PWD/requirements-helper.lock" ]] ||
       fail "pip: $(<pip.calls)"
     install --cluster "$cluster"
     assert_stderr_has "skip: exists: $PWD/.venv has the helper's packages"

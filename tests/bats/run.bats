@@ -113,11 +113,14 @@ PY
 
 @test "tests with a tag are left out when asked; a file of nothing else has passed" {
   printf '# bats test_tags=nightly\n@test "rare" {\n  false\n}\n' >rare.bats
-  TEST_TAGS='!nightly' run_tests rare.bats good.bats
+  printf 'import pytest\n@pytest.mark.nightly\ndef test_rare():\n    assert False\n' >unit/test_r.py
+  TEST_TAGS='!nightly' run_tests rare.bats good.bats unit
   assert_status 0
-  assert_output '*2 files in * s. Failed: none.*'
-  TEST_TAGS='' run_tests rare.bats good.bats
+  assert_output '*3 files in * s. Failed: none.*'
+  TEST_TAGS='' run_tests rare.bats good.bats unit
   assert_status 1
+  assert_output '*Failed: *rare.bats (1)*'
+  assert_output '*Failed: *unit (1)*'
 }
 
 @test "no two files, which may run at the same time, share addresses or ports" {

@@ -93,6 +93,8 @@ _QUIET = re.compile(
     r"|^mkdir: cannot create directory .*: File exists$"  # a script's without -p, which goes on
     r"|^Cannot use FA version \d"  # vLLM takes another kernel
     r"|^Error retrieving (?:safetensors|file list)"  # and looks into the folder
+    r"|/session_\S+ is over \d+% full, available space: "  # Ray's node goes on until it has to spill
+    r"|^error: resource\(s\) were provided, but no name was specified"  # kubectl delete of what a search did not find
     r"|^main: failed to get logger path"  # wandb writes no log of its own
     r"|^Could not load bitsandbytes native library|^\S*/libbitsandbytes_\w+\.so: undefined symbol"
     r"|^[\d:.]+ \[[ID]\] \S"  # JAX's programs

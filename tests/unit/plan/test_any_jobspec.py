@@ -160,7 +160,7 @@ def test_a_jobspec_that_hung_or_crashed_once_is_refused_in_one_line(cluster: Clu
     assert files_under(shared.root) == before
 
 
-@pytest.mark.parametrize("batch", range(CASES // BATCH))
+@pytest.mark.parametrize("batch", [0, *(pytest.param(batch, marks=pytest.mark.nightly) for batch in range(1, CASES // BATCH))])
 def test_a_random_jobspec_has_a_plan_or_is_refused(cluster: Cluster, shared: SharedRoot, batch: int) -> None:
     before = files_under(shared.root)
     answers = []
