@@ -174,8 +174,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
         if earlier is None or logged or served or again:  # the last run shows what it did
             if refused and not logged:
                 answer = of_error.of_finding(refused, known, target)
+                todo = answer.next if answer.rule else REQUEST
                 return msgspec.structs.replace(
-                    answer, verdict="Unknown", rule="", boundary="rollout engine", confidence="low", advice=REFUSED, next=REQUEST
+                    answer, verdict="Unknown", rule="", boundary="rollout engine", confidence="low", advice=REFUSED, next=todo
                 )
             if served and not logged:
                 stopped = any(scan.findings.stopped for scan in scans)

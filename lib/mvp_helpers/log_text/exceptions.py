@@ -143,8 +143,8 @@ class Chain:
     """A logger printed it as a warning."""
 
     def causes(self) -> list[Link]:
-        """Return the exceptions without those that only carry another."""
-        own = [link for link in self.links if not link.wrapper] or self.links
+        """Return the exceptions without those that only carry another, or in JAX say that frames were left out."""
+        own = [link for link in self.links if not link.wrapper and link.class_name != "SimplifiedTraceback"] or self.links
         # Of a time-out the first exception often has no message; the one that was raised from it says what was waited for.
         says = next((at for at, link in enumerate(own) if ":" in link.text), 0) if own and "Timeout" in own[0].text else 0
         if len(own) > 1 and own[1].puts_in_words(own[0]):

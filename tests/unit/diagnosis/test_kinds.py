@@ -299,7 +299,8 @@ def test_a_request_that_a_server_refuses_does_not_end_the_server(tmp_path: Path)
     refused = request_failed("ValueError: maximum context length is 64 tokens")
     answer = triaged(tmp_path, READY + refused)
     assert (answer.verdict, answer.boundary, answer.rule) == ("Unknown", "rollout engine", "")
-    assert "maximum context length" in answer.evidence and "what the client sent" in answer.follow_up
+    assert "maximum context length" in answer.evidence and "fewer max_tokens" in answer.follow_up
+    assert "what the client sent" in triaged(tmp_path, READY + request_failed("ValueError: odd words")).follow_up
     later = triaged(
         tmp_path, READY + refused + f"{ENGINE}torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n"
     )
@@ -1324,3 +1325,18 @@ def test_a_path_that_was_cut_off_is_not_where_an_error_was_raised(tmp_path: Path
     text = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in main\n    go()\n'
     text += '  File "/w/scratch/cs\n/b.py", line 3, in g\n    assert x\nAssertionError: odd\n'
     assert "/w/scratch/cs:" not in triaged(tmp_path, text).follow_up
+
+
+def test_what_jax_says_of_its_frames_is_no_error(tmp_path: Path) -> None:
+    notice = "jax.errors.SimplifiedTraceback: For simplicity, JAX has removed its internal frames.\n\n"
+    notice += "The above exception was the direct cause of the following exception:\n\n"
+    text = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in main\n    go()\n'
+    assert "diverse" in triaged(tmp_path, f"{notice}{text}jaxlib.XlaRuntimeError: UNKNOWN: diverse\n").evidence
+
+
+def test_a_docker_daemon_that_listens_later_was_waited_for(tmp_path: Path) -> None:
+    waits = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n"
+    ready = 'time="2026-01-31T10:20:30Z" level=info msg="Daemon has completed initialization"\n'
+    failed = "The command '/bin/sh -c make' returned a non-zero code: 2\n"
+    assert "returned a non-zero" in triaged(tmp_path, waits + ready + failed).evidence
+    assert "Docker daemon" in triaged(tmp_path, waits + failed).evidence
