@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 ROWS, COLUMNS = 4, 64
-"""A batch has a multiple of so many rows, and prompts are padded to one of so many tokens: other shapes change last bits."""
+"""A batch has a multiple of this many rows, and prompts are padded to one of this many tokens: other shapes change last bits."""
 
 # Sent by verl with every request, without effect here: log-probs are always returned.
 _NEUTRAL = {"repetition_penalty": 1.0, "n": 1, "min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}

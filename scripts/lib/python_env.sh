@@ -79,7 +79,7 @@ pip_install() { # <argument>...: nothing but what they name
   die 3 "pip could not install $(basename "${!#}"); the end of its output is above" 'check the network and pip config list, then run this again'
 }
 
-compile_packages() { # on every core, which pip does on one; a package may have templates that are no Python
+compile_packages() { # on every core, which pip does on one; a template among the files of a package fails, which does no harm
   "$VENV/bin/python" -m compileall -q -j 0 "$VENV/lib" >>"$PIP_LOG" 2>&1 || true
 }
 

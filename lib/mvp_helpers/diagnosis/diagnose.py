@@ -59,7 +59,7 @@ SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)
 EARLIER = 200
 """Characters of an error that are quoted beside another."""
 LAST_LINES = 3
-"""An error among so many last lines of a log ended the program."""
+"""An error among this many last lines of a log ended the program."""
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
 """Rules of a name that a module of the checkout lacks: where tests ran and failed, the code that they test."""
 _FAILED_TEST = re.compile(

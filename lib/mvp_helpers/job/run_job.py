@@ -389,7 +389,7 @@ def _of_trainer(the_plan: Plan) -> dict[str, str]:
 
 
 def _waiting_for(child: subprocess.Popen[bytes]) -> Callable[[float], None]:
-    """Return a function that waits for the child's end, at most so many seconds."""
+    """Return a function that waits for the child's end, at most this many seconds."""
 
     def wait(seconds: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):

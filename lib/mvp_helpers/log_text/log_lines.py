@@ -163,7 +163,7 @@ class ByWords(Generic[Item]):
     """
 
     MOST_LINES, LONGEST = 2048, 2048
-    """So many lines, of so many bytes, are remembered."""
+    """This many lines, of this many bytes, are remembered."""
 
     def __init__(self, items: Iterable[tuple[Item, Iterable[str]]]) -> None:
         self._items = [(item, tuple(_letters(word.encode()) for word in words)) for item, words in items]

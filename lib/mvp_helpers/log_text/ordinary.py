@@ -22,7 +22,7 @@ METRICS, TRAINED, EXPONENT, BAR, CHECKPOINT = 1, 2, 4, 8, 16
 """What a line may be by its shape: metrics, those of a step that was trained, with a number like 1e-05; a progress bar; a report
 of a checkpoint that is written."""
 MOST_SHAPES, LONGEST_SHAPE = 2048, 1 << 13
-"""So many shapes, of so many bytes, are remembered."""
+"""This many shapes, of this many bytes, are remembered."""
 BEGINNING = 128
 """Bytes of a line in which its step is looked for first."""
 _DIGITS = b"0123456789.+-" + bytes(range(128, 256))

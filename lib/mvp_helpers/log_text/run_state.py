@@ -12,7 +12,7 @@ from . import log_lines
 QUOTED = 110
 """Characters of a line that are quoted."""
 LAST_LINES = 100
-"""Search for progress in so many lines before the end."""
+"""Search for progress in this many lines before the end."""
 LONGEST = 1000
 """Characters of a line that are looked at."""
 _WORKS = re.compile(
@@ -36,7 +36,7 @@ _BAD = re.compile(
 VALUES, GROWN = 10, 1.5
 """How many values before it are compared; from which multiple of the first of them the last ones have grown."""
 MOST_LINES = 1000
-"""Parse at most so many lines that contain a word of ``_SAVES``."""
+"""Parse at most this many lines that contain a word of ``_SAVES``."""
 _SAVES = re.compile(rb"(?i)(?:sav|stor)(?:ed|ing)|wr(?:ote|iting|itten)|dumped|" + VERL.saved_step.encode())
 """Every line that names a checkpoint contains one of these."""
 _SAVED = re.compile(
@@ -51,12 +51,12 @@ _NOT_SAVED = re.compile(
 _CLOCK = re.compile(r"(?<![\d:<\[])([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?![\d:<])")
 """A time of day, except the durations in a bar."""
 DATED_LINES = 20
-"""A line without a time is as old as the last one with a time among so many before it."""
+"""A line without a time is as old as the last one with a time among this many before it."""
 IDLE_S, MOST_S = 120, 12 * 3600
 """A run without progress for at least ``IDLE_S`` may hang; from ``MOST_S`` on times of day are ambiguous."""
 HOUR = 3600
 FRAMES = 40
-"""A backtrace begins at most so many lines after the line that reports the crash, and is no longer."""
+"""A backtrace begins at most this many lines after the line that reports the crash, and is no longer."""
 _C_FRAME = re.compile(
     r"@ +(?:0x)?[0-9a-f]{5,16} +(?P<glog>\S.*)|#\d+ +(?:0x[0-9a-f]+ in )?(?P<gdb>[^\s(]+) ?\(.*"
     r"|\[ ?\d+\] (?:\S*/)?(?P<library>[^/\s(]+)\((?P<mpi>[^+)]*)[^)]*\)\[0x"

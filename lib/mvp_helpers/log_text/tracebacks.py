@@ -36,7 +36,7 @@ _IGNORES = re.compile(
 BETWEEN = 8
 """Lines of other processes that may come between the two, at most."""
 SAME, NEAR = 80, 40
-"""A part of an ignored traceback begins with as many characters, and comes at most so many lines later."""
+"""A part of an ignored traceback begins with as many characters, and comes at most this many lines later."""
 _NAMED = re.compile(r"(?:RayTaskError\()?(?P<name>[A-Z]\w+)\)? {2,}Traceback")
 """IPython prints the exception's class beside the header."""
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")

@@ -89,7 +89,7 @@ def _problem(plan: Plan, workers: Sequence[Node], driver_at: int) -> str:
         room = _place(pool, cpus, gpus if plan.device == "cuda" else None, spare=1 if servers else 0)
         if room < pool.groups:
             return f"have room for {room} such nodes beside the rest" if len(pools) == 1 else f"cannot hold the {pool.what}"
-    # Each of the rest holds so many CPUs on any worker; an actor that holds none still needs a free one to start.
+    # Each of the rest holds this many CPUs on any worker; an actor that holds none still needs a free one to start.
     held = sum(actors.count * actors.cpus for actors in plan.starts.actors if actors.place == "anywhere")
     least = held + (1 if any(not actors.cpus for actors in plan.starts.actors) else 0)
     free = sum(int(amount) for amount in cpus)

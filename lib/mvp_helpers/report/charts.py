@@ -13,7 +13,7 @@ from .curves import Curves, Point, Series
 from .markup import Html, join, table, tag
 
 EXACT_POINTS = 20_000
-"""Up to so many points all digits are in the page; beyond that seven of each value."""
+"""Up to this many points all digits are in the page; beyond that seven of each value."""
 MOST_OF_A_KIND = 3
 MOST_TIMES = 2000
 FEW = 6

@@ -15,7 +15,7 @@ from ..record.job_folder import Result
 POLL_S = 0.5
 
 FollowOne = Callable[[JobFolder, "float | None"], Result]
-"""Follows one job to its end, for at most so many seconds."""
+"""Follows one job to its end, for at most this many seconds."""
 
 
 def to_the_end(folder: JobFolder, follow_one: FollowOne, say: Say, timeout_s: float | None = None) -> tuple[JobFolder, Result]:

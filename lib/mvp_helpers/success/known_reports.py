@@ -14,7 +14,7 @@ from ..log_text import log_lines
 from . import finished
 
 LAST_LINES = 300
-"""A report has at most so many lines."""
+"""A report has at most this many lines."""
 _NUMBER = r"[-\d.,]+"
 _RULE = r"[-=]{10,}"
 _ROW = r"[|+].*\n"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 from triaging import triaged
 
 from mvp_helpers.base.errors import BadInput
-from mvp_helpers.diagnosis import scan, views
+from mvp_helpers.diagnosis import scan, signatures, views
+from mvp_helpers.diagnosis.answer import filled
 from mvp_helpers.log_text.log_lines import LONGEST_LINE
 
 READY = "INFO:     Application startup complete.\n"
@@ -1340,3 +1342,31 @@ def test_a_docker_daemon_that_listens_later_was_waited_for(tmp_path: Path) -> No
     failed = "The command '/bin/sh -c make' returned a non-zero code: 2\n"
     assert "returned a non-zero" in triaged(tmp_path, waits + ready + failed).evidence
     assert "Docker daemon" in triaged(tmp_path, waits + failed).evidence
+
+
+OWN_MESSAGES = {"cluster-gone", "trainer-killed", "head-lost"}
+"""Rules for what the toolkit itself prints."""
+
+
+def test_an_answer_to_a_log_that_is_not_of_a_job_names_no_script() -> None:
+    known = signatures.load()
+    steps = known.steps
+    texts = [("", each.run) for each in (*known.sentences, *steps.kinds, *itertools.chain(*steps.follow_ups.values()))]
+    for rule in known.rules:
+        texts += [(rule.id, text) for text in (rule.advice, rule.next, *(case.run for case in rule.cases))]
+    naming = {rule for rule, text in texts if "./scripts/" in filled(text, {"alone": "yes", "other": "yes"})}
+    assert naming == OWN_MESSAGES
+
+
+def test_a_step_that_begins_or_a_scaled_loss_shows_that_training_had_begun(tmp_path: Path) -> None:
+    cut = 'Traceback (most recent call last):\n  File "/w/site-packages/httpx/_client.py", line 9, in send\n    yield\n'
+    begun = "20:00:20    INFO Starting orchestrator step 3 (ckpt_step=0)\n"
+    assert (triaged(tmp_path, cut).verdict, triaged(tmp_path, begun + cut).verdict) == ("Unknown", "Fail")
+    amp = 'Traceback (most recent call last):\n  File "/w/site-packages/apex/amp/handle.py", line 123, in scale_loss\n    x()\n'
+    assert triaged(tmp_path, amp + "RuntimeError: odd words\n").phase == "train"
+
+
+def test_a_clean_up_that_finds_nothing_is_not_why_a_script_ended(tmp_path: Path) -> None:
+    found_nothing = "error: resource(s) were provided, but no name was specified\n"
+    assert triaged(tmp_path, f"No job exists.\n{found_nothing}").verdict == "Unknown"
+    assert triaged(tmp_path, f"No job exists.\n{found_nothing.replace('name', 'namespace')}").verdict == "Blocked"

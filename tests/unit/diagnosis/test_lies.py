@@ -297,6 +297,7 @@ CLAIMS = [
 ]
 NOT_RESUMED = ["will resume from {} if it exists", "could not resume from {}", "not resuming from {}", "resuming from {} failed"]
 HARMLESS = [
+    "[2026-01-31 10:20:30,732 E 7 9] (raylet) file_system_monitor.cc:116: /tmp/session_x is over 95% full, available space: 5",
     "Mean LoRA gradient: 0.00028",
     "W UserWarning: an engine is not available: ModuleNotFoundError(\"No module named 'x'\")",
     "  raise ValueError('only in a listing')",

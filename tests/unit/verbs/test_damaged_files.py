@@ -100,7 +100,7 @@ PLACES: dict[str, Callable[[Path], object]] = {
 }
 
 QUICKLY = ("brackets", "no text", "a long line", "a link to itself", "missing")
-"""What make test tries; the others were always answered like one of these."""
+"""What make test tries, three seconds for each; the others are nightly."""
 
 
 def read_back(root: SharedRoot) -> Iterator[Path]:

@@ -11,7 +11,7 @@ from ...learning.metric_lines import LogMetrics
 from ...trainers.trainer import Trainer
 
 QUIET_S = 60.0
-"""After so many seconds without a new step the log's last line is shown."""
+"""After this many seconds without a new step the log's last line is shown."""
 
 
 class Progress:

@@ -24,7 +24,7 @@ MODULE = "nemo_rl/utils/config.py"
 TIMEOUT_S = 60
 PRINTED = "Final config:"
 LONGEST = 1_000_000
-"""A printed config has at most so many characters."""
+"""A printed config has at most this many characters."""
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
