@@ -60,6 +60,7 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
         raised=f"{call(frames[-1])}\n{culprit.code}" if culprit else "",
     )
     if rule and hit:
+        target = {**target, **_package(hit.groups.get("module", ""), known)}
         return _of_rule(place, rule, hit, target, known.boundary(frames) if rule.placed else "unknown")
     # Without a frame that shows it, the line of code that raised, or what carried the exception, may say what it worked on.
     carriers = " ".join(each.text for each in cause.chain.links if each.wrapper) if cause.chain else ""
@@ -139,6 +140,14 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
         next=todo,
         limitation=limitation,
     )
+
+
+def _package(module: str, known: Signatures) -> dict[str, str]:
+    """Return what pip installs to provide ``module``; if that is not known, it may be the run's ``own``."""
+    packages = known.reading.packages
+    if name := packages.get(module) or packages.get(module.partition(".")[0]):
+        return {"package": name}
+    return {"package": f"what provides {module}", "own": "yes"}
 
 
 def _next_step(place: Diagnosis) -> int | None:
@@ -225,8 +234,9 @@ def followed_up(diagnosis: Diagnosis, known: Signatures, boundary: str, evidence
     follow_up = known.follow_up(boundary, evidence, code)
     if diagnosis.rule:
         return diagnosis
+    todo = follow_up.about(evidence) if follow_up else ""
     if CUT_OFF in diagnosis.evidence or "(cut off)" in diagnosis.evidence:
-        run = f"; then {follow_up.run}" if follow_up else ""
+        run = f"; then {todo}" if todo else ""
         limitation = follow_up.limitation if follow_up else ""
         return msgspec.structs.replace(diagnosis, next=f"{WHOLE_LOG}{run}", limitation=limitation)
     if follow_up is None:
@@ -242,5 +252,5 @@ def followed_up(diagnosis: Diagnosis, known: Signatures, boundary: str, evidence
     elif explained:
         own = look.ASKED.sub("", own)
     order = "{1}; see also {0}" if explained else "{0}; then {1}"
-    run = order.format(own, follow_up.run) if own else follow_up.run
+    run = order.format(own, todo) if own else todo
     return msgspec.structs.replace(diagnosis, next=run, limitation=follow_up.limitation)

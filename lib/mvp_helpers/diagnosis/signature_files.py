@@ -59,7 +59,14 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Regular expression of the file whose code raised it, of the call that raised (``file:function``), and of the line of code,
     each on a line of its own."""
     run: str
+    """``{name}`` in it is what the group ``name`` of ``evidence`` found."""
     limitation: str = ""
+
+    def about(self, evidence: str) -> str:
+        """Return what to run, with what was found in the error's text."""
+        match = pattern(self.evidence).search(evidence)
+        found = {name: text for name, text in match.groupdict().items() if text} if match else {}
+        return functools.reduce(lambda run, name: run.replace(f"{{{name}}}", found[name]), found, self.run)
 
 
 class Case(FollowUp, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -187,6 +194,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """What a log may show of a run already, as a regular expression of a line, by the name of the placeholder."""
     set: dict[str, str]
     """What it may show of the run's settings."""
+    packages: dict[str, str]
+    """The package of pip that provides a module."""
     stages: list[Stage]
     boundaries: list[Boundary]
 

@@ -294,7 +294,7 @@ CASES = {
     ),
     "a file of sound that is not there": (
         'Traceback (most recent call last):\n  File "/u/train.py", line 9, in <module>\n    read("1.mp3")\n'
-        "soundfile.LibsndfileError: Error opening '/d/1.mp3': System error.\n",
+        "soundfile.LibsndfileError: Error : unknown error in flac decoder.\n",
         "Blocked",
         "data",
     ),
@@ -355,7 +355,11 @@ CASES = {
         "Blocked",
         "config",
     ),
-    "an image that cannot be read": ("PIL.UnidentifiedImageError: cannot identify image file '/d/1.png'\n", "Blocked", "data"),
+    "an image that cannot be read": (
+        "PIL.Image.DecompressionBombError: Image size (400000000 pixels) exceeds limit of 178956970 pixels\n",
+        "Blocked",
+        "data",
+    ),
     "a chat template that refuses the messages": (
         "jinja2.exceptions.UndefinedError: 'tools' is undefined\n",
         "Blocked",
@@ -547,6 +551,12 @@ CASES = {
     "an argument that a trainer of one's own needs": (
         'Traceback (most recent call last):\n  File "/w/start.py", line 9, in main\n    x()\n'
         "TypeError: OwnTrainer.__init__() missing 1 required positional argument: 'folder'\n",
+        "Fail",
+        "user code",
+    ),
+    "a function of one's own that needs more": (
+        'Traceback (most recent call last):\n  File "/w/start.py", line 9, in main\n    means.update(features)\n'
+        "TypeError: Means.update() missing 2 required positional arguments: 'empty' and 'epoch'\n",
         "Fail",
         "user code",
     ),
@@ -1653,7 +1663,7 @@ KINDS = {
     "OSError: [Errno 2] No such file or directory: 'models/one/consolidated.01.pth'": "how many parts",
     "RuntimeError: Trying to backward through the graph a second time": "call it once",
     "RuntimeError: one of the variables has been modified by an inplace operation: [torch.FloatTensor [2]]": "set_detect_anomaly",
-    "AttributeError: 'DataParallel' object has no attribute 'encode'": ".module",
+    "AttributeError: 'DataParallel' object has no attribute 'encode'": ".module.encode",
     "AttributeError: 'QwenForCausalLM' object has no attribute 'layers'": "a level deeper",
     "FileExistsError: /c/one already exists": "overwrite",
     'psycopg2.errors.UndefinedObject: type "vector" does not exist': "CREATE EXTENSION",
@@ -1662,7 +1672,6 @@ KINDS = {
     "RuntimeError: server launch failed": "the server's own log",
     "AssertionError: model parallel group is not initialized": "initialize_model_parallel",
     'TypeError: can only concatenate list (not "str") to list': "the chat template applied first",
-    "TypeError: iteration over a 0-d tensor": "return_outputs=True",
     "struct.error: unpack requires a buffer of 8 bytes": "head -c 200",
     "RuntimeError: \"normal_kernel\" not implemented for 'Char'": "the dtype in that line",
     "UnicodeEncodeError: 'cp1252' codec can't encode character": "PYTHONIOENCODING=utf-8",
@@ -1703,6 +1712,7 @@ KINDS = {
     "RuntimeError: packing is incompatible with this attention": "the option that the message is about",
     "AttributeError: 'Gate' object has no attribute 'hook'": "where that attribute is set",
     "TypeError: MyForCausalLM.__init__() got an unexpected keyword argument 'extra'": "where that keyword comes from",
+    "TypeError: Means.update() missing 2 required positional arguments: 'empty' and 'epoch'": "def of Means.update",
     "NameError: name 'prompts' is not defined": "pyflakes",
     "ValueError: File /data/a.jsonl not found": "ls -l of that path",
     "UnboundLocalError: local variable 'batch' referenced before assignment": "the branch of that function",

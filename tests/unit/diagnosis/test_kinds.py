@@ -1195,6 +1195,58 @@ def test_an_environment_that_uv_has_just_made_lacks_every_package(tmp_path: Path
     assert "uv sync" not in triaged(tmp_path, missing).follow_up
 
 
+@pytest.mark.parametrize(
+    ("module", "command", "own"),
+    [
+        ("cv2", "pip install opencv-python-headless", False),
+        ("google.protobuf", "pip install protobuf", False),
+        ("torch", "pip install torch", False),
+        ("shapes", "pip install what provides shapes (of a checkout: -e . in it)", True),
+    ],
+)
+def test_a_missing_module_is_named_as_pip_names_it(module: str, command: str, own: bool, tmp_path: Path) -> None:
+    missing = 'Traceback (most recent call last):\n  File "/w/a.py", line 1, in <module>\n    import it\n'
+    missing += f"ModuleNotFoundError: No module named '{module}'\n"
+    answer = triaged(tmp_path, missing)
+    assert f"python -m {command}" in answer.follow_up and ("PYTHONPATH" in answer.follow_up) == own, answer
+    assert "torchrun" not in answer.follow_up, "nothing was started by it"
+    launched = triaged(tmp_path, f"W0102 torch/distributed/run.py torchrun\n{missing}")
+    assert "on every host" in launched.follow_up and "torchrun" in launched.follow_up
+
+
+def test_a_process_that_crashed_of_a_watchdog_waited_for_another_one(tmp_path: Path) -> None:
+    crash = "terminate called after throwing an instance of 'std::runtime_error'\n"
+    crash += "  what():  [Rank 7] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=806, OpType=BROADCAST)\n"
+    assert triaged(tmp_path, crash).rule == "nccl-watchdog"
+
+
+def test_an_error_of_a_program_explains_more_than_the_time_limit_that_ended_what_waited_for_it(tmp_path: Path) -> None:
+    limit = "slurmstepd: error: *** JOB 71 ON n1 CANCELLED AT 2025-01-01T00:00:00 DUE TO TIME LIMIT ***\n"
+    error = 'Traceback (most recent call last):\n  File "/w/a.py", line 1, in main\n    x()\nAttributeError: no_flag\n'
+    answer = triaged(tmp_path, error + limit)
+    assert (answer.rule, answer.evidence) == ("", "AttributeError: no_flag")
+    assert triaged(tmp_path, limit).rule == "slurm-time-limit"
+    steps = "".join(f"step {n} loss 1.{n}\n" for n in range(1, 9))
+    assert triaged(tmp_path, error + steps + limit).rule == "slurm-time-limit", "the run went on after it"
+
+
+def test_a_program_that_was_ended_within_its_bar_was_ended_from_outside(tmp_path: Path) -> None:
+    bar = "Training progress:  15%|#5 | 4600/30000 [05:08<37:17, 11.35it/s, Loss=0.1283796]Terminated\n"
+    assert triaged(tmp_path, bar).rule == "ended-from-outside"
+
+
+def test_what_a_message_found_fills_what_to_look_at(tmp_path: Path) -> None:
+    asks = 'Traceback (most recent call last):\n  File "/w/ask.py", line 3, in main\n    x = join(parts)\n'
+    sizes = "Sizes of tensors must match except in dimension 2. Expected size 32 but got size 31 for tensor number 4 in the list."
+    follow_up = triaged(tmp_path, f"{asks}RuntimeError: {sizes}\n").follow_up
+    assert (
+        "torch.cat along 2" in follow_up
+        and "entry 4 of the list, which counts from 0, has 31 where the first has 32" in follow_up
+    )
+    module = triaged(tmp_path, f"{asks}AttributeError: module 'kea.tools' has no attribute 'fit'\n").follow_up
+    assert "python -c 'import kea.tools; print(kea.tools, " in module
+
+
 def test_a_sentence_about_one_function_judges_no_other(tmp_path: Path) -> None:
     asks = 'Traceback (most recent call last):\n  File "/w/ask.py", line 3, in main\n    name = input()\n'
     answer = triaged(tmp_path, f"{asks}EOFError: EOF when reading a line\n")
