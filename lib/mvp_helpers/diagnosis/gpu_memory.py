@@ -18,8 +18,8 @@ HELD = 0.2
 UNUSED_GIB = 1.0
 """The least that PyTorch has reserved and does not use for it to be the reason."""
 OTHERS = (
-    "nvidia-smi on that host for which processes hold it: end those that an earlier run left; this run's own engine "
-    "or reward server gets a smaller share (gpu_memory_utilization, mem_fraction_static); smaller batches only after that"
+    "nvidia-smi on that host for which processes hold it: end those that an earlier run left{verl?; this run's own engine "
+    "or reward server gets a smaller share (gpu_memory_utilization, mem_fraction_static)}; smaller batches only after that"
 )
 PIECES = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 

@@ -39,8 +39,8 @@ _CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")
 
 def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping[str, str]) -> str:
     """Return what to look at after an error that nothing explains: what the program said just before, what its message asks
-    for, the settings that it names (``target["has"]``), the code that raised, an error before it (``target["outlived"]``), or
-    else the log.
+    for, the settings that it names (``target["has"]``), the code that raised, an error before it (``target["outlived"]``), what a
+    shell said (``target["shell"]``), or else the log.
     """
     texts = [cause.evidence, *(line.text for line in (link.rest if link else ()) if not (line.quiet or _WARNS.search(line.text)))]
     sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
@@ -65,6 +65,7 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
         target.get("has", ""),
         place,
         target.get("outlived", ""),
+        f'what the shell said before it ("{target["shell"]}")' if target.get("shell") else "",
     ]
     if any(found):
         return "; ".join(filter(None, found))

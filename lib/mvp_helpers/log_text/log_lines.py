@@ -97,7 +97,7 @@ _QUIET = re.compile(
     r"|^error: resource\(s\) were provided, but no name was specified"  # kubectl delete of what a search did not find
     r"|^main: failed to get logger path"  # wandb writes no log of its own
     r"|^Could not load bitsandbytes native library|^\S*/libbitsandbytes_\w+\.so: undefined symbol"
-    r"|^[\d:.]+ \[[ID]\] \S"  # JAX's programs
+    r"|^(?:[\d:.]+ )?\[[ID]\] \S|^Unable to initialize backend '\w+': "  # JAX's programs; another device may do
     r"|^(?:git )?(?:root|remote(?: url)?|branch|commit|diff) error: Cmd\('git'\)",  # wandb looks for the code's version
     re.IGNORECASE,
 )

@@ -1214,6 +1214,25 @@ def test_a_missing_module_is_named_as_pip_names_it(module: str, command: str, ow
     assert "on every host" in launched.follow_up and "torchrun" in launched.follow_up
 
 
+def test_what_a_shell_said_before_an_error_is_named(tmp_path: Path) -> None:
+    said = "slurm_script: line 32: oqnd4apl: command not found"
+    raised = (
+        'Traceback (most recent call last):\n  File "/w/a.py", line 9, in main\n    assert opts.id is not None\nAssertionError\n'
+    )
+    assert f'what the shell said before it ("{said}")' in triaged(tmp_path, f"{said}\n{raised}").follow_up
+    assert "the shell" not in triaged(tmp_path, raised).follow_up
+    refused = "train.py: error: argument --seed: expected one argument\n"
+    assert said in triaged(tmp_path, f"{said}\n{refused}").follow_up
+
+
+def test_a_device_that_jax_does_without_is_no_error(tmp_path: Path) -> None:
+    without = (
+        "[I] Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so: libtpu.so: cannot open shared object file"
+    )
+    raised = 'Traceback (most recent call last):\n  File "/w/a.py", line 9, in main\n    x()\nFileExistsError: /c exists\n'
+    assert triaged(tmp_path, f"{without} (30172:xla_bridge.py:925)\n{raised}").evidence == "FileExistsError: /c exists"
+
+
 def test_a_process_that_crashed_of_a_watchdog_waited_for_another_one(tmp_path: Path) -> None:
     crash = "terminate called after throwing an instance of 'std::runtime_error'\n"
     crash += "  what():  [Rank 7] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=806, OpType=BROADCAST)\n"
