@@ -97,6 +97,7 @@ PY
   done
 }
 
+# bats test_tags=nightly
 @test "SFT on a GPU that is not there" {
   reaches_the_gpu sft
 }

@@ -148,6 +148,7 @@ has_step() { # <id>
   [[ -s $JOBS/$1/metrics.jsonl ]]
 }
 
+# bats test_tags=nightly
 @test "verl trains on in a new folder after a whole worker node was killed, and the chain has every step once" {
   30_prepare_data_and_model.sh && 31_snapshot_verl_code.sh
   sed -e 's/save_freq: 10/save_freq: 5/' -e 's/total_epochs: 1$/total_epochs: 50/' -e 's/total_training_steps: 20/total_training_steps: 80/' \

@@ -61,11 +61,11 @@ run_tests() { # outside of bats, as far as bats can tell
   assert_output '*4 files in * s. Failed:* unsteady.bats (1)*'
 }
 
-@test "a file with a hundred long failures does not end the runner before its last line" {
-  for ((at = 0; at < 100; at++)); do printf '@test "bad %s" {\n  printf "%%0.s-" {1..3000}\n  false\n}\n' "$at"; done >many.bats
+@test "a file with many long failures does not end the runner before its last line" {
+  for ((at = 0; at < 25; at++)); do printf '@test "bad %s" {\n  printf "%%012000d" 0\n  false\n}\n' "$at"; done >many.bats
   run_tests good.bats many.bats
   assert_status 1
-  assert_output '*2 files in * s. Failed: many.bats (100). Skipped: *'
+  assert_output '*2 files in * s. Failed: many.bats (25). Skipped: *'
 }
 
 @test "Ctrl-C ends what runs" {

@@ -144,6 +144,7 @@ assert_shown_nowhere() { # <id>: in no file of the shared root and of Ray, in no
   done
 }
 
+# bats test_tags=nightly
 @test "two versions of verl's code run at the same time, each job with its own" {
   run --separate-stderr regress_versions.sh --cluster "$MVP_CLUSTER"
   assert_status 0
