@@ -560,6 +560,19 @@ CASES = {
         "Fail",
         "user code",
     ),
+    "two settings of a known trainer that do not fit": (
+        raised(
+            "AssertionError: train_batch_size must equal parameter_sync_step * ppo_mini_batch_size in separate async training",
+            "/opt/venv/lib/python3.12/site-packages/verl/trainer/ppo/v1/trainer_separate_async.py",
+        ),
+        "Blocked",
+        "config",
+    ),
+    "an assertion of a known trainer about its own tensors": (
+        raised("AssertionError: input_ids must be a nested tensor", "/opt/venv/lib/python3.12/site-packages/verl/utils/padding.py"),
+        "Fail",
+        "trainer",
+    ),
     "a folder of an earlier run": (
         'Traceback (most recent call last):\n  File "/w/start.py", line 9, in initialize_checkpoint_dir\n    x()\n'
         "FileExistsError: Checkpoint directory /c/one already exists. Use --overwrite or --resume.\n",
@@ -1698,7 +1711,6 @@ KINDS = {
     "ValueError: min() arg is an empty sequence": "left it empty or shorter",
     "RuntimeError: 3 unexpected keys of the state_dict": "model.state_dict()",
     "ValueError: global shape differs for the key decoder": "that the checkpoint was saved with",
-    "RuntimeError: stack expects each tensor to be equal size, but got [7, 2] and [7, 1]": "stereo beside mono",
     "ValueError: operands could not be broadcast together with shapes (9,2) (9,)": "the shapes of the tensors in that line",
     "RuntimeError: PassManager::run failed": "TORCH_COMPILE_DISABLE=1",
     "RuntimeError: mask.size(2) == n INTERNAL ASSERT FAILED at softmax.cu:51": "without that fused kernel",
