@@ -569,7 +569,7 @@ CASES = {
         "config",
     ),
     "an assertion of a known trainer about its own tensors": (
-        raised("AssertionError: input_ids must be a nested tensor", "/opt/venv/lib/python3.12/site-packages/verl/utils/padding.py"),
+        raised("AssertionError: input_ids must be a nested tensor", "/opt/venv/lib/python3/site-packages/verl/utils/padding.py"),
         "Fail",
         "trainer",
     ),
