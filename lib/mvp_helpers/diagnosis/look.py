@@ -65,7 +65,7 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
         target.get("has", ""),
         place,
         target.get("outlived", ""),
-        f'what the shell said before it ("{target["shell"]}")' if target.get("shell") else "",
+        f'what the shell said ("{target["shell"]}")' if target.get("shell") else "",
     ]
     if any(found):
         return "; ".join(filter(None, found))

@@ -60,7 +60,8 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
         raised=f"{call(frames[-1])}\n{culprit.code}" if culprit else "",
     )
     if rule and hit:
-        target = {**target, **_package(hit.groups.get("module", ""), known)}
+        if module := hit.groups.get("module"):
+            target = {**target, **_package(module, known)}
         return _of_rule(place, rule, hit, target, known.boundary(frames) if rule.placed else "unknown")
     # Without a frame that shows it, the line of code that raised, or what carried the exception, may say what it worked on.
     carriers = " ".join(each.text for each in cause.chain.links if each.wrapper) if cause.chain else ""
@@ -144,10 +145,9 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
 
 def _package(module: str, known: Signatures) -> dict[str, str]:
     """Return what pip installs to provide ``module``; if that is not known, it may be the run's ``own``."""
-    packages = known.reading.packages
-    if name := packages.get(module) or packages.get(module.partition(".")[0]):
-        return {"package": name}
-    return {"package": f"what provides {module}", "own": "yes"}
+    reading, top = known.reading, module.partition(".")[0]
+    name = reading.packages.get(module) or reading.packages.get(top) or (top if top in reading.named_alike else "")
+    return {"package": name} if name else {"package": f"what provides {module}", "own": "yes"}
 
 
 def _next_step(place: Diagnosis) -> int | None:

@@ -195,7 +195,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     set: dict[str, str]
     """What it may show of the run's settings."""
     packages: dict[str, str]
-    """The package of pip that provides a module."""
+    """The package of pip that provides a module, where it has another name."""
+    named_alike: list[str]
+    """Modules that a package of the same name provides."""
     stages: list[Stage]
     boundaries: list[Boundary]
 

@@ -568,6 +568,16 @@ CASES = {
         "Blocked",
         "config",
     ),
+    "an assertion about a setting in the code under test": (
+        raised("AssertionError: hidden_size must be a multiple of num_heads", "/src/Megatron-Bridge/src/megatron/bridge/x.py"),
+        "Fail",
+        "provider",
+    ),
+    "an assertion of Megatron about what a provider gave it": (
+        raised("AssertionError: hidden_size must be a multiple of num_heads", "/opt/megatron-lm/megatron/training/x.py"),
+        "Fail",
+        "trainer",
+    ),
     "an assertion of a known trainer about its own tensors": (
         raised("AssertionError: input_ids must be a nested tensor", "/opt/venv/lib/python3/site-packages/verl/utils/padding.py"),
         "Fail",

@@ -1219,10 +1219,53 @@ def test_what_a_shell_said_before_an_error_is_named(tmp_path: Path) -> None:
     raised = (
         'Traceback (most recent call last):\n  File "/w/a.py", line 9, in main\n    assert opts.id is not None\nAssertionError\n'
     )
-    assert f'what the shell said before it ("{said}")' in triaged(tmp_path, f"{said}\n{raised}").follow_up
+    assert f'what the shell said ("{said}")' in triaged(tmp_path, f"{said}\n{raised}").follow_up
     assert "the shell" not in triaged(tmp_path, raised).follow_up
     refused = "train.py: error: argument --seed: expected one argument\n"
     assert said in triaged(tmp_path, f"{said}\n{refused}").follow_up
+
+
+@pytest.mark.parametrize(
+    ("error", "fact", "with_it", "without"),
+    [
+        (
+            "ValueError: require 2 GPUs, but only 1 GPUs available",
+            "raylet started\n",
+            ", ray status",
+            "in that host's array::start",
+        ),
+        ("ValueError: require 2 GPUs, but only 1 GPUs available", "srun: job 7 queued\n", "--gpus-per-node", ""),
+        (
+            "wandb.errors.CommError: Run initialization has timed out after 90.0 sec.",
+            "wandb: Network error (SSLError), entering retry loop.\n",
+            "REQUESTS_CA_BUNDLE",
+            "",
+        ),
+        (
+            "ERROR: Could not find a version that satisfies the requirement setuptools>=69 (from versions: none)",
+            "WARNING: Retrying: [Errno -3] Temporary failure in name resolution\n",
+            "getent hosts pypi.org",
+            "",
+        ),
+    ],
+)
+def test_advice_says_what_fits_the_log(error: str, fact: str, with_it: str, without: str, tmp_path: Path) -> None:
+    raised = (
+        error
+        if error.startswith("ERROR")
+        else f'Traceback (most recent call last):\n  File "/w/a.py", line 9, in f\n    x()\n{error}'
+    )
+    assert with_it in triaged(tmp_path, f"{fact}{raised}\n").follow_up
+    assert with_it not in triaged(tmp_path, f"{without}\n{raised}\n").follow_up
+
+
+@pytest.mark.parametrize(
+    ("file", "look"), [("C:\\w\\keep.py", "the free space of the drive"), ("/w/keep.py", "df -h and quota -s")]
+)
+def test_a_full_disk_is_looked_at_as_its_system_does(file: str, look: str, tmp_path: Path) -> None:
+    frames = f'  File "{file}", line 9, in save_checkpoint\n    write(path)\n'
+    full = f"Traceback (most recent call last):\n{frames}OSError: [Errno 28] No space left on device\n"
+    assert triaged(tmp_path, full).follow_up.startswith(look)
 
 
 def test_a_device_that_jax_does_without_is_no_error(tmp_path: Path) -> None:
