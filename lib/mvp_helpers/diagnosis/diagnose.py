@@ -16,7 +16,7 @@ import msgspec
 
 from ..base import redact
 from ..learning import learning_signal
-from ..log_text import log_lines, run_state, settings
+from ..log_text import collectives, log_lines, run_state, settings
 from ..success.proven import NOT_FINITE
 from ..trainers import metric_names
 from ..trainers.patterns.of_trainers import OF_RL_TRAINERS
@@ -228,10 +228,10 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
     own = next((scan for scan in scans if scan.name == cause.log and not scan.known_only), None)
     output = own or next((scan for scan in scans if not scan.known_only), None)
     if output is None:
-        return {"quiet": "yes", "silent": "yes"}
+        return {"quiet": "yes", "silent": "yes", **collectives.NOTHING}
     log, whole = output.success.text
     crashed = run_state.crashed_in(log, cause.number) if own and whole else ""
-    crash = {"crashed": crashed} if crashed else {"silent": "yes"}
+    crash = {**({"crashed": crashed} if crashed else {"silent": "yes"}), **collectives.waiting(log)}
     if output.served:
         return {"server": "yes", **crash}
     first, line = (output.success.first_line if whole else 1), (cause.number if own and whole else None)

@@ -15,6 +15,8 @@ _KINDS = ("free", "unallocated", "is allocated", "in use", "reserved in", "total
 """What a size is of, by words of its text; the first that it contains counts."""
 HELD = 0.2
 """The least part of a GPU's memory that others hold for it to be the reason."""
+MOST = 0.9
+"""From this part on it is nearly all of a GPU's memory."""
 UNUSED_GIB = 1.0
 """The least that PyTorch has reserved and does not use for it to be the reason."""
 OTHERS = (
@@ -26,13 +28,8 @@ PIECES = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 def shortage(text: str) -> tuple[str, str] | None:
     """Return why there was too little memory and what to do, if the numbers of PyTorch's message say so."""
-    sizes: dict[str, float] = {}
-    for amount, unit, what, capacity, capacity_unit in _SIZE.findall(text):
-        # Without the words that _OWN knows, the last "in use" is this process's own.
-        sizes[next((kind for kind in _KINDS if kind in what), "total")] = _gib(amount or capacity, unit or capacity_unit)
-    if own_use := _OWN.search(text):
-        sizes["in use"] = _gib(*own_use.groups())
-    total, free, own = sizes.get("total"), sizes.get("free"), sizes.get("in use", sizes.get("reserved in"))
+    sizes = _sizes(text)
+    total, free, own = sizes.get("total"), sizes.get("free"), sizes.get("own")
     if total is None or free is None or own is None:
         return None
     held, unused = total - free - own, sizes.get("unallocated", 0.0)
@@ -46,6 +43,26 @@ def shortage(text: str) -> tuple[str, str] | None:
     if wanted and counted <= own and unused >= UNUSED_GIB and unused + free >= _gib(*wanted.groups()) > free:
         return f"PyTorch has {unused:.1f} GiB reserved that no tensor uses, but in pieces that are too small.", PIECES
     return None
+
+
+def held(text: str) -> dict[str, str]:
+    """Return as ``holds`` how much of the GPU's memory the process has, if its message says nearly all; else ``no_holds``."""
+    sizes = _sizes(text)
+    total, own = sizes.get("total", 0.0), sizes.get("own", 0.0)
+    return {"holds": f"{own:.1f} of {total:.1f} GiB"} if total and own >= MOST * total else {"no_holds": "yes"}
+
+
+def _sizes(text: str) -> dict[str, float]:
+    """Return the sizes in PyTorch's message in GiB, by their kind; ``own``: what the process that ran out of memory has."""
+    sizes: dict[str, float] = {}
+    for amount, unit, what, capacity, capacity_unit in _SIZE.findall(text):
+        # Without the words that _OWN knows, the last "in use" is this process's own.
+        sizes[next((kind for kind in _KINDS if kind in what), "total")] = _gib(amount or capacity, unit or capacity_unit)
+    if own_use := _OWN.search(text):
+        sizes["in use"] = _gib(*own_use.groups())
+    if (own := sizes.get("in use", sizes.get("reserved in"))) is not None:
+        sizes["own"] = own
+    return sizes
 
 
 def _gib(amount: str, unit: str) -> float:

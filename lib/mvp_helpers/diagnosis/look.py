@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..log_text.exceptions import Frame, Link
 from .causes import Finding
@@ -26,13 +26,16 @@ _ASKS = re.compile(
 _REPORTS = re.compile(
     r"(?i)^\[notice\]|tracemalloc|^Device set to|^but got\b"
     r"|report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA"
-    r"|CUDA_LAUNCH|Did you mean|must (?:have the same|match|be equal|be a matrix)|TRACEBACK_FILTERING|\s{3,}: "
+    r"|CUDA_LAUNCH|Did you mean|must (?:have the same|match|be equal|be a matrix)|\(position \d+\) must be "
+    r"|TRACEBACK_FILTERING|\s{3,}: "
 )
 """Such a sentence asks for a report or says what differs, not what to change; or it is a row of a table."""
 _WARNS = re.compile(r"\bWARN(?:ING)?\b")
 """A warning that a program printed after its error."""
 _PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/utils/operations)(\w+)/")
 """A package that does more than pass calls on."""
+_OF_PACKAGE = re.compile(_PACKAGE.pattern.replace("-packages/", "(?:-packages/|^)", 1))
+"""A file of such a package, perhaps without the folder that packages are in."""
 _CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")
 """Code of which an unchanged checkout can be compared."""
 
@@ -58,6 +61,9 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
     elif culprit and culprit.code.startswith(("raise ", "assert ")) and (caller := _caller(link, culprit)):
         place += f", called by {caller.name} at {caller.file}:{caller.line}"
         place += f' ("{caller.code[: EVIDENCE // 4]}")' if caller.code else ""
+    elif culprit and (user := _user(called, culprit)):
+        place += f", called by {user.file.rpartition('-packages/')[2]}:{user.line}"
+        place += f' ("{user.code[: EVIDENCE // 4]}")' if user.code else ""
     before = f'what the log says just before it ("{cause.said_before[: EVIDENCE // 3]}")' if cause.said_before else ""
     found = [
         before,
@@ -77,3 +83,13 @@ def _caller(link: Link | None, culprit: Frame) -> Frame | None:
     frames = link.frames if link else ()
     at = frames.index(culprit) if culprit in frames else 0
     return frames[at - 1] if at and frames[at - 1].name and "-packages/" not in frames[at - 1].file else None
+
+
+def _user(called: Sequence[Frame], culprit: Frame) -> Frame | None:
+    """Return the last frame of another package before ``culprit``, whose package refused what that one passed; None if no other
+    was in between."""
+    if not (package := _OF_PACKAGE.search(culprit.file)):
+        return None
+    earlier = called[: called.index(culprit)] if culprit in called else []
+    others = (frame for frame in reversed(earlier) if (other := _OF_PACKAGE.search(frame.file)) and other[1] != package[1])
+    return next(others, None)

@@ -114,6 +114,7 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
         "worked": _worked(target),
         "python": python,
         "anywhere": "yes" if python == "python" else "",
+        **gpu_memory.held(hit.evidence),
         **hit.groups,
     }
     calls = [call(frame) for frame in hit.link.frames] if hit.link else []

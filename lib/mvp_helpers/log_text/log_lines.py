@@ -98,6 +98,7 @@ _QUIET = re.compile(
     r"|^main: failed to get logger path"  # wandb writes no log of its own
     r"|^Could not load bitsandbytes native library|^\S*/libbitsandbytes_\w+\.so: undefined symbol"
     r"|^(?:[\d:.]+ )?\[[ID]\] \S|^Unable to initialize backend '\w+': "  # JAX's programs; another device may do
+    r"|^Unable to register cu\w+ factory: "  # TensorFlow keeps the one that it has
     r"|^(?:git )?(?:root|remote(?: url)?|branch|commit|diff) error: Cmd\('git'\)",  # wandb looks for the code's version
     re.IGNORECASE,
 )

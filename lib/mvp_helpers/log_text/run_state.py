@@ -17,6 +17,7 @@ LONGEST = 1000
 """Characters of a line that are looked at."""
 _WORKS = re.compile(
     r"(?i)\d ?/ ?\d|\d(?:it|s|\w*(?:examples?|steps?|samples?|batch(?:es)?|tokens?))/(?:s|it)\b"
+    r"|\b(?:Evaluating|Validating|Testing|Generating|Downloading|Saving) |\b(?:loss|reward|acc(?:uracy)?)\b\W{1,3}\d"
     r"|\b(?:steps?|iter\w*|epochs?|batch(?:es)?|episodes?|updates?|(?:valid|evalu|gener)at\w+|sav\w+|download\w*|load\w*)\b.*\d"
 )
 _BAR = re.compile(r"(?:[\w ]{1,30}: +)?\d+%\|.{0,200}?\d+/\d+(?: \[[^\[\]]*\])?")
@@ -45,14 +46,15 @@ _SAVED = re.compile(
     r"|(?:checkpoint|ckpt|\bmodel|weights)\b[^.;]{0,100}?\b(?:saved|stored|written|dumped)\b|" + VERL.saved_step
 )
 _NOT_SAVED = re.compile(
-    r"(?i)\b(?:will|would|not|cannot|fail(?:ed|s|ure)?|errors?|unable|if|to be|when|should|skip\w*|how to|every|before)\b"
+    r"(?i)\b(?:will|would|start|begin\w*|not|cannot|fail(?:ed|s|ure)?|errors?|unable|if|to be|when|should"
+    r"|skip\w*|how to|every|before)\b"
     r"|n't\b|warn|exception|self\.|\(\)|^\s*def |\bimport |config|_steps?\b.?[=:]"
 )
 _CLOCK = re.compile(r"(?<![\d:<\[])([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?![\d:<])")
 """A time of day, except the durations in a bar."""
 DATED_LINES = 20
 """A line without a time is as old as the last one with a time among this many before it."""
-IDLE_S, MOST_S = 120, 12 * 3600
+IDLE_S, MOST_S = 300, 12 * 3600
 """A run without progress for at least ``IDLE_S`` may hang; from ``MOST_S`` on times of day are ambiguous."""
 HOUR = 3600
 FRAMES = 40

@@ -1332,6 +1332,63 @@ def test_no_answer_proposes_what_the_log_already_shows(tmp_path: Path) -> None:
     assert "NCCL_DEBUG" not in connected.follow_up + connected.advice and "found each other" in connected.advice
 
 
+def test_ranks_that_wait_in_different_calls_are_named(tmp_path: Path) -> None:
+    said = "[Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, OpType={}, Timeout(ms)=600000) ran\n"
+    step = "step 9 loss: 0.5\n"
+    apart = triaged(tmp_path, step + said.format(0, 122, "ALLREDUCE") + said.format(1, 126, "ALLGATHER"))
+    assert "rank 0 in call 122 (ALLREDUCE), rank 1 in call 126 (ALLGATHER)" in apart.follow_up and "different" in apart.advice
+    together = triaged(tmp_path, step + said.format(0, 122, "ALLREDUCE") + said.format(1, 122, "ALLREDUCE"))
+    assert "not among these: ranks 0, 1 in call 122 (ALLREDUCE)" in together.follow_up and "different" not in together.advice
+    alone = triaged(tmp_path, step + said.format(0, 122, "ALLREDUCE"))
+    assert alone.follow_up.startswith("each rank's SeqNum") and alone.advice == together.advice
+
+
+def test_a_process_that_holds_nearly_all_memory_is_not_asked_for_others(tmp_path: Path) -> None:
+    said = "Evaluation failed: CUDA out of memory. Tried to allocate 72.00 MiB. GPU 0 has a total capacity of 79.00 GiB of which"
+    held = triaged(
+        tmp_path, f"ERROR {said} 9.00 MiB is free. Including non-PyTorch memory, this process has 78.90 GiB memory in use.\n"
+    )
+    assert "78.9 of 79.0 GiB" in held.follow_up and "nvidia-smi" not in held.follow_up
+    unknown = triaged(tmp_path, "ERROR Evaluation failed: CUDA out of memory. Tried to allocate 72.00 MiB.\n")
+    assert "nvidia-smi" in unknown.follow_up and "GiB" not in unknown.follow_up
+
+
+def test_what_another_package_passed_is_shown_with_its_place(tmp_path: Path) -> None:
+    packages = "/env/lib/python3.12/site-packages"
+    raised = (
+        f'Traceback (most recent call last):\n  File "{packages}/openrlhf/engine.py", line 58, in f\n    llm = LLM(**kwargs)\n'
+        f'  File "{packages}/vllm/llm.py", line 210, in __init__\n    args = EngineArgs(**kwargs)\n'
+        "TypeError: EngineArgs.__init__() got an unexpected keyword argument 'worker_use_ray'\n"
+    )
+    assert 'called by openrlhf/engine.py:58 ("llm = LLM(**kwargs)")' in triaged(tmp_path, raised).follow_up
+    assert "called by" not in triaged(tmp_path, raised.replace("openrlhf", "vllm")).follow_up
+
+
+def test_the_code_of_a_cell_is_ones_own(tmp_path: Path) -> None:
+    cell = '  File "<ipython-input-5-d2ce7f363a08>", line 27, in model_fn\n    x = tf.metrics.accuracy(a)\n'
+    package = '  File "/env/lib/python3.7/site-packages/tensorflow/values.py", line 283, in update\n    raise\n'
+    answer = triaged(tmp_path, f"Traceback (most recent call last):\n{cell}{package}RuntimeError: it is not to be updated\n")
+    assert "model_fn at <ipython-input-5-d2ce7f363a08>:27" in answer.follow_up, answer.follow_up
+
+
+def test_recomputed_activations_are_seen_in_the_frames(tmp_path: Path) -> None:
+    frames = '  File "/u/x/checkpointing.py", line 3, in backward\n    y()\n  File "/u/steps.py", line 3, in backward\n    z()\n'
+    full = f"step 7 loss: 0.5\nTraceback (most recent call last):\n{frames}torch.OutOfMemoryError: CUDA out of memory.\n"
+    assert "although activations are recomputed" in triaged(tmp_path, full).follow_up
+    assert "gradient checkpointing" in triaged(tmp_path, full.replace("checkpointing.py", "layers.py")).follow_up
+
+
+def test_installing_a_handler_of_a_signal_is_no_signal(tmp_path: Path) -> None:
+    assert triaged(tmp_path, "DoorMan: installing SIGINT, SIGTERM\nsome words\n").verdict == "Unknown"
+    assert triaged(tmp_path, "DoorMan: got SIGTERM\nsome words\n").boundary == "outside"
+
+
+def test_a_port_that_is_taken_comes_before_the_signal_of_another_viewer(tmp_path: Path) -> None:
+    ended = "E1101 17:43:13 7 program.py:300] TensorBoard couldTensorBoard caught SIGTERM; exiting...\n"
+    taken = "ERROR: TensorBoard could not bind to port 6006, it was already in use\n"
+    assert triaged(tmp_path, ended + taken).rule == "port-taken"
+
+
 def test_memory_that_runs_out_in_a_step_is_answered_with_the_sizes_that_the_log_has(tmp_path: Path) -> None:
     backward = '  File "/u/steps.py", line 3, in backward\n    loss.backward()\n'
     full = f"step 7 loss: 0.5\nTraceback (most recent call last):\n{backward}torch.OutOfMemoryError: CUDA out of memory.\n"

@@ -17,6 +17,8 @@ WORK = {
     "a step": ("[2024-03-30 06:11:04] iteration index: 200, batch loss: 82.6", True),
     "a line of a traceback": ('  File "train.py", line 5, in step', False),
     "its code": ("    loss = model.step(batch[0])", False),
+    "an evaluation": ("2026-01-01 10:49:25,252 [INFO] Evaluating on val.", True),
+    "a loss": ("Averaged stats: lr: 0.0000  loss: 0.2004", True),
     "a launcher": ("[launch.py:319] Killing subprocess 2606460", False),
     "Slurm": ("srun: Job step aborted: Waiting up to 32 seconds for job step to finish.", False),
     "a tracker": ("wandb: Run data is saved locally in /tmp/wandb/run-20250811", False),
@@ -32,6 +34,7 @@ SAVED = {
     "an option": ("save_steps=500, saved model every epoch", False),
     "a failure": ("Failed: checkpoint was not saved", False),
     "verl, before it saves": ("(TaskRunner pid=1) local_global_step_folder: checkpoints/a/b/global_step_4", True),
+    "a beginning": ("Start saving model checkpoint with running states", False),
     "other files": ("Saving generated samples to data/1.json", False),
 }
 
@@ -54,6 +57,7 @@ def test_the_last_checkpoint(what: str) -> None:
     ("work", "end", "idle"),
     [
         ("10:00:01 step 5", "10:01:02 SIGTERM", {"moved": "yes"}),
+        ("10:00:01 step 5", "10:04:50 SIGTERM", {"moved": "yes"}),
         ("2026-01-01 23:59:01 step 5", "2026-01-02T00:09:08 SIGTERM", {"idle": "10 minutes"}),
         ("10:00:01 started\n20%|██        | 2/10 [00:00:10<00:00:40]", "10:30:00 SIGTERM", {"idle": "29 minutes"}),
         ("10:00:01 step 5", "14:00:10 SIGTERM", {"undated": "yes"}),  # in another time zone
