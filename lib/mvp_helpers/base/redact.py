@@ -10,10 +10,11 @@ from collections.abc import Mapping
 
 MASKED = "***"
 _NAME = (
-    r"[\w.-]*(?:token(?![a-z.-]|_[a-z])|secret|passw(?:or)?d|passphrase|credential|api_?key|access_?key|private_?key|signing_?key)"
+    r"[\w.-]*(?:(?<!(?:pad|eos|bos|unk|sep|cls)_)(?<!mask_)token(?![a-z.-]|_[a-z])|secret|passw(?:or)?d|passphrase|credential"
+    r"|api_?key|access_?key|private_?key|signing_?key)"
     r"(?![\w.-]*(?:_file|_path|_dir|_mode|_id|s)\b)[\w.-]*"
 )
-"""Match "token" only at the end of a name: max_tokens is harmless."""
+"""Match "token" only at the end of a name: max_tokens is harmless, and so is pad_token, a word of a vocabulary."""
 _SECRET_NAME = re.compile(rf"(?i)(?:{_NAME}|(?:\w+_)?(?:key|auth|pat|pwd))")
 _LOOKS = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|sk-[\w-]{20,}|nvapi-[\w-]{20,}|glpat-[\w-]{16,}"

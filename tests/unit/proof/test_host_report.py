@@ -272,6 +272,7 @@ def test_the_archive_is_bounded(cluster: Cluster, folder: JobFolder, monkeypatch
             "train/token_mult_prob_error:np.float64(1.02)",
             "RAY_AUTH_TOKEN_PATH=/state/ray_token",
             "the token passed quickly",
+            "tokenizer.pad_token = tokenizer.eos_token",
             "password: null",
             "KeyError: 'embed_tokens.weight'",
         )),
