@@ -33,6 +33,8 @@ _IGNORES = re.compile(
     r"|^Could not load bitsandbytes native library"
 )
 """Python, wandb, OpenTelemetry and bitsandbytes say so directly before a traceback that does not end the program."""
+_OF_NUMPY = "We expect that some modules will need time to support NumPy 2"
+"""NumPy 2 says so, and after an empty line prints where a module that was built for NumPy 1 is imported."""
 BETWEEN = 8
 """Lines of other processes that may come between the two, at most."""
 SAME, NEAR = 80, 40
@@ -86,7 +88,7 @@ _OF_NCCL = re.compile(r"nccl\w+Error: ")
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
 _EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
 _LOUD_NAME = re.compile(
-    r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty|PackageNotFound)(?:\(\w+\))?$"
+    r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty|PackageNotFound|OutOfResources)(?:\(\w+\))?$"
 )
 _OF_LIBRARY = re.compile(r"(?:\w+\.)+(?:errors?|exceptions?|exc|lib)\.[A-Z]\w+$")
 """An exception by its module."""
@@ -117,6 +119,8 @@ class Tracebacks:
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
+        self._of_numpy: tuple[str, int] | None = None
+        """The source that said last that NumPy prints where a module is imported, and the line after that."""
         self._ignored: dict[str, int] = {}
         """Sources that printed that the exception which follows is ignored, and the last line where that begins."""
         self._of_syntax: dict[str, tuple[int, Frame]] = {}
@@ -133,7 +137,13 @@ class Tracebacks:
         """Return whether the line belongs to a traceback, and the chains that are complete now."""
         done = self._forget(line.number)
         ignored = line.number <= self._ignored.pop(line.source, 0)
-        if _IGNORES.search(line.text):
+        if line.text.startswith(_OF_NUMPY):
+            self._of_numpy = line.source, line.number + 1
+            ignores = True
+        else:
+            ignores = bool(_IGNORES.search(line.text))
+            ignores |= self._of_numpy == (line.source, line.number) and not line.text.strip()
+        if ignores:
             self._ignored[line.source] = line.number + 1 + BETWEEN
         opened = self._open.get(line.source)
         if _HEADER.search(line.text) or (opened and opened.continues and _REMOTE.match(line.text)):
