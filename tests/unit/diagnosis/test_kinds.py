@@ -1371,6 +1371,16 @@ def test_the_code_of_a_cell_is_ones_own(tmp_path: Path) -> None:
     assert "model_fn at <ipython-input-5-d2ce7f363a08>:27" in answer.follow_up, answer.follow_up
 
 
+def test_a_package_that_is_built_for_want_of_a_wheel_is_compared_with_its_wheels(tmp_path: Path) -> None:
+    build = (
+        'Traceback (most recent call last):\n'
+        '  File "/tmp/pip-install-k7/pygame_66dd/buildconfig/config.py", line 245, in main\n    raise\n'
+        'RuntimeError: Unable to run "sdl-config". Make sure a development version of SDL is installed.\n'
+    )
+    assert "--only-binary :all:" in triaged(tmp_path, build).follow_up
+    assert "--only-binary" not in triaged(tmp_path, build.replace("/tmp/pip-install-k7", "/w")).follow_up
+
+
 def test_recomputed_activations_are_seen_in_the_frames(tmp_path: Path) -> None:
     frames = '  File "/u/x/checkpointing.py", line 3, in backward\n    y()\n  File "/u/steps.py", line 3, in backward\n    z()\n'
     full = f"step 7 loss: 0.5\nTraceback (most recent call last):\n{frames}torch.OutOfMemoryError: CUDA out of memory.\n"
