@@ -38,11 +38,14 @@ VALUES, GROWN = 10, 1.5
 """How many values before it are compared; from which multiple of the first of them the last ones have grown."""
 MOST_LINES = 1000
 """Parse at most this many lines that contain a word of ``_SAVES``."""
-_SAVES = re.compile(rb"(?i)(?:sav|stor)(?:ed|ing)|wr(?:ote|iting|itten)|dumped|" + VERL.saved_step.encode())
+_SAVES = re.compile(
+    rb"(?i)(?:sav|stor)(?:ed|ing)|wr(?:ote|iting|itten)|dumped|\xe4\xbf\x9d\xe5\xad\x98|" + VERL.saved_step.encode()
+)
 """Every line that names a checkpoint contains one of these."""
 _SAVED = re.compile(
     r"(?i)(?:^|[\W_])(?:saved|saving|stored|storing|wrote|writing|written|dumped)\b.{0,100}?"
     r"(?:checkpoint|ckpt|\bmodel|weight|adapter|global_step|\.pth?\b|\.safetensors)"
+    r"|已保存.{0,20}(?:检查点|模型|权重|checkpoint)"
     r"|(?:checkpoint|ckpt|\bmodel|weights)\b[^.;]{0,100}?\b(?:saved|stored|written|dumped)\b|" + VERL.saved_step
 )
 _NOT_SAVED = re.compile(

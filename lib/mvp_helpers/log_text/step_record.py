@@ -281,9 +281,12 @@ def _kinds_in(text: str) -> list[tuple[str, StepLine]]:
 
 
 def _earlier_epoch(match: re.Match[str], series: Series | None) -> bool:
-    """Return whether a script's line names an earlier epoch than the lines before it."""
-    epoch = match.groupdict().get("in_epoch")
-    return bool(epoch and series and series.epochs.now is not None and int(epoch) < series.epochs.now)
+    """Return whether a script's line names an earlier epoch than the lines before it, unless its steps go on with the next."""
+    groups = match.groupdict()
+    epoch, step = groups.get("in_epoch"), groups.get("step")
+    if not (epoch and series and series.epochs.now is not None and int(epoch) < series.epochs.now):
+        return False
+    return not (step and float(step) == series.last - series.epochs.before + series.usual)
 
 
 def _trained(kind: StepLine, match: re.Match[str]) -> bool:

@@ -1373,7 +1373,7 @@ def test_the_code_of_a_cell_is_ones_own(tmp_path: Path) -> None:
 
 def test_a_package_that_is_built_for_want_of_a_wheel_is_compared_with_its_wheels(tmp_path: Path) -> None:
     build = (
-        'Traceback (most recent call last):\n'
+        "Traceback (most recent call last):\n"
         '  File "/tmp/pip-install-k7/pygame_66dd/buildconfig/config.py", line 245, in main\n    raise\n'
         'RuntimeError: Unable to run "sdl-config". Make sure a development version of SDL is installed.\n'
     )
@@ -1386,6 +1386,35 @@ def test_recomputed_activations_are_seen_in_the_frames(tmp_path: Path) -> None:
     full = f"step 7 loss: 0.5\nTraceback (most recent call last):\n{frames}torch.OutOfMemoryError: CUDA out of memory.\n"
     assert "although activations are recomputed" in triaged(tmp_path, full).follow_up
     assert "gradient checkpointing" in triaged(tmp_path, full.replace("checkpointing.py", "layers.py")).follow_up
+
+
+def test_an_epoch_that_is_counted_in_two_ways_begins_no_run(tmp_path: Path) -> None:
+    line = "[2026-01-31 10:20:{0:02d}] Epoch: {1}/100, Batch: {0}/5666, Loss: 1.25, LR: 0.0001\n"
+    steps = "".join(line.format(batch, 0 if batch % 8 == 7 else 1) for batch in range(24))
+    full = "torch.OutOfMemoryError: CUDA out of memory.\n"
+    assert "runs" not in triaged(tmp_path, steps + full).advice
+    assert "last of 2 runs" in triaged(tmp_path, steps + line.format(0, 0) + full).advice
+
+
+def test_an_error_that_a_program_caught_while_it_did_something_is_one(tmp_path: Path) -> None:
+    assert triaged(tmp_path, "Error finetuning with own data: tuple indices must be integers\n| table | 1 |\n").line == 1
+    assert triaged(tmp_path, "Error handling works: yes\nsome words\n").verdict == "Unknown"
+
+
+def test_a_tracker_that_was_called_wrongly_is_not_looked_for_in_the_network(tmp_path: Path) -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/w/a.py", line 9, in f\n    x()\n'
+        '  File "/env/lib/python3.12/site-packages/wandb/integration/tensorboard/monkeypatch.py", line 32, in patch\n    raise\n'
+        "ValueError: Tensorboard already patched. Call wandb.tensorboard.unpatch() first\n"
+    )
+    follow_up = triaged(tmp_path, raised).follow_up
+    assert "the framework's own logger" in follow_up and "getent" not in follow_up
+
+
+def test_a_folder_that_was_not_found_is_no_configuration(tmp_path: Path) -> None:
+    raised = 'Traceback (most recent call last):\n  File "/w/a.py", line 9, in f\n    x()\n'
+    folder = triaged(tmp_path, f"{raised}FileNotFoundError: Could not find 'kea.service' directory in parent folders.\n")
+    assert folder.rule != "config-override"
 
 
 def test_installing_a_handler_of_a_signal_is_no_signal(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ SAVED = {
     "a failure": ("Failed: checkpoint was not saved", False),
     "verl, before it saves": ("(TaskRunner pid=1) local_global_step_folder: checkpoints/a/b/global_step_4", True),
     "a beginning": ("Start saving model checkpoint with running states", False),
+    "in Chinese": ("已保存检查点到 checkpoints/checkpoint-step-50 (Step 51, Epoch 3, Batch 8)", True),
     "other files": ("Saving generated samples to data/1.json", False),
 }
 
