@@ -34,6 +34,8 @@ WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """What a text in UTF-16 begins with, as PowerShell writes it."""
 _FILLED = re.compile(rb"\0{8,}")
 """Zeros where a file was emptied while a program wrote it, or where its host went down. The file may still be text."""
+_PAIRS = re.compile(rb"(?:[\t\n\r\x1b -~]\0){8,}")
+"""Characters of ASCII in UTF-16, the low byte first."""
 _PADDED = re.compile(rb"\0+(?=[\r\n])")
 """Zeros with which a program fills the rest of a line."""
 _COUNTER = re.compile(rb"\d ?/ ?\d| of \d")
@@ -361,7 +363,7 @@ def pieces(path: Path) -> Iterator[bytes]:
             data = _data(stream)
             piece = next(data, b"")
             whole = itertools.chain([piece], data)
-            data = _as_utf_8(whole) if piece.startswith(WIDE) else (_PADDED.sub(b"", each) for each in whole)
+            data = _as_utf_8(whole) if piece.startswith(WIDE) else (_narrow(_PADDED.sub(b"", each)) for each in whole)
             piece = next(data, b"")
             if not piece.strip():
                 raise BadInput(f"{path} is empty: there is nothing to explain")
@@ -378,6 +380,13 @@ def _odd(path: Path) -> bool:
     with path.open("rb") as log:
         first = log.read(8192)
     return first.startswith(WIDE) or b"\0" in first
+
+
+def _narrow(piece: bytes) -> bytes:
+    """Return it with the parts that PowerShell appended in UTF-16 to a text of one byte a character as such a text."""
+    if b"\0" not in piece or not _PAIRS.search(piece):
+        return piece
+    return _PAIRS.sub(lambda pairs: pairs[0][::2], piece).replace(b"\0", b"")
 
 
 def _as_utf_8(pieces: Iterable[bytes]) -> Iterator[bytes]:

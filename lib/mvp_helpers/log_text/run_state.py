@@ -24,7 +24,7 @@ _BAR = re.compile(r"(?:[\w ]{1,30}: +)?\d+%\|.{0,200}?\d+/\d+(?: \[[^\[\]]*\])?"
 _NO_WORK = re.compile(
     r"^(?:\([^)]*\))?\W*'\w+': [^{}]*,?$"  # of a printed configuration
     r"|^\s+File \"|^\s{4,}\S|Traceback \(|(?:Error|Exception|Interrupt)\b|[Kk]ill|[Ss]ignal|[Tt]erminat|https?://"
-    r"|\b(?:srun|wandb): "
+    r"|\b(?:srun|wandb): |\b[Mm]ake sure\b|\b[Pp]lease\b"
 )
 _WEIGHTS = re.compile(rb"Model loading took ([\d.]+ Gi?B)\b")
 """What vLLM says of the memory on each GPU that the weights take."""

@@ -1388,6 +1388,17 @@ def test_recomputed_activations_are_seen_in_the_frames(tmp_path: Path) -> None:
     assert "gradient checkpointing" in triaged(tmp_path, full.replace("checkpointing.py", "layers.py")).follow_up
 
 
+def test_a_part_in_utf_16_below_a_text_of_one_byte_a_character_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "some.log"
+    error = "Traceback (most recent call last):\r\n\u2500\r\nModuleNotFoundError: No module named 'kea'\r\n"
+    log.write_bytes(b"[CMD] python train.py\r\n" + error.encode("utf-16-le"))
+    answer = views.triage_log(log)
+    assert (answer.verdict, answer.evidence) == ("Blocked", "ModuleNotFoundError: No module named 'kea'")
+    log.write_bytes(bytes(range(256)) * 40)
+    with pytest.raises(BadInput, match="not text"):
+        views.triage_log(log)
+
+
 def test_an_epoch_that_is_counted_in_two_ways_begins_no_run(tmp_path: Path) -> None:
     line = "[2026-01-31 10:20:{0:02d}] Epoch: {1}/100, Batch: {0}/5666, Loss: 1.25, LR: 0.0001\n"
     steps = "".join(line.format(batch, 0 if batch % 8 == 7 else 1) for batch in range(24))

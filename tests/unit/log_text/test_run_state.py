@@ -23,6 +23,7 @@ WORK = {
     "Slurm": ("srun: Job step aborted: Waiting up to 32 seconds for job step to finish.", False),
     "a tracker": ("wandb: Run data is saved locally in /tmp/wandb/run-20250811", False),
     "a printed configuration": ("(TaskRunner pid=1)              'save_freq': -1,", False),
+    "a request": ("Make sure to double-check that they contain no code. To avoid downloading 2 new versions, pin one.", False),
     "words alone": ("All ranks are ready", False),
 }
 SAVED = {
