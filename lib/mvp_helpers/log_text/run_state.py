@@ -51,7 +51,7 @@ _SAVED = re.compile(
 _NOT_SAVED = re.compile(
     r"(?i)\b(?:will|would|start|begin\w*|not|cannot|fail(?:ed|s|ure)?|errors?|unable|if|to be|when|should"
     r"|skip\w*|how to|every|before)\b"
-    r"|n't\b|warn|exception|self\.|\(\)|^\s*def |\bimport |config|_steps?\b.?[=:]"
+    r"|n't\b|\.\.\.\s*$|warn|exception|self\.|\(\)|^\s*def |\bimport |config|_steps?\b.?[=:]"
 )
 _CLOCK = re.compile(r"(?<![\d:<\[])([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?![\d:<])")
 """A time of day, except the durations in a bar."""

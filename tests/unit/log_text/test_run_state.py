@@ -35,6 +35,7 @@ SAVED = {
     "an option": ("save_steps=500, saved model every epoch", False),
     "a failure": ("Failed: checkpoint was not saved", False),
     "verl, before it saves": ("(TaskRunner pid=1) local_global_step_folder: checkpoints/a/b/global_step_4", True),
+    "what is under way": ("Saving model state...", False),
     "a beginning": ("Start saving model checkpoint with running states", False),
     "in Chinese": ("已保存检查点到 checkpoints/checkpoint-step-50 (Step 51, Epoch 3, Batch 8)", True),
     "other files": ("Saving generated samples to data/1.json", False),
