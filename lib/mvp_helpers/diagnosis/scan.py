@@ -36,6 +36,8 @@ _FILLED = re.compile(rb"\0{8,}")
 """Zeros where a file was emptied while a program wrote it, or where its host went down. The file may still be text."""
 _PAIRS = re.compile(rb"(?:[\t\n\r\x1b -~]\0){8,}")
 """Characters of ASCII in UTF-16, the low byte first."""
+_CONTROLS, MOST_CONTROLS = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]"), 0.02
+"""What text has hardly any of; others in UTF-16 leave some."""
 _PADDED = re.compile(rb"\0+(?=[\r\n])")
 """Zeros with which a program fills the rest of a line."""
 _COUNTER = re.compile(rb"\d ?/ ?\d| of \d")
@@ -363,7 +365,7 @@ def pieces(path: Path) -> Iterator[bytes]:
             data = _data(stream)
             piece = next(data, b"")
             whole = itertools.chain([piece], data)
-            data = _as_utf_8(whole) if piece.startswith(WIDE) else (_narrow(_PADDED.sub(b"", each)) for each in whole)
+            data = _as_utf_8(whole) if piece.startswith(WIDE) else (_PADDED.sub(b"", _narrow(each)) for each in whole)
             piece = next(data, b"")
             if not piece.strip():
                 raise BadInput(f"{path} is empty: there is nothing to explain")
@@ -386,7 +388,9 @@ def _narrow(piece: bytes) -> bytes:
     """Return it with the parts that PowerShell appended in UTF-16 to a text of one byte a character as such a text."""
     if b"\0" not in piece or not _PAIRS.search(piece):
         return piece
-    return _PAIRS.sub(lambda pairs: pairs[0][::2], piece).replace(b"\0", b"")
+    narrow = _PAIRS.sub(lambda pairs: pairs[0][::2], piece)
+    text = len(_CONTROLS.findall(narrow)) < MOST_CONTROLS * len(narrow)
+    return narrow.replace(b"\0", b"") if text else piece
 
 
 def _as_utf_8(pieces: Iterable[bytes]) -> Iterator[bytes]:

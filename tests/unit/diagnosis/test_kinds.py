@@ -1394,9 +1394,10 @@ def test_a_part_in_utf_16_below_a_text_of_one_byte_a_character_is_read(tmp_path:
     log.write_bytes(b"[CMD] python train.py\r\n" + error.encode("utf-16-le"))
     answer = views.triage_log(log)
     assert (answer.verdict, answer.evidence) == ("Blocked", "ModuleNotFoundError: No module named 'kea'")
-    log.write_bytes(bytes(range(256)) * 40)
-    with pytest.raises(BadInput, match="not text"):
-        views.triage_log(log)
+    for binary in (bytes(range(256)) * 40, bytes(range(256)) * 40 + error.encode("utf-16-le")):
+        log.write_bytes(binary)
+        with pytest.raises(BadInput, match="not text"):
+            views.triage_log(log)
 
 
 def test_an_epoch_that_is_counted_in_two_ways_begins_no_run(tmp_path: Path) -> None:
