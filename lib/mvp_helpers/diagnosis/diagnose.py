@@ -231,7 +231,8 @@ def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:
         return {"quiet": "yes", "silent": "yes", **collectives.NOTHING}
     log, whole = output.success.text
     crashed = run_state.crashed_in(log, cause.number) if own and whole else ""
-    crash = {**({"crashed": crashed} if crashed else {"silent": "yes"}), **collectives.waiting(log)}
+    run = log.split(b"\n", output.success.first_line - 1)[-1] if whole else log
+    crash = {**({"crashed": crashed} if crashed else {"silent": "yes"}), **collectives.waiting(run)}
     if output.served:
         return {"server": "yes", **crash}
     first, line = (output.success.first_line if whole else 1), (cause.number if own and whole else None)

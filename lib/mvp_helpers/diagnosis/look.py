@@ -48,7 +48,7 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
     texts = [cause.evidence, *(line.text for line in (link.rest if link else ()) if not (line.quiet or _WARNS.search(line.text)))]
     sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
     asked = next((part.strip() for part in sentences if _ASKS.search(part) and not _REPORTS.search(part)), "")
-    code = f' ("{culprit.code[: EVIDENCE // 4]}")' if culprit and culprit.code else ""
+    code = _quoted(culprit) if culprit else ""
     again = UNCHANGED if culprit and _CHECKED_OUT.search(culprit.file) else ""
     place = f"{culprit.name[: EVIDENCE // 6] or 'the code'} at {culprit.file}:{culprit.line}{code}{again}" if culprit else ""
     called = [frame for frame in link.frames if not frame.name.startswith("__getattr")] if link else []
@@ -59,11 +59,9 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
         raised = f"{called[-1].file.rpartition('-packages/')[2]}:{called[-1].line}"
         place = f"{place.removesuffix(UNCHANGED)}, which calls {inner[1]}{again} (it was raised at {raised})"
     elif culprit and culprit.code.startswith(("raise ", "assert ")) and (caller := _caller(link, culprit)):
-        place += f", called by {caller.name} at {caller.file}:{caller.line}"
-        place += f' ("{caller.code[: EVIDENCE // 4]}")' if caller.code else ""
+        place += f", called by {caller.name} at {caller.file}:{caller.line}{_quoted(caller)}"
     elif culprit and (user := _user(called, culprit)):
-        place += f", called by {user.file.rpartition('-packages/')[2]}:{user.line}"
-        place += f' ("{user.code[: EVIDENCE // 4]}")' if user.code else ""
+        place += f", called by {user.file.rpartition('-packages/')[2]}:{user.line}{_quoted(user)}"
     before = f'what the log says just before it ("{cause.said_before[: EVIDENCE // 3]}")' if cause.said_before else ""
     found = [
         before,
@@ -76,6 +74,11 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
     if any(found):
         return "; ".join(filter(None, found))
     return NO_FRAMES if cause.chain else f"less +{cause.number} {target.get('log') or cause.log}"
+
+
+def _quoted(frame: Frame) -> str:
+    """Return the line of code of a frame, in brackets; "" if the log does not show it."""
+    return f' ("{frame.code[: EVIDENCE // 4]}")' if frame.code else ""
 
 
 def _caller(link: Link | None, culprit: Frame) -> Frame | None:

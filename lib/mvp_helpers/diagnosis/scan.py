@@ -378,10 +378,11 @@ def pieces(path: Path) -> Iterator[bytes]:
 
 
 def _odd(path: Path) -> bool:
-    """Return whether a log is in UTF-16 or begins with zeros: the search program reads it differently."""
+    """Return whether a log begins or ends in UTF-16 or with zeros: the search program reads it differently."""
     with path.open("rb") as log:
         first = log.read(8192)
-    return first.startswith(WIDE) or b"\0" in first
+        log.seek(max(path.stat().st_size - 8192, 0))
+        return first.startswith(WIDE) or b"\0" in first + log.read(8192)
 
 
 def _narrow(piece: bytes) -> bytes:

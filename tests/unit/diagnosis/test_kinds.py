@@ -1341,6 +1341,9 @@ def test_ranks_that_wait_in_different_calls_are_named(tmp_path: Path) -> None:
     assert "not among these: ranks 0, 1 in call 122 (ALLREDUCE)" in together.follow_up and "different" not in together.advice
     alone = triaged(tmp_path, step + said.format(0, 122, "ALLREDUCE"))
     assert alone.follow_up.startswith("each rank's SeqNum") and alone.advice == together.advice
+    run = "Started a local Ray instance.\nstep:1 - actor/pg_loss:0.1 - actor/grad_norm:0.5 - training/global_step:1\n"
+    earlier = triaged(tmp_path, run + said.format(0, 122, "ALLREDUCE") + run + said.format(1, 126, "ALLGATHER"))
+    assert "122" not in earlier.follow_up and "different" not in earlier.advice, earlier
 
 
 def test_a_process_that_holds_nearly_all_memory_is_not_asked_for_others(tmp_path: Path) -> None:
@@ -1394,6 +1397,9 @@ def test_a_part_in_utf_16_below_a_text_of_one_byte_a_character_is_read(tmp_path:
     log.write_bytes(b"[CMD] python train.py\r\n" + error.encode("utf-16-le"))
     answer = views.triage_log(log)
     assert (answer.verdict, answer.evidence) == ("Blocked", "ModuleNotFoundError: No module named 'kea'")
+    with log.open("wb") as long:
+        long.write(b"some words of a usual log\r\n" * 800_000 + error.encode("utf-16-le"))
+    assert views.triage_log(log).evidence == answer.evidence
     for binary in (bytes(range(256)) * 40, bytes(range(256)) * 40 + error.encode("utf-16-le")):
         log.write_bytes(binary)
         with pytest.raises(BadInput, match="not text"):
