@@ -67,7 +67,7 @@ _FAILED_TEST = re.compile(
     r"|^To execute this test, run the following\b.*\n\s*(python \S+\.py .+)"
 )
 """A test that failed, in pytest's summary, or the command that repeats one of PyTorch's own."""
-OF_A_TEST = frozenset({"config", "data", "launcher", "user code", "test", "unknown"})
+OF_A_TEST = frozenset({"config", "data", "launcher", "tracker", "user code", "test", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
 
 

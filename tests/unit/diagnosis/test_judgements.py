@@ -137,7 +137,7 @@ CASES = {
     "a tracker without its configuration": (
         BUILT + raised("defs.MissingConfigError: It seems ClearML is not configured here!", PACKAGES + "clearml/x.py", "/u/t.py"),
         "Blocked",
-        "launcher",
+        "tracker",
     ),
     "samples of one's own that need a padding token": (
         raised("ValueError: Asking to pad but the tokenizer does not have a padding token.", PACKAGES + "x.py", "/u/data.py"),
@@ -680,7 +680,7 @@ CASES = {
     "a tracker that does not start": (
         raised("TimeoutError: no service", PACKAGES + "wandb/sdk/service.py"),
         "Blocked",
-        "launcher",
+        "tracker",
     ),
     "a communication that fails in training, without its frames": (
         STEP.format(1) + "RuntimeError: NCCL communicator was aborted on rank 3\n",

@@ -1598,3 +1598,19 @@ def test_a_clean_up_that_finds_nothing_is_not_why_a_script_ended(tmp_path: Path)
     found_nothing = "error: resource(s) were provided, but no name was specified\n"
     assert triaged(tmp_path, f"No job exists.\n{found_nothing}").verdict == "Unknown"
     assert triaged(tmp_path, f"No job exists.\n{found_nothing.replace('name', 'namespace')}").verdict == "Blocked"
+
+
+def test_that_a_run_may_resume_does_not_make_its_end_one_of_a_checkpoint(tmp_path: Path) -> None:
+    call = "trainer.train(resume_from_checkpoint=checkpoint)"
+    cut = f'Traceback (most recent call last):\n  File "/w/run.py", line 9, in main\n    {call}\n'
+    assert triaged(tmp_path, cut).boundary == "unknown"
+    assert triaged(tmp_path, cut.replace(call, "load_checkpoint(path)")).boundary == "checkpoint"
+
+
+def test_a_save_that_failed_is_not_compared_with_a_model_that_loads(tmp_path: Path) -> None:
+    frame = 'Traceback (most recent call last):\n  File "/w/site-packages/safetensors/torch.py", line 3, in {}\n    {}\n'
+    error = "safetensors_rust.SafetensorError: Error while serializing: IoError(Os {{ code: {}, kind: Uncategorized }})\n"
+    saving = triaged(tmp_path, frame.format("save_file", "save_file(tensors, name)") + error.format(1224))
+    assert (saving.boundary, "room there" in saving.follow_up) == ("checkpoint", True)
+    loading = triaged(tmp_path, frame.format("load_file", "load_file(name)") + error.format(2))
+    assert "beside those of the model" in loading.follow_up

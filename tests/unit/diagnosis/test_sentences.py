@@ -45,6 +45,7 @@ AROUND = {
     "rollout engine",
     "model hub",
     "launcher",
+    "tracker",
     "network",
     "disk",
     "container",
