@@ -104,7 +104,7 @@ _QUIET = re.compile(
 )
 _ERROR_LINE = re.compile(
     r"(\[[\w.-]+\] )?(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
-    r"|error (?!handling|reporting|logging|checking|tracking)\w+ing\b[^:]{0,80}: \S"
+    r"|check failed: \S|(?:error|exception) (?!handling|reporting|logging|checking|tracking)\w+ing\b[^:]{0,80}: \S"
     r"|\[[\w-]+\] fail(ed|ure)?: (?!\W*(\d|no\b))"
     r"|(?:[a-z]\w*: )?(failed|unable|could not|cannot) (?![\w ]*: *0$)(?!.*\bfall(s|ing)? ?back\b)"
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",

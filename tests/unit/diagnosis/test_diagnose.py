@@ -309,7 +309,7 @@ def test_a_large_file_has_the_same_answer_whatever_searches_it(
         f"(TaskRunner pid=1) step:{step} - actor/loss:0.{step} - training/global_step:{step}\n" for step in range(1, 40)
     )
     middle = steps.index("(TaskRunner pid=1) step:20 ")
-    logs = [*ALL_LOGS[::9], *sorted((Path(__file__).parent / "healthy").glob("*.log"))]
+    logs = [*ALL_LOGS[::30], *sorted((Path(__file__).parent / "healthy").glob("*.log"))]
     end = "Training Progress: 100%|####| 39/39 [00:14<00:00]\n"
     lost = steps.replace("step:20 - ", "step:21 - ") + end
     zeros = re.sub(r"loss:0.\d+ (?=.*step:(?:[4-9]|\d\d)\n)", "grad_norm:0.0 ", steps) + end

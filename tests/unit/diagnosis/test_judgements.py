@@ -1644,6 +1644,7 @@ KINDS = {
     "RuntimeError: Expected tensor for argument #1 to have one of the following scalar types: Long, Int": "dtype of the ids",
     "RuntimeError: Expected 2D (unbatched) or 3D (batched) input to conv1d, but got [37, 6, 302, 16]": "Conv2d",
     "Exception: expected `,` or `}` at line 2 column 10": "json.tool",
+    "UnicodeDecodeError: 'utf-8' codec can't decode bytes in position 0-1: unexpected end of data": "tail -c 200",
     "AttributeError: 'LLM' object has no attribute 'eval'": "no module of torch",
     "AttributeError: 'TextDataModule' object has no attribute 'prepare_data_per_node'": "super().__init__()",
     "AttributeError: module 'torch' has no attribute 'fx'": "half replaced",
