@@ -677,6 +677,12 @@ CASES = {
         "Blocked",
         "launcher",
     ),
+    "a folder that is missing": (raised("FileNotFoundError: Directory does not exist: /q", "/u/t.py"), "Blocked", "data"),
+    "a row without a column that a collator reads": (
+        STEP.format(1) + raised("KeyError: 'prompt'", PACKAGES + "trl/trainer/utils.py"),
+        "Fail",
+        "data",
+    ),
     "a tracker that does not start": (
         raised("TimeoutError: no service", PACKAGES + "wandb/sdk/service.py"),
         "Blocked",
