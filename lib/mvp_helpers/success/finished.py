@@ -77,7 +77,7 @@ _END = re.compile(
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}(?:\b|_){_RESULT}(?:\b|_)"
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
     r"|^\W*status\W+success\b|^Time for inference: [\d.]+ sec total\b"
-    r"|^\W*done[!.:\]] (?:\(in [\d.]+ ?\w|\w.*\d)"
+    r"|^\W*done[!.:\]] (?:\(in [\d.]+ ?\w|\w.*(?:\d|\b(?:saved|written|exported) (?:to|in|at)\b))"
     r"|^\W*successfully (?:saved|restored|exported|imported|converted|uploaded|downloaded|merged|written|created|processed"
     r"|completed)\b|\bthe exported model was saved at: |^(?:the )?model is quanti[sz]ed and saved (?:at|to|in) \S"
     r"|\b(?:completad[oa]s?|finalizad[oa]s?|conclu[ií]d[oa]s?|terminée?s?|abgeschlossen|ολοκληρώθηκ\w+|заверш[её]н\w*)\b"
