@@ -79,7 +79,7 @@ HEALTHY = {
     "`a` is deprecated. Calling `b` will raise error from v4.48\n" + EVALUATION,
     "Airflow": "[2025-10-31T10:02:20.103+0000] {local_task_job_runner.py:240} INFO - Task exited with return code 0\n",
     "in Greek": "η αξιολόγηση\nη αξιολόγηση ολοκληρώθηκε επιτυχώς!\n",
-    "where it was written": "Found 2 episodes\nDataset finalized\n✓ Done! Dataset saved to: /q/data\n  Action space used: delta\n",
+    "where it was written": "Found 2 episodes\n✓ Done! Dataset saved to: /q/data\n  Action space used: delta\n",
     "with a time": "- reading\n ✔ Done! (in 3s 797ms)\n",
     "all of them": "Processing tags.sql\nSuccessfully restored tags.sql\nSuccessfully restored 86 / 86 SQL files\n",
     "a shard": "[time] resume_scan=0.33s\n[done] shard-id=0 processed=318 samples (pending at start=318).\n",
