@@ -187,7 +187,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
                 return _of_warnings(warning)
             said = next((said for scan in scans if (said := scan.success.said_to_fail)), "")
             records = [scan.success.record for scan in scans if not scan.known_only]
-            odd = next(filter(None, (record.no_number or record.doubtful[:EARLIER] for record in records)), "")
+            odd = next(
+                filter(None, (record.no_number or record.by_step.repeated or record.doubtful[:EARLIER] for record in records)), ""
+            )
             answer = _without_error(end, logged, target, odd)
             if earlier and not logged:  # which the note about the other runs names
                 return msgspec.structs.replace(

@@ -17,6 +17,7 @@ from ..trainers.patterns.lines import StepLine
 from ..trainers.patterns.of_scripts import SCRIPTS
 from ..trainers.patterns.of_trainers import TRAINERS
 from .log_lines import ByWords
+from .losses import Losses
 from .series import Series
 
 _BAD = re.compile(r"nan|inf|none|null|#ind|#[qs]nan|∞|n/?a\b|\bnil\b|undefined|\d[eE]\+?\d{3}", re.IGNORECASE)
@@ -89,6 +90,8 @@ class StepRecord:
     skipped: int = 0
     """Updates that the optimizer skipped."""
     steps: int = 0
+    by_step: Losses = field(default_factory=Losses)
+    """The losses of its steps."""
     losses: bool = False
     """A line, of the script perhaps, shows a loss."""
     no_number: str = ""
@@ -173,7 +176,9 @@ class StepRecord:
                 if step is None or groups.get("note") or not _trained(kind, match):
                     continue
                 series = self._series(trainer)
-                self.steps += rounded or series.first is None or step != series.last  # several lines may report one step
+                if rounded or series.first is None or step != series.last:  # several lines may report one step
+                    self.steps += 1
+                    self.by_step.add(values)
                 total = int(groups.get("total") or 0) or (
                     _total_of_bar(match, series) if trainer in SCRIPTS and groups.get("step") else 0
                 )

@@ -29,6 +29,12 @@ FLAT = (
     " differ, the learning rate, and which parameters are trained"
 )
 """What to look at when nothing was updated."""
+UNMOVED = (
+    "one weight before and after a step (print its sum): whether the optimizer was given the model's parameters (after they were"
+    " wrapped or moved), which of them have requires_grad and a gradient that is not None, the learning rate of that step, and"
+    " whether the loss was detached"
+)
+"""… although the losses do not depend on rewards."""
 MANY_STEPS = 20
 """At the beginning of a run with 16 bits an optimizer skips some updates, until it has found a loss scale."""
 _PERCENT = re.compile(VERL.percent.encode())
@@ -208,7 +214,8 @@ class Success:
         if not self.record.ends and (unfinished := missing_steps.unfinished(self.record)):
             return not_a_pass(unfinished, "tests or checks passed, but the log does not show that the training before them ended")
         if contradiction := self._nothing_learned():
-            return not_a_pass(contradiction, "the run reached its end and hardly changed what it trains", FLAT)
+            look = UNMOVED if contradiction == self.record.by_step.repeated else FLAT
+            return not_a_pass(contradiction, "the run reached its end and hardly changed what it trains", look)
         return None
 
     def unexplained(self) -> Doubt | None:
@@ -225,6 +232,8 @@ class Success:
                 return f"{name} is zero in {zeros} of {record.steps} steps: {updated}"
         if skipped := self._skipped():
             return skipped
+        if record.by_step.repeated:
+            return record.by_step.repeated
         if record.claims_learning and len(record.rewards) == 1 and record.steps > 1:
             return f"the log claims learning, but the reward is {next(iter(record.rewards))} in all steps"
         return ""

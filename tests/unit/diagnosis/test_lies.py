@@ -12,7 +12,7 @@ from hanging import cpu_seconds
 from odd_numbers import explain_with_odd_numbers
 from triaging import triaged
 
-from mvp_helpers.diagnosis import views
+from mvp_helpers.diagnosis import scan, views
 from mvp_helpers.log_text import log_lines
 
 HEALTHY = {file.stem: file.read_text() for file in sorted((Path(__file__).parent / "healthy").glob("*.log"))}
@@ -466,6 +466,28 @@ def test_a_validation_is_no_training_step(tmp_path: Path) -> None:
     assert triaged(tmp_path, healthy.replace("INFO - step: 20", "INFO - validate step: 20")).verdict == "Unknown"
     validated = healthy.replace("INFO - Sleeping", "INFO - validate step: 30  loss:  nan  memory:  9.46GiB(64.99%)\n[rank0]: x")
     assert triaged(tmp_path, validated).verdict == "Fail"
+
+
+ONE_LOSS = re.compile(
+    r"(?i)((?<![a-z_])(?:lm |mlm |train[_/ ]|total |avg )?loss['\"]?\s{0,3}[:=]?\s{0,3}['\"]?)-?\d+\.\d+(?:e[-+]?\d+)?"
+)
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("hf_notebook", "hf_trainer", "hf_trainer_strings", "lightning", "megatron_bridge", "megatron_deepspeed"),
+        *("nemo_rl_sft", "openrlhf_sft", "script_epochs", "script_steps", "torchtitan", "verl_sft"),
+    ],
+)
+def test_a_loss_that_no_step_changes_does_not_pass(
+    name: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "LARGE", 0 if large else scan.LARGE)
+    answer = triaged(tmp_path, ONE_LOSS.sub(r"\g<1>1.2345", HEALTHY[name]))
+    assert answer.verdict == "Unknown" and "nothing was updated" in answer.evidence, answer
+    assert "requires_grad" in answer.follow_up
 
 
 @pytest.mark.parametrize("lie", OTHER_LIES)
