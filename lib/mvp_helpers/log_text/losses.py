@@ -14,36 +14,49 @@ MOST = 2000
 """So many steps are compared."""
 FEWEST = 4
 """Fewer equal numbers, or of fewer digits, may be chance."""
+_NUMBER = r"['\"]?\s{0,3}[:=|]?\s{0,3}['\"]?(?P<value>-?\d+\.\d+(?:e[-+]?\d+)?)"
 _LOSS = re.compile(
-    r"(?i)(?<![a-z/_])(?:(?:avg|train(?:ing)?|total|mean|lm|mlm|running|epoch|batch)[_ /-]{1,2})?"
-    r"loss['\"]?\s{0,3}[:=|]?\s{0,3}['\"]?(?P<value>-?\d+\.\d+(?:e[-+]?\d+)?)"
+    rf"(?i)(?<![a-z/_])(?:(?:avg|train(?:ing)?|total|mean|lm|mlm|running|epoch|batch)[_ /-]{{1,2}})?(?P<name>loss){_NUMBER}"
 )
+_GRADIENT = re.compile(rf"(?i)(?P<name>grad[_ ]norm){_NUMBER}")
+"""What reinforcement learning logs has no loss that must differ."""
 
 
 @dataclass
 class Losses:
-    """The training losses of one run, as its lines of metrics write them, one for each step."""
+    """The training losses of one run, or else its gradients' norms, as its lines of metrics write them, one for each step."""
 
+    name: str = ""
     written: list[str] = field(default_factory=list)
 
+    @property
+    def full(self) -> bool:
+        """Whether there are as many as are compared."""
+        return len(self.written) >= MOST
+
     def add(self, metrics: str) -> None:
-        """Note the first training loss among the metrics of a further step."""
-        if len(self.written) < MOST and (loss := _LOSS.search(metrics)):
-            self.written.append(loss["value"])
+        """Note the first training loss, or else the first gradient's norm, among the metrics of a further step."""
+        if not self.full and (found := _LOSS.search(metrics) or _GRADIENT.search(metrics)):
+            name = found["name"].lower()
+            self.name = self.name or name
+            if name == self.name:
+                self.written.append(found["value"])
 
     @property
     def repeated(self) -> str:
         """What speaks for weights that never changed; "" if nothing does."""
-        losses = self.written
-        exact = sum(_significant(loss) >= FEWEST for loss in losses)
-        if len(losses) < FEWEST or exact * 2 < len(losses):
+        numbers = self.written
+        exact = sum(_significant(number) >= FEWEST for number in numbers)
+        if len(numbers) < FEWEST or exact * 2 < len(numbers):
             return ""  # rounded numbers may be equal
-        if len(set(losses)) == 1:
-            return f"the loss is {losses[0]} in all {len(losses)} steps: nothing was updated"
-        for period in range(FEWEST, len(losses) - FEWEST + 1):
-            if losses[period] == losses[0] and losses[period:] == losses[:-period]:
-                first = ", ".join(losses[:3])
-                return f"the losses of {period} steps ({first}, …) come again after them, to the last digit: nothing was updated"
+        if len(set(numbers)) == 1:
+            return f"{self.name} is {numbers[0]} in all {len(numbers)} steps: nothing was updated"
+        for period in range(FEWEST, len(numbers) - FEWEST + 1):
+            if numbers[period] == numbers[0] and numbers[period:] == numbers[:-period]:
+                first = ", ".join(numbers[:3])
+                return (
+                    f"{self.name} of {period} steps ({first}, …) comes again after them, to the last digit: nothing was updated"
+                )
         return ""
 
 

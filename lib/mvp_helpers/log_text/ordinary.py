@@ -135,6 +135,9 @@ def _steps(record: StepRecord, lines: Sequence[bytes], kinds: Sequence[int]) -> 
         if series is None or not series.add_next(of_training):
             return None
         record.steps += len(of_training)
+        if not record.by_step.full:
+            for line in itertools.compress(lines, map(TRAINED.__and__, kinds)):
+                record.by_step.add(line.decode())
     return steps
 
 

@@ -31,8 +31,8 @@ def repeated(*losses: str, text: str = FIRST) -> str:
     ],
 )
 def test_equal_losses_of_every_step_or_epoch_show_that_nothing_was_updated(text: str) -> None:
-    assert repeated(*["0.6931"] * 4, text=text) == "the loss is 0.6931 in all 4 steps: nothing was updated"
-    said = "the losses of 5 steps (0.9741, 1.3742, 1.2390, …) come again after them, to the last digit: nothing was updated"
+    assert repeated(*["0.6931"] * 4, text=text) == "loss is 0.6931 in all 4 steps: nothing was updated"
+    said = "loss of 5 steps (0.9741, 1.3742, 1.2390, …) comes again after them, to the last digit: nothing was updated"
     assert repeated(*EPOCH, *EPOCH[:4], text=text) == repeated(*EPOCH * 3, text=text) == said
 
 
@@ -56,6 +56,15 @@ def test_losses_that_may_be_of_a_training_say_nothing(losses: list[str]) -> None
 def test_losses_of_an_evaluation_and_of_a_policy_are_not_compared() -> None:
     for name in ("val_loss", "eval_loss", "actor/pg_loss", "kl_loss"):
         assert not repeated(*["0.6931"] * 9, text=name + ": {}")
+
+
+def test_without_a_training_loss_the_first_gradient_counts() -> None:
+    text = "critic/grad_norm:{} - actor/pg_loss:0.0 - actor/grad_norm:0.5"
+    assert (
+        repeated(*["0.8376790285110474"] * 4, text=text) == "grad_norm is 0.8376790285110474 in all 4 steps: nothing was updated"
+    )
+    assert not repeated(*["1.0"] * 9, text=text), "clipped"
+    assert not repeated(*EPOCH, text=text)
 
 
 def test_of_a_long_run_only_the_first_steps_are_kept() -> None:
