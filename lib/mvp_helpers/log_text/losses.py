@@ -50,7 +50,8 @@ class Losses:
         if len(numbers) < FEWEST or exact * 2 < len(numbers):
             return ""  # rounded numbers may be equal
         if len(set(numbers)) == 1:
-            return f"{self.name} is {numbers[0]} in all {len(numbers)} steps: nothing was updated"
+            which = "the first" if self.full else "all"
+            return f"{self.name} is {numbers[0]} in {which} {len(numbers)} steps: nothing was updated"
         for period in range(FEWEST, len(numbers) - FEWEST + 1):
             if numbers[period] == numbers[0] and numbers[period:] == numbers[:-period]:
                 first = ", ".join(numbers[:3])

@@ -1614,3 +1614,27 @@ def test_a_save_that_failed_is_not_compared_with_a_model_that_loads(tmp_path: Pa
     assert (saving.boundary, "room there" in saving.follow_up) == ("checkpoint", True)
     loading = triaged(tmp_path, frame.format("load_file", "load_file(name)") + error.format(2))
     assert "beside those of the model" in loading.follow_up
+
+
+def test_what_a_handler_prints_of_an_exception_is_an_error(tmp_path: Path) -> None:
+    printed = "Exception initializing thing: Thing.__init__() got an unexpected keyword argument 'q'\n"
+    assert triaged(tmp_path, printed + "Restored the model.\n").evidence == printed.strip()
+    checked = triaged(tmp_path, "Iteration 8350, loss = 0.482783\nCheck failed: proto.SerializeToOstream(&output)\n")
+    assert (checked.verdict, checked.boundary) == ("Blocked", "disk")
+    assert triaged(tmp_path, "Check failed: a.size() == b.size() (0 vs. 14) odd words\n").boundary != "Ray"
+
+
+def test_that_wandb_lost_a_process_is_no_login(tmp_path: Path) -> None:
+    lost = "wandb: ERROR Failed to sample metric: psutil.NoSuchProcess process no longer exists (pid=48)\n"
+    assert triaged(tmp_path, lost).boundary != "tracker"
+
+
+def test_a_library_of_a_line_that_breaks_off_is_named(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, RAISED + "OSError: libcusparse.so.11: cannot open\n")
+    assert (answer.rule, answer.boundary) == ("binary-mismatch", "dependency")
+
+
+def test_more_text_after_the_name_of_a_module_changes_nothing(tmp_path: Path) -> None:
+    missing = RAISED + "ModuleNotFoundError: No module named 'thing.part'\n"
+    both = triaged(tmp_path, missing), triaged(tmp_path, missing.rstrip() + " (rank 3)\n")
+    assert {answer.rule for answer in both} == {"submodule-missing"}

@@ -72,3 +72,4 @@ def test_of_a_long_run_only_the_first_steps_are_kept() -> None:
     for step in range(MOST + 10):
         found.add(f"loss: {step}.12345")
     assert len(found.written) == MOST and not found.repeated
+    assert repeated(*["0.6931"] * (MOST + 1)) == f"loss is 0.6931 in the first {MOST} steps: nothing was updated"
