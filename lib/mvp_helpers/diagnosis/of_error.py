@@ -125,7 +125,7 @@ def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], 
     )
     if matched := pattern(case.evidence).search(said):
         values.update({name: text for name, text in matched.groupdict().items() if text})
-    advice, todo, limitation = filled(rule.advice, values), filled(case.run, values), case.limitation
+    advice, todo, limitation = filled(case.advice or rule.advice, values), filled(case.run, values), case.limitation
     if memory := gpu_memory.shortage(hit.evidence):
         advice, limitation = memory[0], ""
         todo = f"{memory[1]}; then {todo}" if memory[1] == gpu_memory.PIECES else memory[1]

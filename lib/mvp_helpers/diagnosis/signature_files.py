@@ -74,6 +74,8 @@ class Case(FollowUp, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     verdict: Literal["Blocked", "Fail"] | None = None
     boundary: str = ""
+    advice: str = ""
+    """What such an error means, where the rule's own words about all of them would be wrong."""
     phase: list[Phase] = []
     """Without any: all of them."""
     frames: str = ""
