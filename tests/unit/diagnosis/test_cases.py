@@ -29,7 +29,7 @@ def test_a_case_says_what_its_error_means_where_the_words_of_its_rule_would_be_w
     own = [(case, example) for case, example in zip(CASES, EXAMPLES, strict=True) if case.advice]
     assert own
     for case, example in own:
-        assert triaged(tmp_path, example["log"]).advice.startswith(case.advice)
+        assert case.advice.partition("{")[0] in triaged(tmp_path, example["log"]).advice, example
 
 
 def test_every_case_has_an_example_that_no_earlier_case_of_its_rule_takes() -> None:
