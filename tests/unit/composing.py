@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 import pytest
 from hydra._internal.core_plugins import file_config_source
+from hydra.core.plugins import Plugins
 from omegaconf import OmegaConf
 
 from mvp_helpers.trainers import hydra, hydra_compose
@@ -50,6 +51,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch, places: dict[str, str]) -> 
         composed: dict[str, Any] = json.loads(_replace(ANSWERS[key], {name: place for place, name in names.items()}))
         return composed
 
+    Plugins.instance()  # or the first use would load the module anew
     monkeypatch.setattr(file_config_source, "OmegaConf", SimpleNamespace(load=_load))
     monkeypatch.setattr(hydra, "_ask", answering(hydra_compose.main, "config_dir"))
     monkeypatch.setattr(nemo_rl_config, "_ask", answering(nemo_rl_config.main, "config"))
