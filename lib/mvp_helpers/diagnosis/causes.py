@@ -70,6 +70,12 @@ class Finding:
         return self.chain.causes()[0].frames if self.chain else ()
 
     @property
+    def uncaught(self) -> bool:
+        """Return whether it went through the program's first line, and so ended that process."""
+        links = self.chain.links if self.chain else ()
+        return any(frame.name == "<module>" for link in links for frame in link.frames[:1])
+
+    @property
     def first_words(self) -> str:
         """Return what errors of the same kind have in common: their first words, without numbers."""
         where = self.evidence.removeprefix(f"{CUT_OFF}: ")

@@ -141,6 +141,7 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
             end = scan.progress
     # Ray's records of what died have no progress of their own: the run was as far as its log says.
     cause = first_cause([scan.findings.at(end) if scan.known_only else scan.findings for scan in scans], end)
+    cause = cause or _last_words(scans, end)
     refused = next((scan.refused for scan in scans if scan.refused), None)
     if refused and cause and not (cause.hit or cause.chain):
         cause = None  # a line that only announces the request's error
@@ -211,6 +212,14 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
         look = (of_error.LOGGED if loud else of_error.SCRIPT) if answer.boundary == "unknown" else answer.next
         return msgspec.structs.replace(answer, advice=LAST_ERROR, next=look)
     return answer
+
+
+def _last_words(scans: Sequence[Scan], end: Progress) -> Finding | None:
+    """Return an exception that nothing caught, in the last lines of a log: steps below it were only printed late; None without."""
+    if end.phase == "done":
+        return None
+    last = ((scan, finding) for scan in scans if not scan.known_only for finding in reversed(scan.findings.every))
+    return next((each for scan, each in last if each.uncaught and scan.success.ends_with(each.evidence, LAST_LINES)), None)
 
 
 def _whole_message(scans: Sequence[Scan], cause: Finding) -> Finding:

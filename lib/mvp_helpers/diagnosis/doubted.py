@@ -26,7 +26,8 @@ def doubted(diagnosis: Diagnosis, scans: Sequence[Scan], known: Signatures, targ
     ended = diagnosis.phase == "done"
     doubts = ((name, _contradicted(each, known, ended) if success else each.not_finite()) for name, each in own.items())
     log, doubt = next(((name, doubt) for name, doubt in doubts if doubt), ("", None))
-    outlived = _outlived(scans, known, target) if success and ended and not (doubt and doubt.verdict == "Fail") else None
+    shown = ended if success else diagnosis.line is None and bool(diagnosis.step)
+    outlived = _outlived(scans, known, target, ended) if shown and not (doubt and doubt.verdict == "Fail") else None
     if outlived and (doubt is None or outlived.verdict == "Fail"):
         return outlived
     if doubt is None and success:
@@ -71,13 +72,17 @@ def _contradicted(success: Success, known: Signatures, ended: bool) -> Doubt | N
     return not_a_pass(hit.evidence[:300], "after its end the log reports that something could not start") if hit else None
 
 
-def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]) -> Diagnosis | None:
-    """Return the diagnosis of an error that the last run outlived, of the code under test if there is one; None without any."""
+def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str], ended: bool) -> Diagnosis | None:
+    """Return the diagnosis of an error that the last run outlived, of the code under test if there is one; None without any.
+
+    Of a run whose end is not shown only exceptions count, and none of them decides.
+    """
     answers = []
     for finding in (finding for scan in scans if not scan.known_only for finding in scan.findings.every):
-        if finding.progress.phase == "done":
+        if finding.progress.phase == "done" or not (ended or finding.chain):
             continue
-        answers.append(survived(of_error.answered(finding, known, target), "The run reached its end"))
+        answer = survived(of_error.answered(finding, known, target), "The run reached its end" if ended else "The run went on")
+        answers.append(answer if ended else msgspec.structs.replace(answer, verdict="Unknown", confidence="low"))
     return next((answer for answer in answers if answer.verdict == "Fail"), answers[0] if answers else None)
 
 

@@ -26,7 +26,7 @@ LOGGED = (
     " it: a logger's exception(), or exc_info=True, would show where the error was raised"
 )
 RESUME = "resume from the last checkpoint, if one was saved"
-NONE_SAVED = "start it again, or resume if its output folder has a checkpoint (the log names none)"
+NONE_SAVED = "start it again, or resume if its output folder has a checkpoint"
 START_AGAIN = "start it again (resume, if a checkpoint was saved: the log shows no step that this knows)"
 UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""

@@ -101,7 +101,7 @@ CASES = {
         raised("ModuleNotFoundError: No module named 'apex'", "/u/train.py")
         + "".join(f"Epoch {n}/9\nTrain Loss: 0.{n}\n" for n in (1, 2, 3)),
         "Unknown",
-        "",
+        "dependency",
     ),
     "shapes in a graph of TensorFlow": (
         raised(

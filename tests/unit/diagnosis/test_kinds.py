@@ -1638,3 +1638,21 @@ def test_more_text_after_the_name_of_a_module_changes_nothing(tmp_path: Path) ->
     missing = RAISED + "ModuleNotFoundError: No module named 'thing.part'\n"
     both = triaged(tmp_path, missing), triaged(tmp_path, missing.rstrip() + " (rank 3)\n")
     assert {answer.rule for answer in both} == {"submodule-missing"}
+
+
+LOGGED = [f"step:{step} - actor/loss:0.{step} - training/global_step:{step}\n" for step in (17, 18, 19)]
+CAUGHT = 'Traceback (most recent call last):\n  File "/opt/kea/train.py", line 30, in {}\n    table.add(row)\n'
+
+
+def test_an_exception_that_an_excerpt_outlived_is_named(tmp_path: Path) -> None:
+    error = CAUGHT.format("log_samples") + "ValueError: a table of 3 columns got 4\n"
+    answer = triaged(tmp_path, LOGGED[0] + error + LOGGED[1] + LOGGED[2])
+    assert (answer.verdict, answer.evidence, answer.line) == ("Unknown", "ValueError: a table of 3 columns got 4", 5)
+    assert answer.advice.startswith("The run went on after an error that it survived")
+
+
+def test_steps_that_were_printed_late_do_not_outlive_what_ended_the_process(tmp_path: Path) -> None:
+    error = CAUGHT.format("<module>") + "OSError: [Errno 122] Disk quota exceeded: 'model.pt'\n"
+    answer = triaged(tmp_path, LOGGED[0] + error + LOGGED[1] + LOGGED[2])
+    assert (answer.verdict, answer.boundary, answer.line) == ("Blocked", "disk", 5)
+    assert triaged(tmp_path, LOGGED[0] + error + "".join(LOGGED[1:]) + "saving\nsaved\n").verdict == "Unknown"
