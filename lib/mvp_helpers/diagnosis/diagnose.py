@@ -215,7 +215,7 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
 
 
 def _last_words(scans: Sequence[Scan], end: Progress) -> Finding | None:
-    """Return an exception that nothing caught, in the last lines of a log: steps below it were only printed late; None without."""
+    """Return an exception that nothing caught, in the last lines of a log: steps below it were printed late; None without one."""
     if end.phase == "done":
         return None
     last = ((scan, finding) for scan in scans if not scan.known_only for finding in reversed(scan.findings.every))
