@@ -99,7 +99,15 @@ _FRESH = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a line that no exception's message continues with."""
-_HEADED = {"CMake Error at ": "CMakeError", "Fatal Python error: ": "FatalPythonError"}
+_HEADED = {
+    "CMake Error at ": "CMakeError",
+    "Fatal Python error: ": "FatalPythonError",
+    "× No solution found when resolving ": "ResolutionError",  # uv
+    "error    libmamba Could not solve ": "ResolutionError",
+    "Error:   × failed to solve the conda requirements ": "ResolutionError",  # pixi
+    "Error: × failed to solve the conda requirements ": "ResolutionError",
+    "error: Failed to download ": "DownloadError",  # uv
+}
 """How errors begin that the next lines explain and that Python did not raise; the name of each."""
 _CRASHED = re.compile(r"(?:Current thread \S+|Stack) .*\(most recent call first\):")
 """After a fatal error faulthandler prints this before the frames that crashed, the innermost first."""
@@ -208,7 +216,8 @@ def exception_in(text: str) -> tuple[str, str] | None:
     text = _UNCAUGHT.sub("", text)
     if text.endswith("]") and (listed := _LISTED.search(text)):
         text = listed["text"]
-    if headed := next((name for begin, name in _HEADED.items() if text.startswith(begin)), ""):
+    stripped = text.lstrip(" ")
+    if headed := next((name for begin, name in _HEADED.items() if stripped.startswith(begin)), ""):
         return headed, text
     head = text.partition(":")[0]
     if (

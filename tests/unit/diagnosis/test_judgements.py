@@ -28,6 +28,14 @@ def raised(error: str, *files: str) -> str:
 
 
 CASES = {
+    "an option that a program of a package refuses": (
+        'Traceback (most recent call last):\n'
+        '  File "/v/lib/python3.11/site-packages/openrlhf/cli/train_sft.py", line 322, in <module>\n'
+        '    assert args.ds.packing_samples, "x"\n'
+        "AssertionError: packing_samples must be enabled when using ring attention\n",
+        "Blocked",
+        "config",
+    ),
     "an image that exists": (
         "FATAL:   While checking build target: build target 'a.sif' already exists. Use --force if you want to overwrite it\n",
         "Blocked",
@@ -164,6 +172,11 @@ CASES = {
         raised("gzip.BadGzipFile: Not a gzipped file (b'<?')", "/u/read.py"),
         "Blocked",
         "data",
+    ),
+    "an error of a library that fits tables": (
+        raised("xgboost.core.XGBoostError: [10:00:00] /src/objective.cu:12: weights are not finite", PACKAGES + "xgboost/core.py", "/u/fit.py"),
+        "Fail",
+        "user code",
     ),
     "names that a table lacks": (
         raised("KeyError: \"['A-2', 'A-5'] not in index\"", PACKAGES + "pandas/core/indexing.py", "/u/prepare.py"),

@@ -598,7 +598,8 @@ def test_the_status_message_of_a_ray_job_says_why_it_failed(tmp_path: Path) -> N
     )
     answer = triaged(tmp_path, log.format("runtime_env setup failed: Failed to set up runtime environment."))
     assert answer.rule == "runtime-env-failed", answer
-    assert triaged(tmp_path, log.format("Job entrypoint command failed with exit code 1")).rule == ""
+    answer = triaged(tmp_path, log.format("Job entrypoint command failed with exit code 1"))
+    assert (answer.rule, answer.verdict) == ("ray-job-failed", "Unknown") and "ray job logs raysubmit_1 " in answer.follow_up, answer
 
 
 def test_a_missing_package_is_installed_with_the_python_that_lacks_it(tmp_path: Path) -> None:
@@ -1572,7 +1573,7 @@ def test_a_docker_daemon_that_listens_later_was_waited_for(tmp_path: Path) -> No
     assert "Docker daemon" in triaged(tmp_path, waits + failed).evidence
 
 
-OWN_MESSAGES = {"cluster-gone", "trainer-killed", "head-lost"}
+OWN_MESSAGES = {"cluster-gone", "head-lost"}
 """Rules for what the toolkit itself prints."""
 
 
