@@ -63,10 +63,10 @@ LAST_LINES = 3
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
 """Rules of a name that a module of the checkout lacks: where tests ran and failed, the code that they test."""
 _FAILED_TEST = re.compile(
-    r"(?m)^FAILED (\S+::\S+)|^_{3,} (?:\w+\.)*(test_\w+)\S* _{3,}$"
-    r"|^To execute this test, run the following\b.*\n\s*(python \S+\.py .+)"
+    r"(?m)^FAILED (?:\[[\d.]+s\] )?(\S+::\S+)|^_{3,} (?:\w+\.)*(test_\w+)\S* _{3,}$"
+    r"|^To execute this test, run the following\b.*\n\s*(python \S+\.py .+)|^(?:FAIL|ERROR): (test_\w+) \("
 )
-"""A test that failed, in pytest's summary, or the command that repeats one of PyTorch's own."""
+"""A test that failed, in the summary of pytest or unittest, or the command that repeats one of PyTorch's own."""
 OF_A_TEST = frozenset({"config", "data", "launcher", "tracker", "user code", "test", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
 
@@ -280,9 +280,9 @@ def _shown(scans: Sequence[Scan], known: Signatures) -> dict[str, str]:
 def _of_tests(scans: Sequence[Scan]) -> dict[str, str]:
     """Return the command that repeats the first test that the logs name as failed, and how many those are, if several."""
     named = [match for scan in scans for match in _FAILED_TEST.finditer(scan.success.text[0].decode(errors="replace"))]
-    listed = [match for match in named if not match[2]]
+    listed = [match for match in named if not (match[2] or match[4])]
     command = next((match[3] or f"pytest '{match[1]}' -x" for match in listed), "")
-    command = command or next((f"pytest -k {match[2]} -x" for match in named), "pytest 'FILE::TEST' -x")
+    command = command or next((f"pytest -k {match[2] or match[4]} -x" for match in named), "pytest 'FILE::TEST' -x")
     return {"test": command, "tests": str(len(listed)) if len(listed) > 1 else ""}
 
 

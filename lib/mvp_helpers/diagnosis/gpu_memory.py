@@ -10,6 +10,7 @@ _SIZE = re.compile(
     r"|capaci?ty of (\d{1,9}(?:\.\d{1,9})?) ([GM])iB"
 )
 _OWN = re.compile(r"this process has (\d{1,9}(?:\.\d{1,9})?) ([GM])iB memory in use")
+_USERS = re.compile(r"\bProcess \d{1,12} has (\d{1,9}(?:\.\d{1,9})?) ([GM])iB memory in use")
 _WANTED = re.compile(r"Tried to allocate (\d{1,9}(?:\.\d{1,9})?) ([GM])iB")
 _KINDS = ("free", "unallocated", "is allocated", "in use", "reserved in", "total")
 """What a size is of, by words of its text; the first that it contains counts."""
@@ -60,6 +61,9 @@ def _sizes(text: str) -> dict[str, float]:
         sizes[next((kind for kind in _KINDS if kind in what), "total")] = _gib(amount or capacity, unit or capacity_unit)
     if own_use := _OWN.search(text):
         sizes["in use"] = _gib(*own_use.groups())
+    elif len(users := [_gib(*use) for use in _USERS.findall(text)]) > 1:  # in a container it does not know which of them it is
+        counted = sizes.get("is allocated", 0.0) + sizes.get("unallocated", 0.0)
+        sizes["in use"] = min((use for use in users if use >= counted), default=users[-1])
     if (own := sizes.get("in use", sizes.get("reserved in"))) is not None:
         sizes["own"] = own
     return sizes

@@ -199,8 +199,10 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
 
 _TESTED = re.compile(r"^-packages/(verl|nemo_rl|megatron)/")
 _PACKAGED = re.compile(r"^-packages/|^<frozen\b")
-_IMPORTED = re.compile(rf"(?!{_TESTED.pattern})^-packages/(?!.*/(cli/|__main__\.py|main_\w+\.py)).*:<module>$|^<frozen importlib\b")
-"""A module of another package (not one of its programs) that raised while it was imported, or one that Python did not find or load."""
+_IMPORTED = re.compile(
+    rf"(?!{_TESTED.pattern})^-packages/(?!.*/(cli/|__main__\.py|main_\w+\.py)).*:<module>$|^<frozen importlib\b"
+)
+"""A module of another package (no program of it) that raised while it was imported, or one that Python did not find or load."""
 _LOOKED_UP = re.compile(r"-packages/.*:__getattr(ibute)?__$")
 _REMOTE_METHOD = re.compile(r"\bray::[\w.:-]*?(\w+)\(")
 _INSTALLED = re.compile(r"^.*(?=-packages/)|^.*/(?=lib/python3\.\d+/(?!site-packages/))")

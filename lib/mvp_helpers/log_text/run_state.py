@@ -72,6 +72,9 @@ _NO_NAME = re.compile(
     r"|FailureSignalHandler"
 )
 
+_NOT_WRITTEN = re.compile(r"(?i)\bserializ|StreamWriter|no space left|quota exceeded|read-only file system")
+_PATH = re.compile(r"[~.\w-]*/[\w./-]+")
+
 
 def before(log: bytes, first: int, line: int | None, evidence: str) -> dict[str, str]:
     """Return what a log shows of a run, from line ``first`` to ``line`` (from 1; None: the end), which contains ``evidence``.
@@ -90,7 +93,7 @@ def before(log: bytes, first: int, line: int | None, evidence: str) -> dict[str,
     elif last:
         found = {"last": last, **_idle(lines, at, len(lines) - 1)}
     candidates = itertools.islice(filter(_SAVES.search, reversed(lines[:end])), MOST_LINES)
-    if saved := next(filter(None, map(_saved, candidates)), ""):
+    if saved := _last_saved(list(filter(None, map(_saved, candidates))), evidence):
         found["saved"] = saved
     if weights := _WEIGHTS.findall(log):
         found["weights"] = weights[-1].decode()
@@ -121,6 +124,14 @@ def _at_work(raw: bytes) -> str:
 def _saved(raw: bytes) -> str:
     text = log_lines.plain(raw)[:LONGEST].strip()
     return text[: 2 * QUOTED] if _SAVED.search(text) and not _NOT_SAVED.search(text) else ""
+
+
+def _last_saved(saved: Sequence[str], evidence: str) -> str:
+    """Return the last of the lines that name a checkpoint, of which the first is the latest; not of a save that failed."""
+    if not saved or not _NOT_WRITTEN.search(evidence):
+        return saved[0] if saved else ""
+    path = _PATH.search(saved[0])
+    return next((text for text in saved[1:] if path and path[0].rstrip("/.") not in text), "")
 
 
 def values_before(log: bytes, first: int, line: int, evidence: str) -> dict[str, str]:

@@ -152,6 +152,7 @@ _FINAL = re.compile(
     r"[\w @:()-]{0,40}[:=]\s*[\d.]+(?![\w.])"
     r"(?! ?(?:/|of) ?\d+(?!.*%))"
     r"|\b(?:done|ok|success(?:ful)?|succeeded|passed)[=:] ?[1-9]\d*\b.*\b(?:failed|errors?)[=:] ?0\b"
+    r"|\b(?P<all>[1-9]\d*) ?/ ?(?P=all) (?:done|ok|success(?:ful)?|succeeded|passed)\b.{0,9}\b0 (?:failed|errors?)\b"
 )
 """A result of everything."""
 _RESULTS = re.compile(r"(?i)^\W{0,99}(?:[\w./-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")

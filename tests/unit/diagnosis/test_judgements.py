@@ -29,7 +29,7 @@ def raised(error: str, *files: str) -> str:
 
 CASES = {
     "an option that a program of a package refuses": (
-        'Traceback (most recent call last):\n'
+        "Traceback (most recent call last):\n"
         '  File "/v/lib/python3.11/site-packages/openrlhf/cli/train_sft.py", line 322, in <module>\n'
         '    assert args.ds.packing_samples, "x"\n'
         "AssertionError: packing_samples must be enabled when using ring attention\n",
@@ -174,7 +174,11 @@ CASES = {
         "data",
     ),
     "an error of a library that fits tables": (
-        raised("xgboost.core.XGBoostError: [10:00:00] /src/objective.cu:12: weights are not finite", PACKAGES + "xgboost/core.py", "/u/fit.py"),
+        raised(
+            "xgboost.core.XGBoostError: [10:00:00] /src/objective.cu:12: weights are not finite",
+            PACKAGES + "xgboost/core.py",
+            "/u/fit.py",
+        ),
         "Fail",
         "user code",
     ),
@@ -1224,7 +1228,7 @@ CASES = {
     "a row without a column, in a data loading process": (
         raised("KeyError: Caught KeyError in DataLoader worker process 1.", "/q/w.py")
         + 'Original Traceback (most recent call last):\n  File "/q/index.py", line 5, in locate\n    x()\nKeyError: 41\n',
-        "Blocked",
+        "Fail",
         "data",
     ),
     "an excerpt that begins within a frame": (

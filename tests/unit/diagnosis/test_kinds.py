@@ -599,7 +599,9 @@ def test_the_status_message_of_a_ray_job_says_why_it_failed(tmp_path: Path) -> N
     answer = triaged(tmp_path, log.format("runtime_env setup failed: Failed to set up runtime environment."))
     assert answer.rule == "runtime-env-failed", answer
     answer = triaged(tmp_path, log.format("Job entrypoint command failed with exit code 1"))
-    assert (answer.rule, answer.verdict) == ("ray-job-failed", "Unknown") and "ray job logs raysubmit_1 " in answer.follow_up, answer
+    assert (answer.rule, answer.verdict) == ("ray-job-failed", "Unknown") and "ray job logs raysubmit_1 " in answer.follow_up, (
+        answer
+    )
 
 
 def test_a_missing_package_is_installed_with_the_python_that_lacks_it(tmp_path: Path) -> None:
@@ -975,6 +977,10 @@ def test_what_follows_a_failed_test_is_its_place_and_that_test_alone(tmp_path: P
     failed = ">       for (batch,) in loader:\nE       ValueError: too many values to unpack\n\nm/gc.py:5: ValueError\n"
     answer = triaged(tmp_path, f"==== FAILURES ====\n____ test_loop ____\n{failed}==== 1 failed, 6 passed in 2.98s ====\n")
     assert (answer.boundary, answer.follow_up[:38]) == ("test", "the code at m/gc.py:5; then pytest -k "), answer
+    header = "======\nFAIL: test_norm (checks.test_norm.TestNorm)\n------\n"
+    frame = 'Traceback (most recent call last):\n  File "/w/checks/test_norm.py", line 9, in test_norm\n    x()\n'
+    unittest = header + frame + "AssertionError: 3 != 4\nRan 6 tests in 0.2s\n\nFAILED (failures=1)\n"
+    assert "pytest -k test_norm -x" in triaged(tmp_path, unittest).follow_up
 
 
 def test_an_interrupt_comes_before_the_loader_that_it_ends_and_its_dated_line_is_no_part_of_a_message(tmp_path: Path) -> None:
@@ -1657,3 +1663,27 @@ def test_steps_that_were_printed_late_do_not_outlive_what_ended_the_process(tmp_
     answer = triaged(tmp_path, LOGGED[0] + error + LOGGED[1] + LOGGED[2])
     assert (answer.verdict, answer.boundary, answer.line) == ("Blocked", "disk", 5)
     assert triaged(tmp_path, LOGGED[0] + error + "".join(LOGGED[1:]) + "saving\nsaved\n").verdict == "Unknown"
+
+
+def test_a_save_that_failed_is_no_checkpoint_to_resume_from(tmp_path: Path) -> None:
+    saving = "Saving model checkpoint to /out/kea/{}\n"
+    error = CAUGHT.format("save_model") + "OSError: [Errno 28] No space left on device\n"
+    full = "".join(LOGGED) + saving.format("step-3") + error
+    assert "/out/kea" not in triaged(tmp_path, full).follow_up
+    assert "/out/kea/step-2" in triaged(tmp_path, saving.format("step-2") + full).follow_up
+
+
+def test_of_several_processes_on_a_gpu_the_one_that_fits_the_counts_of_torch_is_the_runs_own(tmp_path: Path) -> None:
+    full = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 960.00 MiB. GPU 0 has a total capacity of 10.75 GiB of"
+        " which 824.50 MiB is free. Process 21 has 5.84 GiB memory in use. Process 23 has 4.10 GiB memory in use. Of the"
+        " allocated memory 5.07 GiB is allocated by PyTorch, and 79.04 MiB is reserved by PyTorch but unallocated.\n"
+    )
+    assert "Other processes hold 4.1 of 10.8 GiB" in triaged(tmp_path, LOGGED[0] + full).advice
+
+
+def test_a_warning_that_names_the_capability_of_a_gpu_is_not_asked_for_again(tmp_path: Path) -> None:
+    warning = "UserWarning: Otter with CUDA capability sm_86 is not compatible with the current PyTorch installation.\n"
+    error = RAISED + "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+    assert "sm_86" in triaged(tmp_path, warning + error).follow_up
+    assert "nvidia-smi --query-gpu" in triaged(tmp_path, error).follow_up

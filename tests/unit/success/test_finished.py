@@ -120,6 +120,7 @@ HEALTHY = {
     "a rate of success": "INFO: 500 cases\nINFO: Testing success rate: 0.34, path length: 17.75\n",
     "what was processed": "reading 3 tasks\n" + "Episodes: 100%|###| 9/9 [00:52<00:00,  2.69s/ep]\n" + "Processing complete.\n",
     "a summary that counts": "[infer] case 1 done\n[infer] shard 1/8 summary: done=6 skipped=0 failed=0\n",
+    "all of several": "[p1] launch one\n[p1] COMPLETE: 12/12 ok, 0 FAILED, wall=49.4 min\n",
     "a detector's inference": "YOLOv5s summary: 157 layers, 7020913 parameters, 0 gradients, 15.8 GFLOPs\n"
     "image 1/1 /data/a.jpg: 352x640 1 D00, 9.3ms\nResults saved to runs/detect/a7\n",
     "in Russian": "Вопросов: 40\nF1: 0.56\n- Результаты сохранены в out/metrics.json\n",
@@ -328,6 +329,8 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         *(BENCHED.replace("Failed requests: 0", f"Failed requests: {count}") for count in ("9" * 13, "nan", "1.5")),
         "[infer] case 1 done\n[infer] shard 1/8 summary: done=6 skipped=0 failed=2\n",
         "[infer] case 1 done\n[infer] shard 1/8 summary: done=0 skipped=6 failed=0\n",
+        "[p1] launch one\n[p1] COMPLETE: 11/12 ok, 0 FAILED, wall=49.4 min\n",
+        "[p1] launch one\n[p1] COMPLETE: 12/12 ok, 1 FAILED, wall=49.4 min\n",
         "YOLOv5s summary: 157 layers, 10 gradients, 15.8 GFLOPs\nResults saved to runs/detect/a7\n",
         "begin a training with Adam\nall done!\n",
         "Train: 5/10\nall done!\n",
