@@ -38,6 +38,8 @@ _CONFIGURED = frozenset({"config", "cluster size", "parallel state", "rollout en
 """Boundaries of errors that values of settings cause."""
 _OF_TOOLS = frozenset({"dependency", "container", "harness"})
 """Boundaries of errors that a tool prints, which nobody looks for in its code."""
+_OF_CODE = re.compile(r"(?i)(?<![a-z])(?:c10|torch|aten|cuda|tensors?|megatron|verl|nemo_rl)(?![a-z])|N3c10")
+"""What a script's own words lack, and an exception of compiled code that a process logs has."""
 _SLURM_JOB = re.compile(r"\b(?:JOB |STEP |StepId=|[Jj]ob )(\d+)\b")
 _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 
@@ -201,7 +203,7 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     before = diagnosis.boundary
     facts = (diagnosis.evidence, diagnosis.boundary, diagnosis.phase)
     judgement = known.judgement(*facts, diagnosis.code_file, diagnosis.raised)
-    if judgement is None and diagnosis.advice == LAST_ERROR:
+    if judgement is None and diagnosis.advice == LAST_ERROR and not _OF_CODE.search(diagnosis.evidence):
         # Outside of any exception a shell script says so.
         boundary = "launcher" if before == "unknown" else before
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Blocked", boundary=boundary)

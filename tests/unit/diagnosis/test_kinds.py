@@ -1687,3 +1687,16 @@ def test_a_warning_that_names_the_capability_of_a_gpu_is_not_asked_for_again(tmp
     error = RAISED + "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
     assert "sm_86" in triaged(tmp_path, warning + error).follow_up
     assert "nvidia-smi --query-gpu" in triaged(tmp_path, error).follow_up
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "(A pid=7) [2026-01-31 10:00:00 E 7 7] logging.cc:115: Unhandled exception: N3c105ErrorE. what(): the experts differ\n",
+        "ERROR: torch: the shapes of two experts differ\n",
+    ],
+)
+def test_an_exception_of_compiled_code_in_the_last_line_does_not_clear_the_code_under_test(last: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, "building the model\n" + last)
+    assert (answer.verdict, answer.confidence) == ("Unknown", "low")
+    assert triaged(tmp_path, "building the model\nERROR: the experts differ\n").verdict == "Blocked"
