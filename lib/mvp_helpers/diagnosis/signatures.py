@@ -202,7 +202,7 @@ _PACKAGED = re.compile(r"^-packages/|^<frozen\b")
 _IMPORTED = re.compile(
     rf"(?!{_TESTED.pattern})^-packages/(?!.*/(cli/|__main__\.py|main_\w+\.py)).*:<module>$|^<frozen importlib\b"
 )
-"""A module of another package (no program of it) that raised while it was imported, or one that Python did not find or load."""
+"""A module of another package, not a program, that raised while it was imported, or one that Python did not find or load."""
 _LOOKED_UP = re.compile(r"-packages/.*:__getattr(ibute)?__$")
 _REMOTE_METHOD = re.compile(r"\bray::[\w.:-]*?(\w+)\(")
 _INSTALLED = re.compile(r"^.*(?=-packages/)|^.*/(?=lib/python3\.\d+/(?!site-packages/))")

@@ -73,6 +73,9 @@ _NO_NAME = re.compile(
 )
 
 _NOT_WRITTEN = re.compile(r"(?i)\bserializ|StreamWriter|no space left|quota exceeded|read-only file system")
+"""An error of a save."""
+_BEGINS = re.compile(r"(?i)\b(?:sav|stor|writ|dump)ing\b")
+"""A save begins; lines about its parts may follow before it fails."""
 _PATH = re.compile(r"[~.\w-]*/[\w./-]+")
 
 
@@ -128,10 +131,10 @@ def _saved(raw: bytes) -> str:
 
 def _last_saved(saved: Sequence[str], evidence: str) -> str:
     """Return the last of the lines that name a checkpoint, of which the first is the latest; not of a save that failed."""
-    if not saved or not _NOT_WRITTEN.search(evidence):
-        return saved[0] if saved else ""
-    path = _PATH.search(saved[0])
-    return next((text for text in saved[1:] if path and path[0].rstrip("/.") not in text), "")
+    begun = next(filter(_BEGINS.search, saved), "") if _NOT_WRITTEN.search(evidence) else ""
+    path = _PATH.search(begun)
+    failed = path[0].rstrip("/.") if path else begun
+    return next((text for text in saved if not (failed and failed in text)), "")
 
 
 def values_before(log: bytes, first: int, line: int, evidence: str) -> dict[str, str]:

@@ -1671,6 +1671,9 @@ def test_a_save_that_failed_is_no_checkpoint_to_resume_from(tmp_path: Path) -> N
     full = "".join(LOGGED) + saving.format("step-3") + error
     assert "/out/kea" not in triaged(tmp_path, full).follow_up
     assert "/out/kea/step-2" in triaged(tmp_path, saving.format("step-2") + full).follow_up
+    part = "Configuration saved in /out/kea/step-3/checkpoint.json\n"
+    assert "/out/kea" not in triaged(tmp_path, "".join(LOGGED) + saving.format("step-3") + part + error).follow_up
+    assert "/out/kea/step-3" in triaged(tmp_path, "".join(LOGGED) + "Saved checkpoint to /out/kea/step-3\n" + error).follow_up
 
 
 def test_of_several_processes_on_a_gpu_the_one_that_fits_the_counts_of_torch_is_the_runs_own(tmp_path: Path) -> None:
@@ -1700,3 +1703,29 @@ def test_an_exception_of_compiled_code_in_the_last_line_does_not_clear_the_code_
     answer = triaged(tmp_path, "building the model\n" + last)
     assert (answer.verdict, answer.confidence) == ("Unknown", "low")
     assert triaged(tmp_path, "building the model\nERROR: the experts differ\n").verdict == "Blocked"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'Setting up PyTorch plugin "bias_act_plugin"... Failed!',
+        "run.sh: 3: source: not found",
+        "kea-0   0/1     CreateContainerConfigError   0          3s",
+        "The connection to the server 127.0.0.1:6443 was refused - did you specify the right host or port?",
+        "012 (17.000.000) 2026-01-31 10:00:00 Job was held.",
+        "srun: Job 17 step creation temporarily disabled, retrying (Requested nodes are busy)",
+        "nvidia-fabricmanager-start.sh[47]: request to query NVSwitch failed with error:WARNING [NV_WARN_NOTHING_TO_DO]",
+        "The currently activated Python version 3.13.0 is not supported by the project (~3.12).",
+        "Cannot open data source: /data/kea.mp4: file not found",
+    ],
+)
+def test_what_healthy_runs_print_before_their_start_costs_no_pass(line: str, tmp_path: Path) -> None:
+    healthy = (Path(__file__).parent / "healthy" / "hf_trainer.log").read_text()
+    answer = triaged(tmp_path, f"{line}\n{healthy}")
+    assert answer.verdict == "Pass", answer
+
+
+def test_a_fault_of_another_process_in_the_kernels_log_does_not_fail_a_healthy_run(tmp_path: Path) -> None:
+    healthy = (Path(__file__).parent / "healthy" / "hf_trainer.log").read_text()
+    line = "NVRM: Xid (PCI:0000:3b:00): 43, pid=20512, name=python, Ch 00000008\n"
+    assert triaged(tmp_path, line + healthy).verdict == "Unknown"
