@@ -42,6 +42,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     code_line: int | None = None
     raised: str = ""
     """The call that raised, and a line of code that led to it, each on a line."""
+    values: str = ""
+    """What to look at in that line of code."""
     confidence: Confidence = "low"
     """high: a known signature; medium: a known kind of error; low: unknown, or only an effect was found."""
     advice: str = ""

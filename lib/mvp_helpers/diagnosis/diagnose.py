@@ -67,6 +67,8 @@ _FAILED_TEST = re.compile(
     r"|^To execute this test, run the following\b.*\n\s*(python \S+\.py .+)|^(?:FAIL|ERROR): (test_\w+) \("
 )
 """A test that failed, in the summary of pytest or unittest, or the command that repeats one of PyTorch's own."""
+_TEST_AT = re.compile(r"\b(test_\w+) at (\S+\.py):\d+")
+"""A test in whose code something was raised, as ``look.at`` names the place."""
 OF_A_TEST = frozenset({"config", "data", "launcher", "tracker", "user code", "test", "unknown"})
 """Boundaries that say of a failed test only how it failed: what it gave to the code is its own."""
 
@@ -127,6 +129,9 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
     if diagnosis.verdict == "Blocked":
         diagnosis = msgspec.structs.replace(diagnosis, advice=f"{diagnosis.advice} {BLOCKED}".strip())
     diagnosis = _of_last_run(diagnosis, scans)
+    if not target["test"]:
+        test = _TEST_AT.search(diagnosis.next)
+        target |= {"test": f"pytest {test[2]} -k {test[1]} -x" if test else "pytest 'FILE::TEST' -x"}
     evidence = redact.text(diagnosis.evidence[:EVIDENCE])
     return msgspec.structs.replace(diagnosis, evidence=evidence, next=redact.text(filled(diagnosis.next, target)))
 
@@ -278,11 +283,11 @@ def _shown(scans: Sequence[Scan], known: Signatures) -> dict[str, str]:
 
 
 def _of_tests(scans: Sequence[Scan]) -> dict[str, str]:
-    """Return the command that repeats the first test that the logs name as failed, and how many those are, if several."""
+    """Return the command that repeats the first test that the logs name as failed ("" if none), and how many, if several."""
     named = [match for scan in scans for match in _FAILED_TEST.finditer(scan.success.text[0].decode(errors="replace"))]
     listed = [match for match in named if not (match[2] or match[4])]
     command = next((match[3] or f"pytest '{match[1]}' -x" for match in listed), "")
-    command = command or next((f"pytest -k {match[2] or match[4]} -x" for match in named), "pytest 'FILE::TEST' -x")
+    command = command or next((f"pytest -k {match[2] or match[4]} -x" for match in named), "")
     return {"test": command, "tests": str(len(listed)) if len(listed) > 1 else ""}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ..log_text import code_line
 from ..log_text.exceptions import CUT_OFF, Frame, Link
 from ..log_text.tracebacks import SYNTAX
 from . import gpu_memory, look
@@ -41,6 +42,8 @@ _OF_TOOLS = frozenset({"dependency", "container", "harness"})
 _OF_CODE = re.compile(r"(?i)(?<![a-z])(?:c10|torch|aten|cuda|tensors?|megatron|verl|nemo_rl)(?![a-z])|N3c10")
 """What a script's own words lack, and an exception of compiled code that a process logs has."""
 _SLURM_JOB = re.compile(r"\b(?:JOB |STEP |StepId=|[Jj]ob )(\d+)\b")
+_ASSERTS = re.compile(r": assert \S")
+"""How a cut-off traceback ends in which the line that raised is an assertion, which says enough."""
 _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 
 
@@ -60,6 +63,7 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
         code_file=culprit.file if culprit else hit.groups.get("file", "") if hit else "",
         code_line=culprit.line if culprit else None,
         raised=f"{call(frames[-1])}\n{culprit.code}" if culprit else "",
+        values=code_line.shows(cause.evidence, culprit.code, _below(frames, culprit)) if culprit else "",
     )
     if rule and hit:
         if module := hit.groups.get("module"):
@@ -101,6 +105,12 @@ def _frames(link: Link | None, links: Sequence[Link], known: Signatures) -> Sequ
         later = (each.frames for each in links if each.frames is not frames and known.outside(each.frames))
         return [*next(later, ()), *frames]
     return frames
+
+
+def _below(frames: Sequence[Frame], culprit: Frame) -> int:
+    """Return how many calls below ``culprit`` the exception was raised; a class's own search for an attribute is none."""
+    called = [frame for frame in frames if not frame.name.startswith("__getattr")]
+    return len(called) - 1 - called.index(culprit) if culprit in called else 0
 
 
 def _of_rule(place: Diagnosis, rule: Rule, hit: Hit, target: Mapping[str, str], raised_in: str) -> Diagnosis:
@@ -238,7 +248,9 @@ def followed_up(diagnosis: Diagnosis, known: Signatures, boundary: str, evidence
     if diagnosis.rule:
         return diagnosis
     todo = follow_up.about(evidence) if follow_up else ""
-    if CUT_OFF in diagnosis.evidence or "(cut off)" in diagnosis.evidence:
+    if follow_up and follow_up.general and diagnosis.values:
+        todo = diagnosis.values
+    if (CUT_OFF in diagnosis.evidence or "(cut off)" in diagnosis.evidence) and not _ASSERTS.search(diagnosis.evidence):
         run = f"; then {todo}" if todo else ""
         limitation = follow_up.limitation if follow_up else ""
         return msgspec.structs.replace(diagnosis, next=f"{WHOLE_LOG}{run}", limitation=limitation)

@@ -61,6 +61,8 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     run: str
     """``{name}`` in it is what the group ``name`` of ``evidence`` found."""
     limitation: str = ""
+    general: bool = False
+    """It would be said of many errors: what the line of code that raised shows takes precedence."""
 
     def about(self, evidence: str) -> str:
         """Return what to run, with what was found in the error's text."""

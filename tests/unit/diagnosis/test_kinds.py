@@ -1729,3 +1729,32 @@ def test_a_fault_of_another_process_in_the_kernels_log_does_not_fail_a_healthy_r
     healthy = (Path(__file__).parent / "healthy" / "hf_trainer.log").read_text()
     line = "NVRM: Xid (PCI:0000:3b:00): 43, pid=20512, name=python, Ch 00000008\n"
     assert triaged(tmp_path, line + healthy).verdict == "Unknown"
+
+
+def test_an_error_that_nothing_explains_is_followed_by_the_values_in_its_line(tmp_path: Path) -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "/q/own/convert.py", line 9, in <module>\n    sizes = saved["dims"]\n'
+        "KeyError: 'dims'\n"
+    )
+    answer = triaged(tmp_path, log)
+    assert "print(list(saved)) just before that line: the key 'dims' is not in it" in answer.follow_up, answer
+    cut = triaged(tmp_path, log.replace('sizes = saved["dims"]', "sizes = saved[("))
+    assert "print(list" not in cut.follow_up
+    assert "the keys that the mapping has there" in cut.follow_up, cut
+
+
+def test_a_cut_off_traceback_that_ends_in_an_assertion_says_enough(tmp_path: Path) -> None:
+    log = 'Traceback (most recent call last):\n  File "/q/own/main.py", line 9, in <module>\n    assert args.seq_l is not None\n'
+    answer = triaged(tmp_path, log)
+    assert "set the option --seq-l" in answer.follow_up, answer
+    assert "missing here" not in answer.follow_up
+
+
+def test_a_test_that_only_a_frame_names_is_repeated_by_that_name(tmp_path: Path) -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "tests/test_spline.py", line 9, in test_spline\n    assert_close(a, b)\n'
+        '  File "/opt/lib/python3.12/site-packages/torch/testing/_comparison.py", line 1520, in assert_close\n    raise x\n'
+        "AssertionError: Tensor-likes are not close!\n"
+    )
+    answer = triaged(tmp_path, log)
+    assert "pytest tests/test_spline.py -k test_spline -x" in answer.follow_up, answer

@@ -1,0 +1,218 @@
+"""What to look at in the line of code that raised an exception: the values that its message is about."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+
+MOST, LONGEST = 4, 60
+"""So many values are named, each with this many characters."""
+LONGEST_LINE = 1000
+_MESSAGE = re.compile(r"(?:\w+\.)*(?P<name>\w+)(?:: (?P<says>.*))?", re.DOTALL)
+_WITHOUT = re.compile(r"^'(?P<type>[\w.]+)' object has no attribute '(?P<name>\w+)'")
+_OF_NONE = re.compile(r"^'NoneType' object is not (?P<what>subscriptable|iterable|callable)|^cannot unpack non-iterable NoneType")
+_SHAPES = re.compile(r"(?i)\b(?:sizes?|shapes?|dimensions?|\dD|dims?)\b")
+_BLOCK = re.compile(r"(?:if|while|for|with|async|match)\b")
+_OPTIONS = re.compile(r"(?:self\.)?(?:args|opts?|options|flags|FLAGS)\.(?P<name>\w+)")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
+_SAYS_NOTHING = re.compile(r"self|cls|_|args|kwargs|(?:\w+\.)*device|(?:torch|np|numpy|sys|os|tf|nn|F)\b.*|[A-Z].*")
+"""Values of which an error is hardly ever about."""
+NEAR = 4
+"""An exception so many calls below a line may still be about the values that the line passes on."""
+
+
+def shows(error: str, code: str, below: int = 0) -> str:
+    """Return what to look at in ``code``, the line that raised ``error`` (``Class: message``); "" if it does not show that.
+
+    ``below``: how many calls deeper the error was raised, 0 if in that line itself.
+    """
+    message, tree = _MESSAGE.match(error), _parsed(code)
+    if message is None or tree is None:
+        return ""
+    name, says, statement = message["name"], (message["says"] or "").strip(), tree.body[0]
+    if isinstance(statement, ast.Raise):
+        return _of_raise(statement, says)
+    if isinstance(statement, ast.Assert):
+        return _of_assert(statement)
+    if name == "KeyError":
+        return _of_key(tree, says, below)
+    if name in ("IndexError", "ZeroDivisionError"):
+        return "" if below else _of_index(tree) if name == "IndexError" else _of_zero(tree)
+    if not below and (found := _WITHOUT.match(says)):
+        owner = _owner(tree, found["name"])
+        return _is_a(owner, found["type"]) if owner else ""
+    if not below and (none := _OF_NONE.match(says)) and (owner := _used(tree, none["what"] or "iterable")):
+        return _is_a(owner, "NoneType")
+    values = _values(tree)
+    if not values or below > NEAR:
+        return ""
+    if _SHAPES.search(says):
+        shapes = "shapes" if len(values) > 1 else "shape"
+        return f"the {shapes} of {_and(values)} just before that line, beside what the message expects"
+    which = "which of them" if len(values) > 1 else "what in it"
+    return _print(values, f"{which} is not as the message expects, and what sets it")
+
+
+def _parsed(code: str) -> ast.Module | None:
+    """Return the tree of a line of code, which may begin a block, or be a part of a longer statement; None if it is no code."""
+    line = re.sub(r"^el(?=if\b)", "", code.strip()[:LONGEST_LINE])
+    line = f"{line} pass" if _BLOCK.match(line) and line.endswith(":") else line
+    closed = _closed(line)
+    for text in (line, closed, f"_({_closed(line, inner=True)})", f"{{{_closed(line.rstrip(','))}}}"):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about escapes in a program that is not ours
+                tree = ast.parse(text)
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            continue
+        if tree.body:
+            return tree
+    return None
+
+
+def _closed(line: str, inner: bool = False) -> str:
+    """Return the line with its open brackets closed; if ``inner``, without those that only a line before it can have opened."""
+    opened: list[str] = []
+    kept = []
+    for character in line:
+        if character in _CLOSING:
+            opened.append(_CLOSING[character])
+        elif character in _CLOSING.values():
+            if not opened and inner:
+                break
+            if opened:
+                opened.pop()
+        kept.append(character)
+    return "".join(kept) + "".join(reversed(opened))
+
+
+def _of_raise(statement: ast.Raise, says: str) -> str:
+    """Return where the values in the message come from, by the f-string that made it."""
+    made = next((node for node in ast.walk(statement) if isinstance(node, ast.JoinedStr)), None)
+    if made is None:
+        return ""
+    shape = "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else "(.+?)" for part in made.values)
+    match = re.match(f"{shape}$" if shape.endswith("(.+?)") else shape, says, re.DOTALL)
+    if match is None or not match.groups():
+        return ""
+    names = [_short(ast.unparse(part.value)) for part in made.values if isinstance(part, ast.FormattedValue)]
+    values = [f"{name} ({_short(text)})" for name, text in zip(names, match.groups(), strict=True) if name != text]
+    return f"what gives {_and(list(dict.fromkeys(values))[:MOST])} that value" if values else ""
+
+
+def _of_assert(statement: ast.Assert) -> str:
+    """Return which values made the condition false."""
+    test = statement.test
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and ast.unparse(test.comparators[0]) == "None":
+        text = ast.unparse(test.left)
+        option = _OPTIONS.fullmatch(text)
+        named = f": set the option --{option['name'].replace('_', '-')}" if option else ", and what sets it"
+        return f"{_short(text)} is None there{named}"
+    values = _values(ast.Module([ast.Expr(test)], []))
+    return _print(values, "the condition is false for them; then what sets them") if values else ""
+
+
+def _of_key(tree: ast.Module, key: str, below: int) -> str:
+    """Return the mapping without the key; of a key in a variable only if that line itself looks it up."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+    exact = [node for node in found if isinstance(node.slice, ast.Constant) and repr(node.slice.value) == key]
+    variable = [node for node in found if not isinstance(node.slice, (ast.Constant, ast.Slice, ast.Tuple))]
+    chosen = exact or ([] if below > NEAR else variable)
+    if len({ast.unparse(node) for node in chosen}) != 1:
+        return ""
+    mapping, index = (_short(ast.unparse(part)) for part in (chosen[0].value, chosen[0].slice))
+    named = _short(key) if exact else f"{_short(key)} ({index})"
+    if re.fullmatch(r"-?\d+", key):
+        first = [f"type({mapping})", f"list({mapping})[:5]"]
+        return _print(first, f"it has no key {named}, as where a list became a mapping")
+    return _print([f"list({mapping})"], f"the key {named} is not in it; then what makes {mapping}, or another name for the key")
+
+
+def _of_index(tree: ast.Module) -> str:
+    found = {
+        (ast.unparse(node.value), ast.unparse(node.slice))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice) and not _is_key(node.slice)
+    }
+    if not found or len(found) > 2:
+        return ""
+    pairs = ((f"len({_short(value)})", "" if index.lstrip("-").isdigit() else _short(index)) for value, index in sorted(found))
+    lengths = [text for pair in pairs for text in pair if text]
+    return _print(lengths, "what left it that short, or made the index that large")
+
+
+def _of_zero(tree: ast.Module) -> str:
+    divided = (node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS))
+    divisors = _texts(node.right for node in divided)
+    return f"{divisors[0]} is 0 there: what sets it" if len(divisors) == 1 else ""
+
+
+def _is_key(index: ast.expr) -> bool:
+    return isinstance(index, ast.Constant) and isinstance(index.value, str)
+
+
+def _owner(tree: ast.Module, name: str) -> str:
+    """Return the one expression whose attribute ``name`` the line reads; "" if it shows none."""
+    owners = _texts(node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == name)
+    return owners[0] if len(owners) == 1 else ""
+
+
+def _used(tree: ast.Module, how: str) -> str:
+    """Return the one expression that the line subscripts, calls, or goes through; "" if it shows none, or several."""
+    nodes: Iterator[ast.expr]
+    if how == "subscriptable":
+        nodes = (node.value for node in ast.walk(tree) if isinstance(node, ast.Subscript))
+    elif how == "callable":
+        nodes = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    else:
+        nodes = (each for node in ast.walk(tree) if (each := _gone_through(node)))
+    texts = _texts(nodes)
+    return texts[0] if len(texts) == 1 else ""
+
+
+def _gone_through(node: ast.AST) -> ast.expr | None:
+    if isinstance(node, ast.For | ast.comprehension):
+        return node.iter
+    unpacked = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple | ast.List)
+    return node.value if unpacked and isinstance(node, ast.Assign) else None
+
+
+def _is_a(owner: str, kind: str) -> str:
+    if kind != "NoneType":
+        return f"{owner} is of the type {kind} there: what made it, or another attribute of that type"
+    if owner.endswith(")"):
+        return f"{owner} returned None there: what it did not find"
+    return f"{owner} is None there: the assignment or option that should have set it"
+
+
+def _values(tree: ast.Module) -> list[str]:
+    """Return the values that the line works on: what it passes, compares or indexes, without what it calls."""
+    called = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Call) for part in ast.walk(node.func)}
+    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Subscript)}
+    of_data = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
+        and isinstance(node.ctx, ast.Load)
+        and id(node) not in called | inner
+    )
+    return [text for text in _texts(of_data) if not _SAYS_NOTHING.fullmatch(text)][:MOST]
+
+
+def _print(values: list[str], why: str) -> str:
+    return f"print({', '.join(values)}) just before that line: {why}"
+
+
+def _texts(nodes: Iterator[ast.expr]) -> list[str]:
+    return list(dict.fromkeys(_short(ast.unparse(node)) for node in nodes))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _and(texts: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))

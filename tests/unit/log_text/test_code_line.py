@@ -1,0 +1,102 @@
+"""What the line of code that raised shows about its exception."""
+
+import pytest
+
+from mvp_helpers.log_text import code_line
+
+SHOWN = [
+    # error, line of code, what it shows
+    ("KeyError: 'dims'", 'hparams = checkpoint["dims"]', "print(list(checkpoint)) just before that line: the key 'dims'"),
+    ("KeyError: 'b'", "return ret[0]['a']['b']", "print(list(ret[0]['a'])) "),
+    ("KeyError: 'chess'", "return games[name]", "print(list(games)) just before that line: the key 'chess' (name)"),
+    ("KeyError: 0", "img = Image.open(self.images[i], mode='r')", "print(type(self.images), list(self.images)[:5])"),
+    ("IndexError: list index out of range", "row = rows[at + 1]", "print(len(rows), at + 1) just before that line"),
+    ("IndexError: list index out of range", "if sys.argv[2] == 'x':", "print(len(sys.argv)) just before that line"),
+    ("ZeroDivisionError: division by zero", "return total / len(answers)", "len(answers) is 0 there"),
+    (
+        "AttributeError: 'NoneType' object has no attribute 'end'",
+        "x = re.match(p, s).end(1)",
+        "re.match(p, s) returned None",
+    ),
+    ("AttributeError: 'NoneType' object has no attribute 'shape'", "n = batch.mask.shape[0]", "batch.mask is None there"),
+    (
+        "AttributeError: 'Command' object has no attribute 'phase'",
+        "ids = command.phase  # [N]",
+        "command is of the type Command",
+    ),
+    ("TypeError: 'NoneType' object is not subscriptable", "lr = config['lr']", "config is None there"),
+    ("TypeError: 'NoneType' object is not callable", "y = self.norm(x)", "self.norm is None there"),
+    ("TypeError: 'NoneType' object is not iterable", "for row in load(path):", "load(path) returned None there"),
+    ("TypeError: cannot unpack non-iterable NoneType object", "a, b = find(path)", "find(path) returned None there"),
+    (
+        "AssertionError: assert x",
+        "assert args.seq_length is not None",
+        "args.seq_length is None there: set the option --",
+    ),
+    ("AssertionError", "assert state is not None", "state is None there, and what sets it"),
+    ("AssertionError", "assert hidden % heads == 0, 'no'", "print(hidden, heads) just before that line: the condition is false"),
+    (
+        "RuntimeError: judge failed with 25 errors in 3.5 s",
+        'raise RuntimeError(f"judge failed with {errors} errors in {seconds} s")',
+        "what gives errors (25) and seconds (3.5) that value",
+    ),
+    (
+        "ValueError: d_model (128) must be divisible by heads (13)",
+        'raise ValueError(f"d_model ({cfg.d_model}) must be divisible by heads ({cfg.heads})")',
+        "what gives cfg.d_model (128) and cfg.heads (13) that value",
+    ),
+    (
+        "TypeError: cannot concatenate object",
+        "texts = pd.concat([data['train']['targets'],",
+        "print(data['train']['targets'])",
+    ),
+    (
+        "RuntimeError: batch1 must be a 3D tensor",
+        "out = torch.bmm(scores, v)",
+        "the shapes of scores and v ",
+    ),
+    ("TypeError: bad value", "labels=labels, predictions=argmax(logits, axis=1))", "print(labels, logits) just before that line"),
+    ("TypeError: bad value", "elif rate > limits.high:", "print(rate, limits.high) just before that line"),
+]
+SHOWS_NOTHING = [
+    ("RuntimeError: bad", ""),
+    ("RuntimeError: bad", "sys.exit(main())"),
+    ("RuntimeError: bad", "super().__init__(*args, **kwargs)"),
+    ("RuntimeError: bad", "out = layer("),
+    ("RuntimeError: bad", "f(" * 5000),
+    ("RuntimeError: bad", "\0"),
+    ("RuntimeError: bad", "~~~~~^^^^^^"),
+    ("RuntimeError: bad", "raise RuntimeError('bad')"),
+    ("RuntimeError: another message", 'raise RuntimeError(f"judge failed with {errors} errors")'),
+    ("KeyError: 'a'", "total = counts[x] + sizes[y]"),
+    ("KeyError: 'a'", "trainer.train()"),
+    ("AttributeError: 'A' object has no attribute 'b'", "trainer.train()"),
+    ("ZeroDivisionError: division by zero", "x = a / b + c / d"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "shown"), SHOWN)
+def test_the_line_that_raised_shows_what_to_look_at(error: str, code: str, shown: str) -> None:
+    assert code_line.shows(error, code).startswith(shown)
+
+
+@pytest.mark.parametrize(("error", "code"), SHOWS_NOTHING)
+def test_a_line_without_the_value_shows_nothing(error: str, code: str) -> None:
+    assert code_line.shows(error, code) == ""
+
+
+@pytest.mark.parametrize("error", ["KeyError: 'a'", "IndexError: list index out of range", "RuntimeError: bad"])
+def test_an_error_from_deep_below_is_not_about_the_values_of_the_line(error: str) -> None:
+    assert code_line.shows(error, "model(batch[index])", below=code_line.NEAR + 1) == ""
+
+
+def test_the_names_of_a_long_line_are_shortened() -> None:
+    values = ", ".join(letter + "x" * 80 for letter in "abcdefgh")
+    text = code_line.shows("RuntimeError: bad", f"f({values})")
+    assert len(text) < 400
+    assert text.startswith("print(ax")
+
+
+@pytest.mark.filterwarnings("error")
+def test_code_with_an_odd_escape_prints_no_warning() -> None:
+    assert code_line.shows("TypeError: bad", r"m = re.match('\d', line)").startswith("print(line)")
