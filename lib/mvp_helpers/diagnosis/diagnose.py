@@ -16,7 +16,7 @@ import msgspec
 
 from ..base import redact
 from ..learning import learning_signal
-from ..log_text import collectives, log_lines, run_state, settings
+from ..log_text import collectives, log_lines, run_state, settings, wrapped
 from ..success.proven import NOT_FINITE
 from ..trainers import metric_names
 from ..trainers.patterns.of_trainers import OF_RL_TRAINERS
@@ -25,7 +25,7 @@ from .answer import AGAIN, COMPLETE_LOG, LAST_ERROR, TWO_RUNS, Diagnosis, filled
 from .causes import Finding, first_cause
 from .look import EVIDENCE
 from .phases import Progress, later
-from .scan import Scan
+from .scan import CHUNK, Scan, pieces
 from .signature_files import pattern
 from .signatures import Signatures
 
@@ -80,7 +80,18 @@ def of_log(path: Path) -> Diagnosis:
         BadInput: the log cannot be read, is empty, or is not text.
     """
     known = signatures.load()
-    return diagnose([Scan(known, str(path)).read_file(path)], known, {"log": str(path)})
+    target = {"log": str(path)}
+    answer = diagnose([Scan(known, str(path)).read_file(path)], known, target)
+    found_nothing = answer.verdict == "Unknown" and answer.line is None
+    if not (found_nothing and path.stat().st_size < CHUNK and (whole := wrapped.lines(_text(path)))):
+        return answer
+    unwrapped = "\n".join(text for _, text in whole).encode()
+    again = diagnose([Scan(known, str(path)).read([unwrapped])], known, target)
+    return msgspec.structs.replace(again, line=whole[again.line - 1][0]) if again.line else answer
+
+
+def _text(path: Path) -> str:
+    return b"".join(pieces(path)).decode(errors="replace")
 
 
 def of_metrics(path: Path) -> Diagnosis:

@@ -15,6 +15,8 @@ _WITHOUT = re.compile(r"^'(?P<type>[\w.]+)' object has no attribute '(?P<name>\w
 _OF_NONE = re.compile(r"^'NoneType' object is not (?P<what>subscriptable|iterable|callable)|^cannot unpack non-iterable NoneType")
 _SHAPES = re.compile(r"(?i)\b(?:sizes?|shapes?|dimensions?|\dD|dims?)\b")
 _BLOCK = re.compile(r"(?:if|while|for|with|async|match)\b")
+_UNFINISHED = re.compile(r"(?:\s*(?:[-+*/%|&^@<>=.]|\b(?:and|or|not|in|is|if|else)))+$")
+"""What the next line of a statement goes on from."""
 _OPTIONS = re.compile(r"(?:self\.)?(?:args|opts?|options|flags|FLAGS)\.(?P<name>\w+)")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
@@ -52,6 +54,8 @@ def shows(error: str, code: str, below: int = 0) -> str:
     if _SHAPES.search(says):
         shapes = "shapes" if len(values) > 1 else "shape"
         return f"the {shapes} of {_and(values)} just before that line, beside what the message expects"
+    if "None" in says:
+        return _print(values, "what is None there, and what should have set it")
     which = "which of them" if len(values) > 1 else "what in it"
     return _print(values, f"{which} is not as the message expects, and what sets it")
 
@@ -60,6 +64,7 @@ def _parsed(code: str) -> ast.Module | None:
     """Return the tree of a line of code, which may begin a block, or be a part of a longer statement; None if it is no code."""
     line = re.sub(r"^el(?=if\b)", "", code.strip()[:LONGEST_LINE])
     line = f"{line} pass" if _BLOCK.match(line) and line.endswith(":") else line
+    line = _UNFINISHED.sub("", line)
     closed = _closed(line)
     for text in (line, closed, f"_({_closed(line, inner=True)})", f"{{{_closed(line.rstrip(','))}}}"):
         try:

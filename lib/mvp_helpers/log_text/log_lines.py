@@ -64,7 +64,8 @@ _GLUED = re.compile(
 )
 """The end of a progress bar that shares a line with the output of another process."""
 _STAMP = re.compile(
-    r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,24}\]"  # SGLang adds its rank
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}:(?=\S)"  # verl's loggers
+    r"|(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]{0,24}\]"  # SGLang adds its rank
     r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[^\s\]]*\]?|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?"
     r"|\[?(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d(?: \d{4})?\]?)[ \t]+(?=\S)"
 )
@@ -92,6 +93,7 @@ _QUIET = re.compile(
     r"|\bNCCL INFO \S|\bpid=\d+\) (?:INFO|WARNING) \d\d-\d\d "  # also where a wrapper calls it an error
     r"|^mkdir: cannot create directory .*: File exists$"  # a script's without -p, which goes on
     r"|^Cannot use FA version \d"  # vLLM takes another kernel
+    r"|^Failed to decode tool call: "  # of an answer: verl goes on without the call
     r"|^Error retrieving (?:safetensors|file list)"  # and looks into the folder
     r"|/session_\S+ is over \d+% full, available space: "  # Ray's node goes on until it has to spill
     r"|^error: resource\(s\) were provided, but no name was specified"  # kubectl delete of what a search did not find

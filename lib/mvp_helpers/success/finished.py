@@ -29,7 +29,7 @@ def _any(words: str) -> re.Pattern[bytes]:
 
 _OF_DATA = (
     r"(?![-_]\d|[-_\s]?(?:splits?|sets?|size|(?:and\s\w+\s)?data\b)|/|\[[\d:%]*\]|_\w+\.(?:json|parquet)\b"
-    r"|\.(?:csv|jsonl?|tsv|txt|parquet|arrow|bin|npy)\b"
+    r"|\.(?:csv|jsonl?|tsv|txt|parquet|arrow|bin|npy)\b|\sin\s[~.]{0,2}/"
     r"|\s?[:=]\s{0,3}\d+(?:%\||(?![\d./%])))"
 )
 _NO_TOKENIZER = r"(?<!\btokenizer\s)(?!training\s(?:the\s|a\s)?(?:\w+\s)?tokenizer\b)"
@@ -65,7 +65,7 @@ _NONE = re.compile(
 _WORK = (
     r"(?:run|jobs?|tests?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|(?:pre|post)processing|benchmark(?:s|ing)?|analys[ei]s|conversion"
     r"|pass|sweep|execution|downloads|uploads|exports?|set-?up(?!\.py)|installation|validation"
-    r"|tokenizer training)"
+    r"|tokenizer training|(?:data(?:set)? )?split(?:ting)?|filtering|merging|tokeni[sz](?:ation|ing)|extraction)"
 )
 _RESULT = r"(?:results?|benchmark|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
 _END = re.compile(
@@ -101,7 +101,7 @@ _STATUS = re.compile(
 _BATCH = re.compile(r"(?m)^Subject: Job \d+: .* in cluster .*? (?P<end>Done|Exited)\s*$")
 """LSF's report of a job, which its output follows."""
 _REPORTS = re.compile(
-    r"^(?:Successfully (?:installed|tagged) \S|Finished processing dependencies for \S|\[100%\] Built target \S"
+    r"^(?:Successfully (?:installed(?! UNKNOWN-)|tagged) \S|Finished processing dependencies for \S|\[100%\] Built target \S"
     r"|Model successfully exported to \S|\+ \S+==\S|Audited (?:\d+ packages? )?in \S+$|# Collective test concluded: "
     r"|# Avg bus bandwidth +: \d"
     r"|Wrote preprocessed data to \S|Status: (?:Downloaded newer image|Image is up to date) for \S|# +\$ conda deactivate$"
@@ -181,7 +181,7 @@ _DONE_OF = re.compile(
 _PART = re.compile(r"\[(?P<part>\d{1,9})/(?P<total>\d{1,9})\] \S")
 _REFUSED = re.compile(r"(?i)(?:status|code|http(?:/[\d.]+)?|[-=]>)\W{0,4}[45]\d\d\b")
 _COUNTS = re.compile(r": .*\d")
-_VARIES = re.compile(r"(?<!\S)[^\s\d/.]*+[\d/.]\S*")
+_VARIES = re.compile(r"(?<!\S)[^\s\d/.]*+(?:[\d/]|\.(?=\w))\S*")
 
 
 def wrong(text: bytes) -> bool:

@@ -1758,3 +1758,37 @@ def test_a_test_that_only_a_frame_names_is_repeated_by_that_name(tmp_path: Path)
     )
     answer = triaged(tmp_path, log)
     assert "pytest tests/test_spline.py -k test_spline -x" in answer.follow_up, answer
+
+
+def test_a_test_in_a_folder_named_like_a_library_is_the_users(tmp_path: Path) -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "/opt/lib/python3.9/site-packages/parameterized.py", line 5, in f\n'
+        '    return func(*a)\n  File "/q/samples/torch/einsum_test.py", line 162, in test_einsum\n    assert_close(a, b)\n'
+        '  File "/opt/lib/python3.9/site-packages/torch/testing/_asserts.py", line 971, in assert_close\n    raise x\n'
+        "AssertionError: Tensor-likes are not close!\n"
+    )
+    answer = triaged(tmp_path, log)
+    assert "test_einsum at /q/samples/torch/einsum_test.py:162" in answer.follow_up, answer
+
+
+def test_a_row_without_a_field_fails_the_own_code_that_reads_it(tmp_path: Path) -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "/opt/site-packages/datasets/arrow_dataset.py", line 3, in _map\n'
+        '    f(row)\n  File "/q/own/data_processing.py", line 82, in generate_prompt\n'
+        "    text = prefix + ins +\n"
+        'TypeError: can only concatenate str (not "NoneType") to str\n'
+    )
+    answer = triaged(tmp_path, log)
+    assert (answer.verdict, answer.boundary) == ("Fail", "data"), answer
+    assert "print(prefix, ins) just before that line: what is None there" in answer.follow_up
+
+
+@pytest.mark.parametrize(
+    "built, said",
+    [("ERROR: The command 'pip install torch' returned a non-zero code: 137\n", "build of the image"), ("", "dmesg -T")],
+)
+def test_a_kill_in_the_build_of_an_image_is_of_its_builder(built: str, said: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, f"Collecting torch\nKilled\n{built}")
+    assert answer.rule == "launcher-killed"
+    assert said in answer.follow_up, answer
+    assert "sacct" not in answer.follow_up

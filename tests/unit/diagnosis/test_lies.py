@@ -300,6 +300,7 @@ NOT_RESUMED = ["will resume from {} if it exists", "could not resume from {}", "
 HARMLESS = [
     "[2026-01-31 10:20:30,732 E 7 9] (raylet) file_system_monitor.cc:116: /tmp/session_x is over 95% full, available space: 5",
     "Mean LoRA gradient: 0.00028",
+    "(AgentLoopWorker pid=9) ERROR:2026-01-31 10:20:30,228:Failed to decode tool call: 'name' [repeated 2x across cluster]",
     "2026-01-31 01:47:43.533198: E external/local_xla/xla/x/cuda_fft.cc:467] Unable to register cuFFT factory: it has one",
     "W UserWarning: an engine is not available: ModuleNotFoundError(\"No module named 'x'\")",
     "  raise ValueError('only in a listing')",

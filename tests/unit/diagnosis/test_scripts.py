@@ -173,6 +173,10 @@ PASSING = {
         f"Episode {n}/40 | Reward: -27{n}.8 | Loss: 1.{n} | ETA: 4.4m\n" for n in (10, 20, 30, 40)
     )
     + "====\nTRAINING COMPLETE\n====\nBest reward: -270.54\n",
+    "checkpoints between the epochs": "".join(
+        f"Checkpoint saved to out/best.pt (epoch {n}, loss 5.7{n}e-02)\nepoch {n} | loss 5.7{n}e-02\n" for n in (1, 2, 3)
+    )
+    + "Training complete. Best loss: 5.71e-02\n",
     "iterations in a column": ITERATIONS + "done. best val 1.0157 (1.4654 bpc)\n",
     "an arrow after the end": "".join(f"[dpo] step={n}0 loss=0.0{n} adv=+14{n}\n" for n in (1, 2, 3))
     + "dpo done -> out/last.pt\n",

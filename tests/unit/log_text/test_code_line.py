@@ -56,6 +56,11 @@ SHOWN = [
         "the shapes of scores and v ",
     ),
     ("TypeError: bad value", "labels=labels, predictions=argmax(logits, axis=1))", "print(labels, logits) just before that line"),
+    (
+        'TypeError: can only concatenate str (not "NoneType") to str',
+        "text = cfg['a'] + ins +",
+        "print(cfg['a'], ins) just before",
+    ),
     ("TypeError: bad value", "elif rate > limits.high:", "print(rate, limits.high) just before that line"),
 ]
 SHOWS_NOTHING = [

@@ -50,6 +50,7 @@ def test_the_prefix_of_tensorrt_llm_is_removed(code: str, level: str, rank: str)
         "0.37.931.777 E ",
         "04/11 09:19:49 - OpenCompass - ERROR - ",
         "04/11 09:19:49 - OpenCompass - ERROR - /q/runners/local.py - _launch - 192 - ",
+        "ERROR:2026-01-31 10:20:30,228:",
     ],
 )
 def test_the_prefixes_of_other_programs_are_removed(prefix: str) -> None:

@@ -130,6 +130,7 @@ HEALTHY = {
     "Optimum's export": "Validating ONNX model out/model.onnx...\n\t\t-[✓] all values close (atol: 1e-05)\n"
     "The ONNX export succeeded and the exported model was saved at: out\n",
     "AutoAWQ": 'AWQ: 100%|###| 32/32 [08:00<00:00, 15.0s/it]\nModel is quantized and saved at "out-awq"\n',
+    "a part of the data, named like another line": "Split begin.\nSaving it for training in ./out/a.txt\nSplit done.\n",
     "an import": "🔄 Starting import: a/b -> /out/megatron\n✅ Successfully imported model to: /out/megatron\n",
 }
 LIES = {
@@ -340,6 +341,8 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "Successfully saved shard 1\nSuccessfully saved shard 2\n",
         "waiting\nstarting the evaluation of results that were saved\n",
         "nothing more\n",
+        "Building wheels: done\nSuccessfully installed UNKNOWN-0.0.0\n",
+        "Split begin.\nSaving 80% of it for a training of 3 rounds\nSplit done.\n",
         "2026-01-31 10:00:01,123 - Analysis complete\n"
         + "".join(f"2026-01-31 10:00:02,123 - layer_{n} is next\n" for n in range(4)),
         "WARNING: the run is done\n",

@@ -10,7 +10,7 @@ _BUILD_STEP = r"(?-i:.*\bStep \d+/\d+ : [A-Z]{3,} )"
 """An instruction of a container's image."""
 _NO_ERROR_OR_OPTIONS = (
     rf"(?i)^(?!{_BUILD_STEP}|.*(?:error|exception|failed|traceback|\bNamespace\(|{_SET}.*{_SET}"
-    rf"|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)))"
+    rf"|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)|\b(?:checkpoint|ckpt|model|weights) saved\b.*\bepoch))"
 )
 _OF = r"(?: ?/ ?| of )"
 _TOTAL = rf"(?:{_OF}|, ['\"](?:of|total|(?:total|max|num)_steps)['\"]: )(?P<total>\d{{1,9}})(?![\d.])"

@@ -1,0 +1,41 @@
+"""Logs whose long lines a terminal has wrapped."""
+
+from pathlib import Path
+
+from triaging import triaged
+
+from mvp_helpers.diagnosis import views
+from mvp_helpers.log_text import wrapped
+
+LINE = "[rank6]:[E429 13:55:49 ProcessGroupNCCL.cpp:1743] Rank 6: ProcessGroupNCCL's watchdog got stuck for 480 seconds"
+NEXT = "[rank6]:[E429 13:55:50 ProcessGroupNCCL.cpp:1533] Rank 6: ProcessGroupNCCL is preparing to dump debug information"
+
+
+def wrap(text: str, width: int, padded: bool = False) -> str:
+    parts = [line[at : at + width] for line in text.splitlines() for at in range(0, len(line), width)]
+    return "".join(f"{part.ljust(width) if padded else part}\n" for part in parts)
+
+
+def test_wrapped_lines_become_those_that_they_were() -> None:
+    log = wrap(f"{LINE}\n{NEXT}\n", 50)
+    assert [text for _, text in wrapped.lines(log)] == [LINE, NEXT]
+    assert [number for number, _ in wrapped.lines(log)] == [1, 4]
+
+
+def test_lines_of_their_own_stay_as_they_are() -> None:
+    assert wrapped.lines("loading\nstep 1\nstep 2\n") == []
+    assert wrapped.lines("") == []
+    assert wrapped.lines(f"{LINE}\n{NEXT}\nloading\n") == []
+
+
+def test_an_error_that_only_a_whole_line_shows_is_found_at_its_place(tmp_path: Path) -> None:
+    log = wrap("reading the data\n" + LINE.replace("got stuck", "got  stuck") + f"\n{LINE}\n{NEXT}\n", 87)
+    assert "watchdog got stuck for" not in log
+    answer = triaged(tmp_path, log)
+    assert (answer.boundary, answer.rule, answer.line) == ("network", "nccl-watchdog", 4), answer
+
+
+def test_a_healthy_wrapped_log_is_answered_as_before(tmp_path: Path) -> None:
+    rows = "".join(f"loading part {n:03} of the data that the program needs, here\n" for n in range(9))
+    (tmp_path / "run.log").write_text(rows)
+    assert views.triage_log(tmp_path / "run.log").verdict == "Unknown"
