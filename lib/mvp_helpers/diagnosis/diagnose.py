@@ -63,7 +63,7 @@ LAST_LINES = 3
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
 """Rules of a name that a module of the checkout lacks: where tests ran and failed, the code that they test."""
 _FAILED_TEST = re.compile(
-    r"(?m)^FAILED (?:\[[\d.]+s\] )?(\S+::\S+)|^_{3,} (?:\w+\.)*(test_\w+)\S* _{3,}$"
+    r"(?m)^(?: +> )?FAILED (?:\[[\d.]+s\] )?(\S+::\S+)|^_{3,} (?:\w+\.)*(test_\w+)\S* _{3,}$"
     r"|^To execute this test, run the following\b.*\n\s*(python \S+\.py .+)|^(?:FAIL|ERROR): (test_\w+) \("
 )
 """A test that failed, in the summary of pytest or unittest, or the command that repeats one of PyTorch's own."""
@@ -231,11 +231,22 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
 
 
 def _last_words(scans: Sequence[Scan], end: Progress) -> Finding | None:
-    """Return an exception that nothing caught, in the last lines of a log: steps below it were printed late; None without one."""
+    """Return an exception that nothing caught in the last lines of a log, or of its program: what follows was printed late."""
     if end.phase == "done":
         return None
     last = ((scan, finding) for scan in scans if not scan.known_only for finding in reversed(scan.findings.every))
-    return next((each for scan, each in last if each.uncaught and scan.success.ends_with(each.evidence, LAST_LINES)), None)
+    return next((each for scan, each in last if each.uncaught and _last_of_program(scan, each)), None)
+
+
+def _last_of_program(scan: Scan, error: Finding) -> bool:
+    """Return whether ``error`` is in the last lines of a log, or of the driver, below which only its workers print."""
+    if scan.success.ends_with(error.evidence, LAST_LINES):
+        return True
+    log, whole = scan.success.text
+    links = error.chain.links if error.chain else []
+    last = max((link.number for link in links), default=0)
+    below = b"".join(log.split(b"\n", last)[last:]) if whole and not error.source else b""
+    return bool(below) and all(log_lines.clean(raw.split(b"\r")[0], 0).source for raw in below.split(b"\n") if raw.strip())
 
 
 def _whole_message(scans: Sequence[Scan], cause: Finding) -> Finding:

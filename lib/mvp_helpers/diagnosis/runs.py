@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ _LACKS = re.compile(
     r"|failed to|missing|not set|is empty|no \w+ (?:found|left)|(?<![\d.])0 (?:files|samples"
     r"|rows|examples|images))\b|(?:\[\]|\{\})\)?$)"
 )
+_BEFORE_HEADER = re.compile(r"(\S.{10,200}?: \S.{10,}?)[:,]?\s+Traceback \(most recent call last\)")
+"""What a program says of an error in the line in which it begins the error's traceback, as vLLM's workers do."""
 _JOB_ENDED = re.compile(r"slurmstepd: error: \*\*\* JOB (\d+) ON \S+ CANCELLED AT ")
 """The last line of a Slurm job that was cancelled; lines of its processes may follow."""
 
@@ -145,8 +148,9 @@ class Runs:
             self._chain(chain)
         if belongs:
             self._started.setdefault(line.number, (before, self._said_before(line) if opens else ""))
+            if opens and (announced := _BEFORE_HEADER.match(line.text)):
+                self._known(dataclasses.replace(line, text=announced[1]), self._reached(self.stage))
             return True
-        at = (self.rank, line.number), self.name, line.number
         stage = self._reached(self.stage)
         if line.error and (said := self.signatures.stage_said(line.text)):
             stage = self._reached(said) or stage
@@ -154,17 +158,25 @@ class Runs:
             self.findings.replaced(line)
         if STOPPED in line.text:
             self.findings.stopped = program(line.source), line.number
+        found = Finding(
+            (self.rank, line.number), self.name, line.number, line.text.strip(), self.progress, line=line, stage=stage
+        )
         if self.broken is None and line.text.startswith(BROKEN_OFF):
-            self.broken = Finding(*at, line.text.strip(), self.progress, line=line)
-        if hit := self.signatures.of_line(line, stage or self.progress.phase):
-            finding = Finding(*at, hit.evidence, self.progress, hit, line=line, stage=stage)
-            self.findings.add_known(finding, hit.rule, self.progress)
-        elif not self.known_only and line.error and self.progress.phase != "done":
-            finding = Finding(*at, line.text.strip(), self.progress, line=line, stage=stage)
-            self.findings.add_error_line(finding, self.progress)
+            self.broken = dataclasses.replace(found, stage=None)
+        if not self._known(line, stage) and not self.known_only and line.error and self.progress.phase != "done":
+            self.findings.add_error_line(found, self.progress)
         if (ended := _JOB_ENDED.match(line.text)) and ended[1] != self.job:
             self._job_ended(ended[1])
         return False
+
+    def _known(self, line: Line, stage: Phase | None) -> bool:
+        """Return whether a rule knows what the line says by itself, and add it if so."""
+        hit = self.signatures.of_line(line, stage or self.progress.phase)
+        if hit:
+            at = (self.rank, line.number), self.name, line.number
+            found = Finding(*at, hit.evidence, self.progress, hit, line=line, stage=stage)
+            self.findings.add_known(found, hit.rule, self.progress)
+        return bool(hit)
 
     def _said_before(self, line: Line) -> str:
         """Return the last of the lines before ``line`` in which the same program says that something is missing."""

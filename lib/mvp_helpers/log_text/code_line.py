@@ -187,7 +187,8 @@ def _gone_through(node: ast.AST) -> ast.expr | None:
 
 def _is_a(owner: str, kind: str) -> str:
     if kind != "NoneType":
-        return f"{owner} is of the type {kind} there: what made it, or another attribute of that type"
+        package = ", and the version of the package that has this class (pip show)" if kind[0].isupper() else ""
+        return f"{owner} is of the type {kind} there: what made it, or another attribute of that type{package}"
     if owner.endswith(")"):
         return f"{owner} returned None there: what it did not find"
     return f"{owner} is None there: the assignment or option that should have set it"

@@ -9,6 +9,10 @@ _TIMED_OUT = re.compile(
     rb"WorkNCCL\(SeqNum=(?P<call>\d{1,12}), OpType=(?P<kind>\w{1,40})"
 )
 """PyTorch's report of a rank; the number counts the calls of one process group."""
+_NOTICED = re.compile(
+    rb"Rank (?P<rank>\d{1,6})\] Exception \(either an error or timeout\) detected by watchdog at work: (?P<call>\d{1,12})"
+)
+"""Its other report, of a rank whose first one the log may lack."""
 MOST_RANKS = 8
 """So many ranks are named."""
 NOTHING = {"single": "yes", "no_apart": "yes"}
@@ -23,6 +27,10 @@ def waiting(log: bytes) -> dict[str, str]:
     ``no_apart``.
     """
     found = {(int(match["rank"]), int(match["call"]), match["kind"].decode()) for match in _TIMED_OUT.finditer(log)}
+    kinds = {call: kind for _, call, kind in found}
+    noticed = ((int(match["rank"]), int(match["call"])) for match in _NOTICED.finditer(log))
+    also = {(rank, call, kinds[call]) for rank, call in noticed if call in kinds}
+    found |= {each for each in also if each[0] not in {rank for rank, _, _ in found}}
     ranks = {rank: (call, kind) for rank, call, kind in sorted(found)}
     if len(ranks) < 2 or len(ranks) < len(found):
         return NOTHING

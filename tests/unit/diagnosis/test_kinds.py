@@ -1792,3 +1792,23 @@ def test_a_kill_in_the_build_of_an_image_is_of_its_builder(built: str, said: str
     assert answer.rule == "launcher-killed"
     assert said in answer.follow_up, answer
     assert "sacct" not in answer.follow_up
+
+
+def test_ctrl_c_of_the_driver_ended_the_run_though_its_workers_print_on(tmp_path: Path) -> None:
+    log = (
+        "Training Progress:  10%|#         | 1/10 [00:16<03:37,  1.31s/it]\n"
+        'Traceback (most recent call last):\n  File "/q/own/run.py", line 80, in <module>\n    ray.get(results)\n'
+        "KeyboardInterrupt\n"
+    )
+    late = "".join(f"(train pid=31) Epoch: {n} loss: 0.{n}\n" for n in range(1, 9))
+    assert triaged(tmp_path, log + late).verdict == "Blocked"
+    assert triaged(tmp_path, log + late.replace("(train pid=31) ", "")).verdict == "Unknown"
+
+
+def test_an_environment_module_that_is_missing_did_not_end_a_run_that_loads_its_model(tmp_path: Path) -> None:
+    log = (
+        'Lmod has detected the following error: The following module(s) are unknown:\n"cuda/12.1.1"\n\n'
+        "Loading weights: 100%|##########| 398/398 [00:01<00:00, 353.00it/s]\n"
+        "[2026-01-31T20:29:32.229] error: *** JOB 8 ON kea CANCELLED AT 2026-01-31T20:29:32 DUE to SIGNAL Terminated ***\n"
+    )
+    assert triaged(tmp_path, log).boundary == "Slurm"

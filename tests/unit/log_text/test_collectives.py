@@ -30,3 +30,12 @@ def test_calls_of_several_ranks_are_compared(reports: list[tuple[int, int, str]]
 def test_only_the_first_of_many_ranks_are_named() -> None:
     many = collectives.waiting("".join(report(rank, 5) for rank in range(64)).encode())
     assert many["together"] == "ranks 0, 1, 2, 3, 4, 5, 6, 7, … in call 5 (ALLREDUCE)"
+
+
+def test_a_rank_counts_whose_watchdog_only_reports_the_call() -> None:
+    noticed = (
+        "[rank3]:[E321] [PG 1 Rank 3] Exception (either an error or timeout) detected by watchdog at work: {}, last one: 9\n"
+    )
+    log = report(0, 7) + report(1, 7)
+    assert collectives.waiting((log + noticed.format(7)).encode())["together"] == "ranks 0, 1, 3 in call 7 (ALLREDUCE)"
+    assert collectives.waiting((log + noticed.format(8)).encode())["together"] == "ranks 0, 1 in call 7 (ALLREDUCE)"
