@@ -76,7 +76,8 @@ class Runs:
     """What contains the line that is read, and where in that it begins."""
 
     def __post_init__(self) -> None:
-        self._marks = ByWords(((mark, mark.pattern), mark.any) for mark in self.signatures.all_marks())
+        marks = self.signatures.all_marks
+        self._marks = self.signatures.once("marks", lambda: ByWords(((mark, mark.pattern), mark.any) for mark in marks()))
         self._ready = tuple(word.encode() for word in self.signatures.reading.ready)
         self._tracebacks = Tracebacks()
         self._started: dict[int, tuple[Progress, str]] = {}

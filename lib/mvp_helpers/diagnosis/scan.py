@@ -64,8 +64,8 @@ class Scan(Runs):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._words = {phase: self._words_of(phase) for phase in PHASES}
-        self._learn_words()
+        words = self.signatures.once(("words", self.known_only), lambda: {phase: self._words_of(phase) for phase in PHASES})
+        self._words = {phase: table.copy() for phase, table in words.items()}
         self._samples = Samples()
         self._number = 1
         self._offset = 0
@@ -86,17 +86,26 @@ class Scan(Runs):
         words[Samples.BEGIN] = _SAMPLE
         return words
 
-    def _learn_words(self) -> None:
-        """Prepare the look at a line of which only that it contains a word is known."""
-        self._kinds = ByWords((kind, [word.decode(errors="replace")]) for word, kind in self._words["start"].items())
-        self._shapes = ordinary.Shapes(self.words())
+    def _look(self) -> tuple[ByWords[int], ordinary.Shapes]:
+        """Return what looks at a line of which only that it contains a word is known: at its words, and at its shape."""
+        kinds = ByWords((kind, [word.decode(errors="replace")]) for word, kind in self._words["start"].items())
+        return kinds, ordinary.Shapes(self.words())
+
+    @functools.cached_property
+    def _own_look(self) -> tuple[ByWords[int], ordinary.Shapes]:
+        """That with the words of the log's first line."""
+        return self._look()
+
+    @property
+    def _looks(self) -> tuple[ByWords[int], ordinary.Shapes]:
+        return self._own_look if self._opens else self.signatures.once(("look", self.known_only), self._look)
 
     def _opens_with(self, beginning: bytes) -> None:
         """Remember the first line that says enough to recognise it, and search for it."""
         for line in beginning[:FIRST_BYTES].splitlines()[:FIRST_LINES]:
             letters = line.translate(None, _DIGITS)
             words = max(re.split(rb"\d+", line), key=lambda part: len(part.split()), default=b"").strip()
-            kinds = functools.reduce(operator.or_, self._kinds.of(line), 0)
+            kinds = functools.reduce(operator.or_, self._looks[0].of(line), 0)
             # What follows an error (the code in a traceback) or a step (its other numbers) may come again with the next one.
             if kinds & _ERROR or step_record.shows_step(log_lines.whole(line)):
                 return
@@ -117,7 +126,6 @@ class Scan(Runs):
             self._once = line.strip() if _TIME.search(line) else b""
             for table in self._words.values():
                 table.setdefault(words, _MARK)
-            self._learn_words()
             return
 
     def words(self) -> list[bytes]:
@@ -184,7 +192,7 @@ class Scan(Runs):
 
     def _several(self, log: BinaryIO, lines: list[bytes]) -> None:
         """Read lines that a search program found during a training: together, up to each that needs a look of its own."""
-        kinds = [*self._shapes.of(lines), 0]
+        kinds = [*self._looks[1].of(lines), 0]
         begin = 0
         while begin < len(lines):
             end = kinds.index(0, begin) if self._in_training else begin
@@ -273,11 +281,11 @@ class Scan(Runs):
         self.at = number
         if kinds & _RECORD and self.progress.phase == "train" and not self._tracebacks.waiting:
             lines = [b"::" + raw.removesuffix(b"\n")]
-            if (step := ordinary.take(self.success.record, lines, self._shapes.of(lines))) is not None:
+            if (step := ordinary.take(self.success.record, lines, self._looks[1].of(lines))) is not None:
                 self._step_done(step)
                 return
         if kinds & _UNKNOWN:
-            kinds = functools.reduce(operator.or_, self._kinds.of(raw), 0)
+            kinds = functools.reduce(operator.or_, self._looks[0].of(raw), 0)
         if kinds & (_MARK | _RECORD):
             text = log_lines.whole(raw)
             if self.success.record.restarts(text):
@@ -324,7 +332,7 @@ class Scan(Runs):
             self._opening = b""
             for table in self._words.values():
                 table.pop(self._opens)
-            self._learn_words()
+            self._opens = b""
 
 
 def _between_steps(log: bytes, letters: bytes) -> bool:

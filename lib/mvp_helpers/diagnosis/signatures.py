@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -38,6 +39,9 @@ class Hit(msgspec.Struct, frozen=True):
         return 2 if self.rule.kind else 1 if self.remark or self.rule.outlived_by == "nothing" else 0
 
 
+T = TypeVar("T")
+
+
 class Signatures(Files, frozen=True, kw_only=True, dict=True):
     """What they say of a line, an exception, or an error that no rule knows."""
 
@@ -68,16 +72,19 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
 
         ``since``: only those of rules of this phase or a later one; ``every``: also the words that ``errors`` make unnecessary.
         """
-        if (since, every) not in self._needles:
-            rules = [rule for rule in self.rules if any(not later(since, phase) for phase in rule.phase)]
-            wanted = {*self.reading.errors, *(word for rule in rules for word in (rule.any if every else rule.search))}
-            shortest = [word for word in sorted(wanted) if not any(other != word and other in word for other in wanted)]
-            self._needles[since, every] = [word.encode() for word in shortest]
-        return self._needles[since, every]
+        rules = [rule for rule in self.rules if any(not later(since, phase) for phase in rule.phase)]
+        wanted = {*self.reading.errors, *(word for rule in rules for word in (rule.any if every else rule.search))}
+        return [word.encode() for word in sorted(wanted) if not any(other != word and other in word for other in wanted)]
+
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` makes of them, the first time; to prepare a search takes longer than to read a short log."""
+        if name not in self._made:
+            self._made[name] = make()
+        made: T = self._made[name]
+        return made
 
     @functools.cached_property
-    def _needles(self) -> dict[tuple[Phase, bool], list[bytes]]:
-        """Those that were asked for: to look for words within others takes longer than to read a short log."""
+    def _made(self) -> dict[Hashable, Any]:
         return {}
 
     @functools.cached_property
