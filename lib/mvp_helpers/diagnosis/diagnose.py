@@ -251,8 +251,7 @@ def _last_of_program(scan: Scan, error: Finding) -> bool:
 
 def _whole_message(scans: Sequence[Scan], cause: Finding) -> Finding:
     """Return an error of a line alone that the next line explains with that: one that ends with a colon, or a thrown text."""
-    thrown = bool(THROWN.search(cause.evidence))
-    if not thrown and (cause.hit or cause.chain or not cause.evidence.endswith(":")):
+    if not THROWN.search(cause.evidence) and (cause.chain or not cause.evidence.endswith(":")):
         return cause
     log, whole = next((scan.success.text for scan in scans if scan.name == cause.log), (b"", False))
     below = log.split(b"\n", cause.number + 1)[cause.number : cause.number + 1] if whole else []

@@ -26,7 +26,7 @@ _ASKS = re.compile(
 _REPORTS = re.compile(
     r"(?i)^\[notice\]|tracemalloc|^Device set to|^but got\b"
     r"|report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA"
-    r"|CUDA_LAUNCH|Did you mean|must (?:have the same|match|be equal|be a matrix)|\(position \d+\) must be "
+    r"|CUDA_LAUNCH|Did you mean|indices must be |must (?:have the same|match|be equal|be a matrix)|\(position \d+\) must be "
     r"|TRACEBACK_FILTERING|\s{3,}: "
 )
 """Such a sentence asks for a report or says what differs, not what to change; or it is a row of a table."""

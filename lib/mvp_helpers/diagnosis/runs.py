@@ -24,7 +24,7 @@ _REPLACES = re.compile(r"^(?!.*\b(?:cannot|unable|failed|no)\b).*\b[Ff]all(?:s|i
 SAID_LINES, SAID_BYTES = 5, 2048
 """Of what is before a traceback only this much may be about it."""
 _LACKS = re.compile(
-    r"(?i)^(?!.*(?:%\||job with overrides|failed to start|examples/s|gated repo|\bretry|warnings\.warn))"
+    r"(?i)^(?!\S+: line \d+: |.*(?:%\||job with overrides|failed to start|examples/s|gated repo|\bretry|warnings\.warn))"
     r"(?!\W*(?:0|no) (?:error|warning)).{0,200}?"
     r"(?:\b(?:not found|does(?: not|n't) exist|no such|could(?: not|n't)|cannot|unable to"
     r"|failed to|missing|not set|is empty|no \w+ (?:found|left)|(?<![\d.])0 (?:files|samples"

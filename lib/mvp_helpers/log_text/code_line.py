@@ -14,6 +14,7 @@ _MESSAGE = re.compile(r"(?:\w+\.)*(?P<name>\w+)(?:: (?P<says>.*))?", re.DOTALL)
 _WITHOUT = re.compile(r"^'(?P<type>[\w.]+)' object has no attribute '(?P<name>\w+)'")
 _OF_NONE = re.compile(r"^'NoneType' object is not (?P<what>subscriptable|iterable|callable)|^cannot unpack non-iterable NoneType")
 _SHAPES = re.compile(r"(?i)\b(?:sizes?|shapes?|dimensions?|\dD|dims?)\b")
+_INDEXES = re.compile(r"indices must be|not subscriptable|unhashable|index")
 _BLOCK = re.compile(r"(?:if|while|for|with|async|match)\b")
 _UNFINISHED = re.compile(r"(?:\s*(?:[-+*/%|&^@<>=.]|\b(?:and|or|not|in|is|if|else)))+$")
 """What the next line of a statement goes on from."""
@@ -48,7 +49,7 @@ def shows(error: str, code: str, below: int = 0) -> str:
         return _is_a(owner, found["type"]) if owner else ""
     if not below and (none := _OF_NONE.match(says)) and (owner := _used(tree, none["what"] or "iterable")):
         return _is_a(owner, "NoneType")
-    values = _values(tree)
+    values = _values(tree, indexed=not below and bool(_INDEXES.search(says)))
     if not values or below > NEAR:
         return ""
     if _SHAPES.search(says):
@@ -133,6 +134,9 @@ def _of_key(tree: ast.Module, key: str, below: int) -> str:
     if re.fullmatch(r"-?\d+", key):
         first = [f"type({mapping})", f"list({mapping})[:5]"]
         return _print(first, f"it has no key {named}, as where a list became a mapping")
+    if "regist" in mapping.lower():
+        known = f"what is registered there (print(list({mapping})))"
+        return f"{known}: one of these for the option that names {_short(key)}, or the import of the module that registers it"
     return _print([f"list({mapping})"], f"the key {named} is not in it; then what makes {mapping}, or another name for the key")
 
 
@@ -186,6 +190,8 @@ def _gone_through(node: ast.AST) -> ast.expr | None:
 
 
 def _is_a(owner: str, kind: str) -> str:
+    if owner == "self":
+        return f"where {kind} sets that attribute (grep the file of its class): later, in another branch, or by another name"
     if kind != "NoneType":
         package = ", and the version of the package that has this class (pip show)" if kind[0].isupper() else ""
         return f"{owner} is of the type {kind} there: what made it, or another attribute of that type{package}"
@@ -194,17 +200,16 @@ def _is_a(owner: str, kind: str) -> str:
     return f"{owner} is None there: the assignment or option that should have set it"
 
 
-def _values(tree: ast.Module) -> list[str]:
-    """Return the values that the line works on: what it passes, compares or indexes, without what it calls."""
+def _values(tree: ast.Module, indexed: bool = False) -> list[str]:
+    """Return the values that the line works on: what it passes, compares or indexes, without what it calls.
+
+    If ``indexed``, an index of the line failed: what it was an index of, and the index itself, can be printed, but not the two.
+    """
     called = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Call) for part in ast.walk(node.func)}
-    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Subscript)}
-    of_data = (
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
-        and isinstance(node.ctx, ast.Load)
-        and id(node) not in called | inner
-    )
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute | ast.Subscript)]
+    names = [node for node in names if not (indexed and isinstance(node, ast.Subscript))]
+    inner = {id(node.value) for node in names if isinstance(node, ast.Attribute | ast.Subscript)}
+    of_data = (node for node in names if isinstance(node.ctx, ast.Load) and id(node) not in called | inner)
     return [text for text in _texts(of_data) if not _SAYS_NOTHING.fullmatch(text)][:MOST]
 
 

@@ -18,7 +18,7 @@ LONGEST = 1000
 _WORKS = re.compile(
     r"(?i)\d ?/ ?\d|\d(?:it|s|\w*(?:examples?|steps?|samples?|batch(?:es)?|tokens?))/(?:s|it)\b"
     r"|\b(?:Evaluating|Validating|Testing|Generating|Downloading|Saving) |\b(?:loss|reward|acc(?:uracy)?)\b\W{1,3}\d"
-    r"|\b(?:steps?|iter\w*|epochs?|batch(?:es)?|episodes?|updates?|(?:valid|evalu|gener)at\w+|sav\w+|download\w*|load\w*)\b.*\d"
+    r"|\b(?:steps?|iter\w*|epochs?|batch(?:es)?|episodes?|rounds?|updates?|(?:valid|evalu|gener)at\w+|sav\w+|download\w*|load\w*)\b.*\d"
 )
 _BAR = re.compile(r"(?:[\w ]{1,30}: +)?\d+%\|.{0,200}?\d+/\d+(?: \[[^\[\]]*\])?")
 _NO_WORK = re.compile(

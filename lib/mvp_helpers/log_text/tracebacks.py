@@ -77,6 +77,8 @@ _GLUED = re.compile(
 IMPORTS = re.compile(r"\s*(?:from \S+ )?import \S")
 """A line of code that imports something."""
 _CALLS = re.compile(r"(?P<whole>(?:\b(?!self\b)[A-Za-z_]\w+\.)?(?P<name>[A-Za-z_]\w+))\(")
+_BAR = re.compile(r"^.{0,60}?\d%\|[^|]*\| *\d+/\d+ \[[^\]]*\]\s*")
+"""A progress bar before the code of a frame in one line."""
 _LISTED = re.compile(r"\\n', (?P<quote>['\"])(?P<text>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .{1,400}?)\\n(?P=quote)\]$")
 """The end of a traceback that was logged as a list of its lines."""
 _RAISES = re.compile(r"(?:-+> *\d+)?\s*raise (?P<name>[\w.]+)\(")
@@ -286,7 +288,7 @@ class _Open:
             if _CODE.match(text) or (self.code_due and not raised):
                 shows = text.strip(" ^~-│.…") and not 'File "'.startswith(text.strip())
                 if shows and (self.listing or not self.code):
-                    self.code = text
+                    self.code = text = _BAR.sub("", text)
                     marked = _MARKED.match(text)
                     if self.frames and (marked or not self.listing):
                         code = marked["code"] if marked else text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-NARROWEST, WIDEST = 40, 250
+from collections import Counter
+
+NARROWEST, WIDEST = 20, 250
 """Widths of a terminal, in characters."""
 FEWEST = 3
 """So many lines of one width, and a quarter of all, are no chance."""
@@ -11,9 +13,11 @@ FEWEST = 3
 def lines(log: str) -> list[tuple[int, str]]:
     """Return the lines as they were before, each with the number of its first part, from 1; none if nothing was wrapped."""
     rows = log.splitlines()
-    width = max((len(row.rstrip()) for row in rows), default=0)
-    full = [width - len(row.rstrip()) < 2 for row in rows]
-    if not NARROWEST <= width <= WIDEST or sum(full) < max(FEWEST, len(rows) / 4):
+    lengths = Counter(len(row.rstrip()) for row in rows)
+    # A space at the end of a part is not in every copy.
+    width = max(range(NARROWEST, WIDEST + 1), key=lambda length: lengths[length] + lengths[length - 1])
+    full = [len(row.rstrip()) in (width - 1, width) for row in rows]
+    if sum(full) < max(FEWEST, len(rows) / 4):
         return []
     joined: list[tuple[int, str]] = []
     for number, row in enumerate(rows, 1):

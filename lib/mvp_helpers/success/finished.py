@@ -65,7 +65,8 @@ _NONE = re.compile(
 _WORK = (
     r"(?:run|jobs?|tests?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|(?:pre|post)processing|benchmark(?:s|ing)?|analys[ei]s|conversion"
     r"|pass|sweep|execution|downloads|uploads|exports?|set-?up(?!\.py)|installation|validation"
-    r"|tokenizer training|(?:data(?:set)? )?split(?:ting)?|filtering|merging|tokeni[sz](?:ation|ing)|extraction)"
+    r"|tokenizer training|(?:data(?:set)? )?split(?:ting)?|filtering"
+    r"|merg(?:e|ing)|convert|quanti[sz](?:e|ation|ing)|tokeni[sz](?:ation|ing)|extraction)"
 )
 _RESULT = r"(?:results?|benchmark|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
 _END = re.compile(

@@ -1812,3 +1812,28 @@ def test_an_environment_module_that_is_missing_did_not_end_a_run_that_loads_its_
         "[2026-01-31T20:29:32.229] error: *** JOB 8 ON kea CANCELLED AT 2026-01-31T20:29:32 DUE to SIGNAL Terminated ***\n"
     )
     assert triaged(tmp_path, log).boundary == "Slurm"
+
+
+def test_code_that_shares_a_line_with_a_bar_is_quoted_without_it(tmp_path: Path) -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "/q/own/encoder.py", line 216, in forward\n'
+        " 87%|####### | 241/277 [04:05<00:35,  1.00it/s]    hidden = outputs.states[self.chosen]\n"
+        "TypeError: tuple indices must be integers or slices, not str\n"
+    )
+    answer = triaged(tmp_path, log)
+    assert '216 ("hidden = outputs.states[self.chosen]"); then print(outputs.states, self.chosen)' in answer.follow_up, answer
+
+
+@pytest.mark.parametrize("before", ["", "ninja: job 3\n"])
+def test_a_line_that_ends_with_a_colon_is_explained_by_the_next_one_though_a_rule_knows_it(before: str, tmp_path: Path) -> None:
+    log = f"{before}Error in call to target 'own.Encoder':\nAttributeError(\"'NoneType' object has no attribute 'values'\")\n"
+    assert "AttributeError(" in triaged(tmp_path, log).evidence
+
+
+def test_what_a_script_lacked_is_not_what_a_traceback_is_about(tmp_path: Path) -> None:
+    log = (
+        "/var/spool/job9/slurm_script: line 15: /var/spool/job9/secrets.sh: No such file or directory\n"
+        'Traceback (most recent call last):\n  File "/q/own/rows.py", line 3, in work\n    x = rows[at]\n'
+        "IndexError: list index out of range\n"
+    )
+    assert "just before it" not in triaged(tmp_path, log).follow_up

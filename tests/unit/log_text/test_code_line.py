@@ -61,6 +61,9 @@ SHOWN = [
         "text = cfg['a'] + ins +",
         "print(cfg['a'], ins) just before",
     ),
+    ("TypeError: tuple indices must be integers", "hidden = outputs.states[self.which]", "print(outputs.states, self.which)"),
+    ("KeyError: 'hint'", "reward = cls._registry[name]", "what is registered there (print(list(cls._registry)))"),
+    ("AttributeError: 'Rows' object has no attribute 'prompts'", "n = len(self.prompts)", "where Rows sets that attribute"),
     ("TypeError: bad value", "elif rate > limits.high:", "print(rate, limits.high) just before that line"),
 ]
 SHOWS_NOTHING = [
