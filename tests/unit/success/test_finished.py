@@ -130,7 +130,7 @@ HEALTHY = {
     "Optimum's export": "Validating ONNX model out/model.onnx...\n\t\t-[✓] all values close (atol: 1e-05)\n"
     "The ONNX export succeeded and the exported model was saved at: out\n",
     "AutoAWQ": 'AWQ: 100%|###| 32/32 [08:00<00:00, 15.0s/it]\nModel is quantized and saved at "out-awq"\n',
-    "a warning of joblib": "/lib/joblib/x.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode\n"
+    "a warning of joblib": "/lib/x.py:46: UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode\n"
     "asked 3 questions\nResults saved to out/results.json\n",
     "a part of the data, named like another line": "Split begin.\nSaving it for training in ./out/a.txt\nSplit done.\n",
     "an import": "🔄 Starting import: a/b -> /out/megatron\n✅ Successfully imported model to: /out/megatron\n",
