@@ -62,7 +62,7 @@ def shows(error: str, code: str, below: int = 0) -> str:
 
 
 def _parsed(code: str) -> ast.Module | None:
-    """Return the tree of a line of code, which may begin a block, or be a part of a longer statement; None if it is no code."""
+    """Return the tree of a line of code, which may begin a block, or be a part of a longer statement; None if it is not code."""
     line = re.sub(r"^el(?=if\b)", "", code.strip()[:LONGEST_LINE])
     line = f"{line} pass" if _BLOCK.match(line) and line.endswith(":") else line
     line = _UNFINISHED.sub("", line)

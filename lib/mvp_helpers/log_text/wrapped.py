@@ -7,7 +7,7 @@ from collections import Counter
 NARROWEST, WIDEST = 20, 250
 """Widths of a terminal, in characters."""
 FEWEST = 3
-"""So many lines of one width, and a quarter of all, are no chance."""
+"""A log is taken for a wrapped one if at least this many lines, and a quarter of all, have the same width."""
 
 
 def lines(log: str) -> list[tuple[int, str]]:
