@@ -108,3 +108,27 @@ def test_the_names_of_a_long_line_are_shortened() -> None:
 @pytest.mark.filterwarnings("error")
 def test_code_with_an_odd_escape_prints_no_warning() -> None:
     assert code_line.shows("TypeError: bad", r"m = re.match('\d', line)").startswith("print(line)")
+
+
+ODD = [
+    "x = " + "-" * 900 + "y",
+    "f(" + "a." * 300 + "b)",
+    "a" + "[0]" * 300,
+    "raise X(f'')",
+    "raise X(f'{a!r:>{w}}')",
+    "raise X(f'{x}' f'{y} z')",
+    "assert (x := f(y)) > 3, x",
+    "async with a as b:",
+    "@decorator(x)",
+    "match x:",
+    "del a['b']",
+    "global x",
+    "\u2028x",
+    "x = 0o9",
+]
+
+
+@pytest.mark.parametrize("error", sorted({error for error, _, _ in SHOWN}))
+def test_no_odd_code_prevents_an_answer(error: str) -> None:
+    for code in ODD:
+        assert len(code_line.shows(error, code)) < 500
