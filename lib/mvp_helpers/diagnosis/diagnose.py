@@ -82,7 +82,7 @@ def of_log(path: Path) -> Diagnosis:
     known = signatures.load()
     target = {"log": str(path)}
     answer = diagnose([Scan(known, str(path)).read_file(path)], known, target)
-    found_nothing = answer.verdict == "Unknown" and answer.line is None
+    found_nothing = answer.line is None and answer.advice == NOTHING_SHOWN
     if not (found_nothing and path.stat().st_size < CHUNK and (whole := wrapped.lines(_text(path)))):
         return answer
     unwrapped = "\n".join(text for _, text in whole).encode()

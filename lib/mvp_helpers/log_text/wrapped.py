@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 NARROWEST, WIDEST = 20, 250
 """Widths of a terminal, in characters."""
 FEWEST = 3
 """A log is taken for a wrapped one if at least this many lines, and a quarter of all, have the same width."""
+_ROW = re.compile(r"\s*[|+│┃║╭╰├└┌*#=-].*[|+│┃║╮╯┤┘┐*#=-]\s*$")
+"""A row of a table, or a rule."""
 
 
 def lines(log: str) -> list[tuple[int, str]]:
     """Return the lines as they were before, each with the number of its first part, from 1; none if nothing was wrapped."""
     rows = log.splitlines()
-    lengths = Counter(len(row.rstrip()) for row in rows)
+    lengths = Counter(len(row.rstrip()) for row in rows if not _ROW.match(row))
     # A space at the end of a part is not in every copy.
     width = max(range(NARROWEST, WIDEST + 1), key=lambda length: lengths[length] + lengths[length - 1])
-    full = [len(row.rstrip()) in (width - 1, width) for row in rows]
+    full = [len(row.rstrip()) in (width - 1, width) and not _ROW.match(row) for row in rows]
     if sum(full) < max(FEWEST, len(rows) / 4):
         return []
     joined: list[tuple[int, str]] = []

@@ -28,6 +28,11 @@ def test_lines_of_their_own_stay_as_they_are() -> None:
     assert wrapped.lines(f"{LINE}\n{NEXT}\nloading\n") == []
 
 
+def test_rows_of_a_table_are_not_joined() -> None:
+    rows = "".join(f"|    episodes        | {n:<8} |\n" for n in range(9))
+    assert wrapped.lines(f"{'-' * 33}\n{rows}{'-' * 33}\n") == []
+
+
 def test_an_error_that_only_a_whole_line_shows_is_found_at_its_place(tmp_path: Path) -> None:
     log = wrap("reading the data\n" + LINE.replace("got stuck", "got  stuck") + f"\n{LINE}\n{NEXT}\n", 87)
     assert "watchdog got stuck for" not in log
