@@ -63,7 +63,7 @@ LAST_LINES = 3
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
 """Rules of a name that a module of the checkout lacks: where tests ran and failed, the code that they test."""
 _FAILED_TEST = re.compile(
-    r"(?m)^(?: +> )?FAILED (?:\[[\d.]+s\] )?(\S+::\S+)|^_{3,} (?:\w+\.)*(test_\w+)\S* _{3,}$"
+    r"(?m)^FAILED (?:\[[\d.]+s\] )?(\S+::\S+)|^_{3,} (?:\w+\.)*(test_\w+)\S* _{3,}$"
     r"|^To execute this test, run the following\b.*\n\s*(python \S+\.py .+)|^(?:FAIL|ERROR): (test_\w+) \("
 )
 """A test that failed, in the summary of pytest or unittest, or the command that repeats one of PyTorch's own."""

@@ -31,7 +31,7 @@ _LACKS = re.compile(
     r"|rows|examples|images))\b|(?:\[\]|\{\})\)?$)"
 )
 _BEFORE_HEADER = re.compile(r"(\S.{10,200}?: \S.{10,}?)[:,]?\s+Traceback \(most recent call last\)")
-"""What a program says of an error in the line in which it begins the error's traceback, as vLLM's workers do."""
+"""What a program says of an error in the line that begins its traceback, as vLLM's workers do; it counts if that breaks off."""
 _JOB_ENDED = re.compile(r"slurmstepd: error: \*\*\* JOB (\d+) ON \S+ CANCELLED AT ")
 """The last line of a Slurm job that was cancelled; lines of its processes may follow."""
 
@@ -149,8 +149,6 @@ class Runs:
             self._chain(chain)
         if belongs:
             self._started.setdefault(line.number, (before, self._said_before(line) if opens else ""))
-            if opens and (announced := _BEFORE_HEADER.match(line.text)):
-                self._known(dataclasses.replace(line, text=announced[1]), self._reached(self.stage))
             return True
         stage = self._reached(self.stage)
         if line.error and (said := self.signatures.stage_said(line.text)):
@@ -208,6 +206,9 @@ class Runs:
         stage = self._reached(self.stage)
         hit = self.signatures.of_chain(chain, stage or progress.phase)
         cause = chain.causes()[0]
+        announced = _BEFORE_HEADER.match(chain.header) if hit is None and (cause.cut_off or cause.guessed) else None
+        if announced and self._known(Line(chain.number, announced[1], source=chain.source, level="ERROR"), stage):
+            return
         number, evidence = (hit.number, hit.evidence) if hit else (cause.number, cause.headline)
         finding = Finding(
             (self.rank, chain.number), self.name, number, evidence, progress, hit, chain, stage=stage, said_before=said

@@ -12,17 +12,23 @@ MOST, LONGEST = 4, 60
 LONGEST_LINE = 1000
 _MESSAGE = re.compile(r"(?:\w+\.)*(?P<name>\w+)(?:: (?P<says>.*))?", re.DOTALL)
 _WITHOUT = re.compile(r"^'(?P<type>[\w.]+)' object has no attribute '(?P<name>\w+)'")
-_OF_NONE = re.compile(r"^'NoneType' object is not (?P<what>subscriptable|iterable|callable)|^cannot unpack non-iterable NoneType")
+_USED = re.compile(
+    r"^'(?P<type>[\w.]+)' object is not (?P<how>subscriptable|iterable|callable)"
+    r"|^cannot unpack non-iterable (?P<unpacked>[\w.]+) object"
+)
 _SHAPES = re.compile(r"(?i)\b(?:sizes?|shapes?|dimensions?|\dD|dims?)\b")
 _INDEXES = re.compile(r"indices must be|not subscriptable|unhashable|index")
 _BLOCK = re.compile(r"(?:if|while|for|with|async|match)\b")
 _UNFINISHED = re.compile(r"(?:\s*(?:[-+*/%|&^@<>=.]|\b(?:and|or|not|in|is|if|else)))+$")
 """What the next line of a statement goes on from."""
 _OPTIONS = re.compile(r"(?:self\.)?(?:args|opts?|options|flags|FLAGS)\.(?P<name>\w+)")
+_OR_ATTRIBUTE = ", or another attribute of that type"
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
 _SAYS_NOTHING = re.compile(r"self|cls|_|args|kwargs|(?:\w+\.)*device|(?:torch|np|numpy|sys|os|tf|nn|F)\b.*|[A-Z].*")
 """Values of which an error is hardly ever about."""
+_BUILT_IN = re.compile(r"(?:zip|enumerate|reversed|map|filter|sorted|range|tqdm|chain|list|tuple|set|dict)\(")
+"""Calls that return what can be gone through, or raise because of their arguments."""
 NEAR = 4
 """An exception so many calls below a line may still be about the values that the line passes on."""
 
@@ -32,23 +38,34 @@ def shows(error: str, code: str, below: int = 0) -> str:
 
     ``below``: how many calls deeper the error was raised, 0 if in that line itself.
     """
+    try:
+        return _shows(error, code, below)
+    except RecursionError:  # code that is nested too deeply to be written again
+        return ""
+
+
+def _shows(error: str, code: str, below: int) -> str:
     message, tree = _MESSAGE.match(error), _parsed(code)
     if message is None or tree is None:
         return ""
     name, says, statement = message["name"], (message["says"] or "").strip(), tree.body[0]
     if isinstance(statement, ast.Raise):
-        return _of_raise(statement, says)
+        return _of_raise(statement, says) if _closed(code.strip()) == code.strip() else ""
     if isinstance(statement, ast.Assert):
         return _of_assert(statement)
     if name == "KeyError":
         return _of_key(tree, says, below)
-    if name in ("IndexError", "ZeroDivisionError"):
-        return "" if below else _of_index(tree) if name == "IndexError" else _of_zero(tree)
+    if name == "IndexError":
+        return _of_index(tree) if not below and re.search(r"out of (?:range|bounds)", says) else ""
+    if name == "ZeroDivisionError":
+        return _of_zero(tree) if not below and says.endswith(("by zero", "modulo")) else ""
     if not below and (found := _WITHOUT.match(says)):
         owner = _owner(tree, found["name"])
         return _is_a(owner, found["type"]) if owner else ""
-    if not below and (none := _OF_NONE.match(says)) and (owner := _used(tree, none["what"] or "iterable")):
-        return _is_a(owner, "NoneType")
+    if not below and (used := _USED.match(says)) and (owner := _used(tree, used["how"] or "iterable")):
+        return _is_a(owner, used["type"] or used["unpacked"]).removesuffix(_OR_ATTRIBUTE)
+    if not says:
+        return ""
     values = _values(tree, indexed=not below and bool(_INDEXES.search(says)))
     if not values or below > NEAR:
         return ""
@@ -101,8 +118,9 @@ def _of_raise(statement: ast.Raise, says: str) -> str:
     if made is None:
         return ""
     shape = "".join(re.escape(str(part.value)) if isinstance(part, ast.Constant) else "(.+?)" for part in made.values)
-    match = re.match(f"{shape}$" if shape.endswith("(.+?)") else shape, says, re.DOTALL)
-    if match is None or not match.groups():
+    match = re.fullmatch(shape, says, re.DOTALL)
+    longest = re.fullmatch(shape.replace("(.+?)", "(.+)"), says, re.DOTALL)
+    if match is None or longest is None or match.groups() != longest.groups():  # a value may contain what separates it
         return ""
     names = [_short(ast.unparse(part.value)) for part in made.values if isinstance(part, ast.FormattedValue)]
     values = [f"{name} ({_short(text)})" for name, text in zip(names, match.groups(), strict=True) if name != text]
@@ -123,11 +141,13 @@ def _of_assert(statement: ast.Assert) -> str:
 
 def _of_key(tree: ast.Module, key: str, below: int) -> str:
     """Return the mapping without the key; of a key in a variable only if that line itself looks it up."""
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+    if key.startswith(("'pop ", '"pop ', "'popitem")):  # a set or mapping is empty
+        return ""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)]
     exact = [node for node in found if isinstance(node.slice, ast.Constant) and repr(node.slice.value) == key]
     variable = [node for node in found if not isinstance(node.slice, (ast.Constant, ast.Slice, ast.Tuple))]
-    chosen = exact or ([] if below > NEAR else variable)
-    if len({ast.unparse(node) for node in chosen}) != 1:
+    chosen = exact or ([] if below else variable)
+    if len({ast.unparse(node) for node in chosen}) != 1 or _bound(tree) & _names(chosen[0]):
         return ""
     mapping, index = (_short(ast.unparse(part)) for part in (chosen[0].value, chosen[0].slice))
     named = _short(key) if exact else f"{_short(key)} ({index})"
@@ -144,7 +164,11 @@ def _of_index(tree: ast.Module) -> str:
     found = {
         (ast.unparse(node.value), ast.unparse(node.slice))
         for node in ast.walk(tree)
-        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice) and not _is_key(node.slice)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Load)
+        and not isinstance(node.slice, ast.Slice | ast.Tuple)
+        and not _is_key(node.slice)
+        and not _bound(tree) & _names(node)
     }
     if not found or len(found) > 2:
         return ""
@@ -154,8 +178,10 @@ def _of_index(tree: ast.Module) -> str:
 
 
 def _of_zero(tree: ast.Module) -> str:
-    divided = (node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS))
-    divisors = _texts(node.right for node in divided)
+    divided = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS)]
+    if any(isinstance(node.left, ast.Constant | ast.JoinedStr) and isinstance(node.op, ast.Mod) for node in divided):
+        return ""  # a text that is formatted
+    divisors = _texts(node.right for node in divided if not isinstance(node.right, ast.Constant))
     return f"{divisors[0]} is 0 there: what sets it" if len(divisors) == 1 else ""
 
 
@@ -166,7 +192,8 @@ def _is_key(index: ast.expr) -> bool:
 def _owner(tree: ast.Module, name: str) -> str:
     """Return the one expression whose attribute ``name`` the line reads; "" if it shows none."""
     owners = _texts(node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == name)
-    return owners[0] if len(owners) == 1 else ""
+    of_module = owners and (_SAYS_NOTHING.fullmatch(owners[0]) or owners[0].startswith("super(")) and owners[0] != "self"
+    return owners[0] if len(owners) == 1 and not of_module else ""
 
 
 def _used(tree: ast.Module, how: str) -> str:
@@ -178,8 +205,9 @@ def _used(tree: ast.Module, how: str) -> str:
         nodes = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     else:
         nodes = (each for node in ast.walk(tree) if (each := _gone_through(node)))
-    texts = _texts(nodes)
-    return texts[0] if len(texts) == 1 else ""
+    found = [node for node in nodes if not _BUILT_IN.match(ast.unparse(node))]
+    texts = _texts(iter(found))
+    return texts[0] if len(texts) == 1 and not _bound(tree) & _names(found[0]) else ""
 
 
 def _gone_through(node: ast.AST) -> ast.expr | None:
@@ -192,9 +220,11 @@ def _gone_through(node: ast.AST) -> ast.expr | None:
 def _is_a(owner: str, kind: str) -> str:
     if owner == "self":
         return f"where {kind} sets that attribute (grep the file of its class): later, in another branch, or by another name"
+    if kind != "NoneType" and owner.endswith(")"):
+        return f"{owner} returned a value of the type {kind} there: what it returns (its docstring, another version of it)"
     if kind != "NoneType":
         package = ", and the version of the package that has this class (pip show)" if kind[0].isupper() else ""
-        return f"{owner} is of the type {kind} there: what made it, or another attribute of that type{package}"
+        return f"{owner} is of the type {kind} there: what made it{package}{_OR_ATTRIBUTE}"
     if owner.endswith(")"):
         return f"{owner} returned None there: what it did not find"
     return f"{owner} is None there: the assignment or option that should have set it"
@@ -209,8 +239,22 @@ def _values(tree: ast.Module, indexed: bool = False) -> list[str]:
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute | ast.Subscript)]
     names = [node for node in names if not (indexed and isinstance(node, ast.Subscript))]
     inner = {id(node.value) for node in names if isinstance(node, ast.Attribute | ast.Subscript)}
-    of_data = (node for node in names if isinstance(node.ctx, ast.Load) and id(node) not in called | inner)
+    bound = _bound(tree)
+    of_data = (
+        node for node in names if isinstance(node.ctx, ast.Load) and id(node) not in called | inner and not bound & _names(node)
+    )
     return [text for text in _texts(of_data) if not _SAYS_NOTHING.fullmatch(text)][:MOST]
+
+
+def _bound(tree: ast.AST) -> set[str]:
+    """Return the names that exist only within the line, as those of a comprehension or a lambda."""
+    targets = [node.target for node in ast.walk(tree) if isinstance(node, ast.comprehension | ast.For | ast.NamedExpr)]
+    arguments = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    return arguments | {name for target in targets for name in _names(target)}
+
+
+def _names(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def _print(values: list[str], why: str) -> str:

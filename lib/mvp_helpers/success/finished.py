@@ -65,8 +65,7 @@ _NONE = re.compile(
 _WORK = (
     r"(?:run|jobs?|tests?|script|pipeline|experiments?|eval(?:uations?)?|inference|generation|(?:pre|post)processing|benchmark(?:s|ing)?|analys[ei]s|conversion"
     r"|pass|sweep|execution|downloads|uploads|exports?|set-?up(?!\.py)|installation|validation"
-    r"|tokenizer training|(?:data(?:set)? )?split(?:ting)?|filtering"
-    r"|merg(?:e|ing)|convert|quanti[sz](?:e|ation|ing)|tokeni[sz](?:ation|ing)|extraction)"
+    r"|tokenizer training)"
 )
 _RESULT = r"(?:results?|benchmark|summar(?:y|ies)|predictions?|metrics|scores?|reports?)"
 _END = re.compile(
@@ -85,6 +84,11 @@ _END = re.compile(
     r"|(?:结果|摘要|报告|指标|预测).{0,20}(?:已保存|保存至|写入完成)|^(?!.*(?:初始化|载入|导入|加载|下载|连接)).*完成\W*$"
     r"|(?:результат|отчёт)\w*.{0,20} сохранен"
 )
+_LAST = re.compile(
+    r"(?i)^\W*(?:(?:data(?:set)? )?split(?:ting)?|filtering|merg(?:e|ing)|convert|quanti[sz](?:e|ation|ing)"
+    r"|tokeni[sz](?:ation|ing)|extraction) (?:done|finished|completed?)\W*$"
+)
+"""Of such a part of a work a program says so in its last line if that is all of it."""
 _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
 """Ray's own processes: what they finish ends nothing."""
 _NOT_YET = re.compile(
@@ -231,6 +235,8 @@ def words(log: bytes) -> str:
             break
     saves = [text for text in own if _SAVES.search(text)]
     if len(own) >= SHORT and saves == own[-1:] and not _NOT_YET.search(own[-1]):
+        return own[-1]
+    if own and _LAST.search(own[-1]):
         return own[-1]
     values = list(itertools.takewhile(_VALUE.search, reversed(own)))
     above = own[: len(own) - len(values)]

@@ -1668,7 +1668,7 @@ KINDS = {
     "RuntimeError: Expected 2D (unbatched) or 3D (batched) input to conv1d, but got [37, 6, 302, 16]": "Conv2d",
     "Exception: expected `,` or `}` at line 2 column 10": "json.tool",
     "UnicodeDecodeError: 'utf-8' codec can't decode bytes in position 0-1: unexpected end of data": "tail -c 200",
-    "AttributeError: 'LLM' object has no attribute 'eval'": "no module of torch",
+    "AttributeError: 'LLM' object has no attribute 'eval'": "not a torch module",
     "AttributeError: 'TextDataModule' object has no attribute 'prepare_data_per_node'": "super().__init__()",
     "AttributeError: module 'torch' has no attribute 'fx'": "half replaced",
     "ValueError: Some keys are not used by the HfArgumentParser: ['--debug']": "key=value",

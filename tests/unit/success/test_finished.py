@@ -343,6 +343,12 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "Successfully saved shard 1\nSuccessfully saved shard 2\n",
         "waiting\nstarting the evaluation of results that were saved\n",
         "nothing more\n",
+        "Quantizing done\n[ 50%] loading model\n",
+        "Merge complete\nUploading adapters to hub\n",
+        "Merging done.\nEvaluating on 5 tasks\n",
+        "data splitting finished\n(Worker pid=3) preparing model\n",
+        "Extraction complete\nrunning convert.py --in a\n",
+        "Split complete\n0 files written\n",
         "Building wheels: done\nSuccessfully installed UNKNOWN-0.0.0\n",
         "Split begin.\nSaving 80% of it for a training of 3 rounds\nSplit done.\n",
         "2026-01-31 10:00:01,123 - Analysis complete\n"
