@@ -87,7 +87,9 @@ def of_log(path: Path) -> Diagnosis:
         return answer
     unwrapped = "\n".join(text for _, text in whole).encode()
     again = diagnose([Scan(known, str(path)).read([unwrapped])], known, target)
-    return msgspec.structs.replace(again, line=whole[again.line - 1][0]) if again.line else answer
+    if again.line is None or again.rule in ("", NOT_FINITE):  # numbers of lines of their own may have become one
+        return answer
+    return msgspec.structs.replace(again, line=whole[again.line - 1][0])
 
 
 def _text(path: Path) -> str:

@@ -11,6 +11,8 @@ FEWEST = 3
 """A log is taken for a wrapped one if at least this many lines, and a quarter of all, have the same width."""
 _ROW = re.compile(r"\s*[|+│┃║╭╰├└┌*#=-].*[|+│┃║╮╯┤┘┐*#=-]\s*$")
 """A row of a table, or a rule."""
+_BEGINS = re.compile(r"[\[(]?\d{2,4}[-/:.]\d\d[-/:.T ]|[\[(]\w+[\]: ]|(?:INFO|WARNING|ERROR|DEBUG)\b")
+"""The beginning of a line of its own: a time, a process, or a level."""
 
 
 def lines(log: str) -> list[tuple[int, str]]:
@@ -25,7 +27,7 @@ def lines(log: str) -> list[tuple[int, str]]:
     joined: list[tuple[int, str]] = []
     for number, row in enumerate(rows, 1):
         text = row.rstrip().ljust(width) if full[number - 1] else row.rstrip()
-        if number > 1 and full[number - 2]:
+        if number > 1 and full[number - 2] and not _BEGINS.match(row):
             first, before = joined.pop()
             joined.append((first, before + text))
         else:

@@ -7,7 +7,9 @@ from triaging import triaged
 from mvp_helpers.diagnosis import views
 from mvp_helpers.log_text import wrapped
 
-LINE = "[rank6]:[E429 13:55:49 x.cpp:17] the watchdog got stuck for 480 seconds without making progress in monitoring enqueued calls"
+LINE = (
+    "[rank6]:[E429 13:55:49 x.cpp:17] the watchdog got stuck for 480 seconds without making progress in monitoring queued calls"
+)
 NEXT = "[rank6]:[E429 13:55:50 x.cpp:1533] ProcessGroupNCCL is preparing to dump debug information of this rank into a file"
 
 
@@ -44,3 +46,11 @@ def test_a_healthy_wrapped_log_is_answered_as_before(tmp_path: Path) -> None:
     rows = "".join(f"loading part {n:03} of the data that the program needs, here\n" for n in range(9))
     (tmp_path / "run.log").write_text(rows)
     assert views.triage_log(tmp_path / "run.log").verdict == "Unknown"
+
+
+def test_lines_of_equal_length_that_begin_with_a_time_stay_apart(tmp_path: Path) -> None:
+    rows = "".join(
+        f"23-05-05 21:2{n}:52.413 - INFO: [epoch: 0, iter: {n}00, lr:2.0e-04] l_pix: 2.933{n}e+05 \n" for n in range(8)
+    )
+    assert [text.strip() for _, text in wrapped.lines(rows)] in ([], [row.strip() for row in rows.splitlines()])
+    assert triaged(tmp_path, rows).verdict == "Unknown"
