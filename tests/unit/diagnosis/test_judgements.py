@@ -36,6 +36,12 @@ CASES = {
         "Blocked",
         "config",
     ),
+    "a loop that unpacks something else": (
+        'Traceback (most recent call last):\n  File "/home/a/flow/train.py", line 103, in <module>\n'
+        "    for (x,) in enumerate(loader):\nValueError: too many values to unpack (expected 1)\n",
+        "Fail",
+        "user code",
+    ),
     "an image that exists": (
         "FATAL:   While checking build target: build target 'a.sif' already exists. Use --force if you want to overwrite it\n",
         "Blocked",
