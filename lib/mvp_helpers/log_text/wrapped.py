@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from . import log_lines
+
 NARROWEST, WIDEST = 20, 250
 """Widths of a terminal, in characters."""
 FEWEST = 3
 """A log is taken for a wrapped one if at least this many lines, and a quarter of all, have the same width."""
 _ROW = re.compile(r"\s*[|+│┃║╭╰├└┌*#=-].*[|+│┃║╮╯┤┘┐*#=-]\s*$")
 """A row of a table, or a rule."""
-_BEGINS = re.compile(r"[\[(]?\d{2,4}[-/:.]\d\d[-/:.T ]|[\[(]\w+[\]: ]|(?:INFO|WARNING|ERROR|DEBUG)\b")
-"""The beginning of a line of its own: a time, a process, or a level."""
+_SHORT_DATE = re.compile(r"\d\d-\d\d-\d\d \d\d:\d\d:")
+"""A date that other lines of logs hardly have."""
 
 
 def lines(log: str) -> list[tuple[int, str]]:
@@ -27,9 +29,15 @@ def lines(log: str) -> list[tuple[int, str]]:
     joined: list[tuple[int, str]] = []
     for number, row in enumerate(rows, 1):
         text = row.rstrip().ljust(width) if full[number - 1] else row.rstrip()
-        if number > 1 and full[number - 2] and not _BEGINS.match(row):
+        if number > 1 and full[number - 2] and not _begins(row):
             first, before = joined.pop()
             joined.append((first, before + text))
         else:
             joined.append((number, text))
     return joined
+
+
+def _begins(row: str) -> bool:
+    """Return whether a row has what begins a line of its own: a time, a level, or the name of a process."""
+    line = log_lines.clean(row.encode(), 0)
+    return line.logged or bool(line.source) or bool(_SHORT_DATE.match(row))

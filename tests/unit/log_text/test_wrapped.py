@@ -52,5 +52,5 @@ def test_lines_of_equal_length_that_begin_with_a_time_stay_apart(tmp_path: Path)
     rows = "".join(
         f"23-05-05 21:2{n}:52.413 - INFO: [epoch: 0, iter: {n}00, lr:2.0e-04] l_pix: 2.933{n}e+05 \n" for n in range(8)
     )
-    assert [text.strip() for _, text in wrapped.lines(rows)] in ([], [row.strip() for row in rows.splitlines()])
+    assert [text.strip() for _, text in wrapped.lines(rows)] == [row.strip() for row in rows.splitlines()]
     assert triaged(tmp_path, rows).verdict == "Unknown"
