@@ -49,6 +49,7 @@ def _shows(error: str, code: str, below: int) -> str:
     if message is None or tree is None:
         return ""
     name, says, statement = message["name"], (message["says"] or "").strip(), tree.body[0]
+    says = "" if says == code.strip() else says  # an exception without a message is quoted with its code
     if isinstance(statement, ast.Raise):
         return _of_raise(statement, says) if _closed(code.strip()) == code.strip() else ""
     if isinstance(statement, ast.Assert):

@@ -93,6 +93,7 @@ SHOWS_NOTHING = [
     ("AttributeError: 'float' object has no attribute 'sqrt'", "y = np.sqrt(x)"),
     ("AttributeError: 'super' object has no attribute 'bar'", "return super().bar(x)"),
     ("StopIteration", "batch = next(rows)"),
+    ("StopIteration: batch = next(rows)", "batch = next(rows)"),
     ("RuntimeError", "y = self.f(x)"),
     ("IndexError: list index out of range", "a" + "[0]" * 330),
     ("RuntimeError: bad", ""),
