@@ -19,7 +19,7 @@ _PARTS = re.compile(r"(?<=[.!?;]) +|(?<=Error): |, (?=but |please )")
 _ASKS = re.compile(
     r"(?i)\b(?:must|should|(?<!can )requires?(?! a buffer)|needs? to(?! be known)|ha(?:s|ve) to be"
     r"|please|try (?:\w+ing|to)|consider|make sure|are you sure"
-    r"|did you|do you|install|upgrade|unset|increas\w+|decreas\w+|reduc(?:e|ing)|enabl\w+|disabl\w+|instead"
+    r"|did you|do you|install|upgrade|unset|(?:increas|decreas|reduc|enabl|disabl)(?:e|ing)|instead"
     r"|(?:set(?! to)|pass|use|set the) [`'\"-]{0,3}\w+)\b"
 )
 """What a sentence says that asks the reader for a change."""
@@ -27,7 +27,7 @@ _REPORTS = re.compile(
     r"(?i)^\[notice\]|tracemalloc|^Device set to|^but got\b"
     r"|report (a|the|this)|TORCHDYNAMO_|TORCH_LOGS|stack ?trace|(open|file) an issue|TORCH_USE_CUDA_DSA"
     r"|CUDA_LAUNCH|Did you mean|indices must be |must (?:have the same|match|be equal|be a matrix)|\(position \d+\) must be "
-    r"|TRACEBACK_FILTERING|\s{3,}: "
+    r"|\bgot\b.{0,80}\binstead\b(?! of)|\barg(?:ument)? \d+ (?:\(\w+\) )?must be |TRACEBACK_FILTERING|\s{3,}: "
 )
 """Such a sentence asks for a report or says what differs, not what to change; or it is a row of a table."""
 _WARNS = re.compile(r"\bWARN(?:ING)?\b")

@@ -1549,6 +1549,14 @@ def test_a_report_or_a_table_below_an_error_is_nothing_that_it_asks_for(tmp_path
         assert "asks for" not in triaged(tmp_path, raised(f"ValueError: too odd\n{below}", "/u/steps.py")).follow_up
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["Expected 2D array, got 1D array instead:", "f() arg 1 must be a class", "no argument 'enable_queue' here", "is disabled"],
+)
+def test_what_differs_and_names_of_options_are_nothing_that_a_message_asks_for(said: str, tmp_path: Path) -> None:
+    assert "asks for" not in triaged(tmp_path, raised(f"ValueError: {said}", "/u/steps.py")).follow_up
+
+
 def test_a_secret_in_what_a_message_asks_for_is_masked(tmp_path: Path) -> None:
     secret = "hf_" + "Ab1" * 12
     answer = triaged(tmp_path, raised(f"ValueError: no. Please pass HF_TOKEN={secret} again.", "/q/hub.py"))
