@@ -300,7 +300,7 @@ def _benchmark(log: bytes, own: Sequence[str]) -> str:
     if not heads or wrong(log) or not _CLOSED.search(log, max(log.rfind(b"Serving Benchmark Result"), 0)):
         return ""
     for before, at, end in zip([0, *heads], heads, [*heads[1:], len(own)], strict=False):
-        table = list(itertools.takewhile(lambda text: _VALUE.search(text) or text.startswith("---"), own[at + 1 : end]))
+        table = list(itertools.takewhile(lambda text: _VALUE.search(text) or text.startswith(("---", "Backend:")), own[at + 1 : end]))
         answered = next((int(match["count"]) for text in table if (match := _ANSWERED.match(text))), 0)
         failed = next((match["count"] for text in table if (match := _UNANSWERED.match(text))), None)
         asked = {int(match["count"] or match["all"]) for text in own[before : at + 1] for match in _ASKED.finditer(text)}

@@ -115,7 +115,10 @@ _TABLE = (
     Report(r"Ollama modelfile saved in \S+", own=r"llamafactory\.train\.tuner"),
     Report(r".*End time of running main: [\d-]+ [\d:.]+", own=r"(?m)^.* args: (?:Export|Infer|Eval)Arguments\(.*$"),  # ms-swift
     # pipelines and their data
-    Report(r"(?P<steps>[1-9]\d*) of (?P=steps) steps \(100%\) done\nComplete log(?:\(s\))?: \S.*"),
+    Report(
+        r"(?P<steps>[1-9]\d*) of (?P=steps) steps \(100%\) done\nComplete log(?:\(s\))?: \S.*",
+        own=r"(?m)^ *reason: Missing output files: .*$",
+    ),
     Report(
         r"Completed at: .*\nDuration +: .*\nCPU hours +: [\d.,]+(?: \([\d.]+% cached\))?\n"
         r"Succeeded +: [1-9]\d*(?:\nCached +: \d+)?"

@@ -152,7 +152,7 @@ def test_a_cause_takes_precedence_over_its_effects_in_any_order() -> None:
 def test_an_unknown_error_is_the_last_distinct_one_with_its_place_and_boundary() -> None:
     again = ROOT.replace("odd.StrangeError: nobody knows me", "odd.OtherError: second")
     found = explained(ROOT + "text\n" + again + "text\n" + again)
-    assert (found.verdict, found.rule, found.evidence, found.confidence) == ("Blocked", "", "odd.OtherError: second", "low")
+    assert (found.verdict, found.rule, found.evidence, found.confidence) == ("Fail", "", "odd.OtherError: second", "low")
     assert (found.file, found.line, found.where) == ("/opt/tool/main.py", 10, "x.log:13"), "a repeated error is not a new one"
     vllm = explained(ROOT.replace("/opt/tool/main.py", "/opt/vllm/v1/engine.py"))
     assert (vllm.verdict, vllm.rule, vllm.boundary) == ("Blocked", "", "rollout engine"), "judged by whose code raised it"
@@ -277,7 +277,7 @@ def test_residual_text_after_success_does_not_change_the_pass_and_is_named() -> 
     done = "step:1 - actor/loss:0.2\nstep:2 - actor/loss:0.1\nTraining Progress: 100%|####| 2/2 [00:14<00:00]\n"
     assert (explained(done + LEFTOVER).verdict, explained(done).verdict) == ("Pass", "Pass")
     assert explained(LEFTOVER).verdict == "Noise", "without a run"
-    assert explained(LEFTOVER + ROOT).verdict == "Blocked", "an error takes precedence over noise"
+    assert explained(LEFTOVER + ROOT).verdict == "Fail", "an error takes precedence over noise"
     assert explained("nothing to see\n").verdict == "Unknown"
 
 

@@ -56,9 +56,12 @@ CASES = {
     "an exception of a package's own": (
         'Traceback (most recent call last):\n  File "C:/Sumo/tools/traci/connection.py", line 135, in _sendExact\n'
         '    raise FatalTraCIError("connection closed by SUMO")\ntraci.exceptions.FatalTraCIError: connection closed by SUMO\n',
-        "Blocked",
-        "dependency",
+        "Fail",
+        "user code",
     ),
+    "an exception of Ray's own": (raised("ray.odd.OddError: it is odd", "/u/steps.py"), "Blocked", "Ray"),
+    "an exception of what gives a cluster": (raised("sky.odd.OddError: it is odd", "/u/steps.py"), "Blocked", "cluster"),
+    "an exception of Docker's client": (raised("docker.odd.OddError: it is odd", "/u/steps.py"), "Blocked", "container"),
     "a test whose file is named differently": (
         'Traceback (most recent call last):\n  File "/work/own/einsum_test.py", line 162, in test_einsum\n    check(a, b)\n'
         '  File "/opt/lib/python3.11/site-packages/torch/testing/_asserts.py", line 971, in assert_close\n'
@@ -1709,7 +1712,6 @@ KINDS = {
     "RuntimeError: only Tensors of floating point dtype can require gradients": "ids of tokens",
     "XlaRuntimeError: UNIMPLEMENTED: CaptureToGraph is not implemented for CUDA below version 12.3.": "nvidia-smi",
     "KeyError: 'instruction'": "the keys of the first row",
-    "RuntimeError: Expected to mark a variable ready only once. Two hooks fired.": "use_reentrant=False",
     "openai_harmony.HarmonyError: invalid tiktoken vocab file: expected token and rank": "in base64",
     "serde.Error: invalid type: null, expected f64, line 33": "not finite",
     "SchemaInferenceError: Please pass `features` or at least one example when writing data": "no row is left",
@@ -1729,7 +1731,6 @@ KINDS = {
     "FileExistsError: /c/one already exists": "overwrite",
     'psycopg2.errors.UndefinedObject: type "vector" does not exist': "CREATE EXTENSION",
     "KeyError: 'architectures'": "config.json of the model's folder",
-    "ValueError: Target modules [] not found in the base model.": "an empty list means",
     "RuntimeError: server launch failed": "the server's own log",
     "AssertionError: model parallel group is not initialized": "initialize_model_parallel",
     'TypeError: can only concatenate list (not "str") to list': "the chat template applied first",

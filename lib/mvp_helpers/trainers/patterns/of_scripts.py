@@ -9,7 +9,7 @@ _SET = r"=(?:None|True|False)\b"
 _BUILD_STEP = r"(?-i:.*\bStep \d+/\d+ : [A-Z]{3,} )"
 """An instruction of a container's image."""
 _NO_ERROR_OR_OPTIONS = (
-    rf"(?i)^(?!{_BUILD_STEP}|.*(?:error|exception|failed|traceback|\bNamespace\(|{_SET}.*{_SET}"
+    rf"(?i)^(?!{_BUILD_STEP}|.*(?:(?<!_)error(?!\w*[=:] ?\d)|exception|failed|traceback|\bNamespace\(|{_SET}.*{_SET}"
     rf"|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)|\b(?:checkpoint|ckpt|model|weights) saved\b.*\bepoch))"
 )
 _OF = r"(?: ?/ ?| of )"
@@ -71,6 +71,7 @@ SCRIPT = LogPatterns(
             (
                 "raining ",
                 "tuning ",
+                "ptimization D",
                 "ptimization F",
                 "ptimization f",
                 "ed training",
