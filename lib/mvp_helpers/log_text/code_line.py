@@ -71,6 +71,9 @@ def _shows(error: str, code: str, below: int) -> str:
     if not values or below > NEAR:
         return ""
     if _SHAPES.search(says):
+        values = [text for text in values if not _OPTIONS.fullmatch(text)]  # which have none
+        if not values:
+            return ""
         shapes = "shapes" if len(values) > 1 else "shape"
         return f"the {shapes} of {_and(values)} just before that line, beside what the message expects"
     if "None" in says:

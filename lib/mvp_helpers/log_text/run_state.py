@@ -60,6 +60,8 @@ DATED_LINES = 20
 IDLE_S, MOST_S = 300, 12 * 3600
 """A run without progress for at least ``IDLE_S`` may hang; from ``MOST_S`` on times of day are ambiguous."""
 HOUR = 3600
+LAST_WORKS = 20
+"""Of so many of the last lines with progress the longest time between two is usual."""
 FRAMES = 40
 """A backtrace begins at most this many lines after the line that reports the crash, and is no longer."""
 _C_FRAME = re.compile(
@@ -87,14 +89,14 @@ def before(log: bytes, first: int, line: int | None, evidence: str) -> dict[str,
     """
     lines = log.split(b"\n")[first - 1 : line]
     end, found = len(lines) - (line is not None), dict[str, str]()
-    at, last = next(
-        ((at, text) for at in range(end - 1, max(end - LAST_LINES, 0) - 1, -1) if (text := _at_work(lines[at]))), (0, "")
-    )
+    worked = ((at, text) for at in range(end - 1, max(end - LAST_LINES, 0) - 1, -1) if (text := _at_work(lines[at])))
+    works = list(itertools.islice(worked, LAST_WORKS))
+    last = works[0][1] if works else ""
     ended = log_lines.plain(lines[end]) if end < len(lines) else evidence
     if bars := _BAR.findall(ended[-LONGEST:]):  # a bar, and behind it what ended the run
         found = {"last": bars[-1][:QUOTED], "moved": "yes"}
     elif last:
-        found = {"last": last, **_idle(lines, at, len(lines) - 1)}
+        found = {"last": last, **_idle(lines, [at for at, _ in works], len(lines) - 1)}
     candidates = itertools.islice(filter(_SAVES.search, reversed(lines[:end])), MOST_LINES)
     if saved := _last_saved(list(filter(None, map(_saved, candidates))), evidence):
         found["saved"] = saved
@@ -103,14 +105,22 @@ def before(log: bytes, first: int, line: int | None, evidence: str) -> dict[str,
     return found
 
 
-def _idle(lines: Sequence[bytes], work: int, end: int) -> dict[str, str]:
-    """Return whether the run made no progress for long between its lines ``work`` and ``end``."""
-    began = _clock(lines[max(work - DATED_LINES, 0) : work + 1])
+def _idle(lines: Sequence[bytes], works: Sequence[int], end: int) -> dict[str, str]:
+    """Return whether the run made no progress for long between its lines ``works[0]`` and ``end``, also measured by the earlier
+    lines with progress.
+    """
+    times = [_clock(lines[max(work - DATED_LINES, 0) : work + 1]) for work in works]
+    began, work = times[0], works[0]
     ended = _clock(lines[max(end - DATED_LINES, work + 1) : end + 1])
     elapsed = (ended - began) % (24 * HOUR) if began is not None and ended is not None else MOST_S
     if elapsed >= MOST_S or (elapsed >= HOUR and elapsed % HOUR < IDLE_S):  # whole hours: two time zones
         return {"undated": "yes"}
-    return {"idle": f"{elapsed // 60} minutes"} if elapsed >= IDLE_S else {"moved": "yes"}
+    usual = (
+        (later - earlier) % (24 * HOUR)
+        for later, earlier in itertools.pairwise(times)
+        if later is not None and earlier is not None
+    )
+    return {"idle": f"{elapsed // 60} minutes"} if elapsed >= max(IDLE_S, *usual, 0) else {"moved": "yes"}
 
 
 def _clock(lines: Sequence[bytes]) -> int | None:

@@ -52,7 +52,7 @@ _NONE = re.compile(
     rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
     rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*|upload)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
     rb"|--- Logging error ---(?s:.*?)\nArguments: [^\n]*"
-    rb"|\bfailed for 0$|^Traffic request rate: inf$|^Namespace\([^\n]*\)\s*$"
+    rb"|\bfailed for 0$|^Traffic request rate: +inf\s*$|^Namespace\([^\n]*\)\s*$"
     rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w_timeout\b(?! \w)"
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
@@ -76,6 +76,7 @@ _END = re.compile(
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}(?:\b|_){_RESULT}(?:\b|_)"
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
+    r"|^\W*total (?:(?:execution|run|elapsed|processing|inference|evaluation) ?)?(?:time|runtime|duration)\b\W{1,4}\d"
     r"|^\W*status\W+success\b|^Time for inference: [\d.]+ sec total\b"
     r"|^\W*done[!.:\]] (?:\(in [\d.]+ ?\w|\w.*(?:\d|\b(?:saved|written|exported) (?:to|in|at)\b))"
     r"|^\W*successfully (?:saved|restored|exported|imported|converted|uploaded|downloaded|merged|written|created|processed"
@@ -134,6 +135,8 @@ _NOTICE = re.compile(
     r"(?i)^\W*(?:notice\b|\d+ warnings? found\b|view build details: |warning: running pip as"
     r"|you should consider upgrading via|note: you may need to restart"
     r"|writing image|naming to|removed build)"
+    # how PowerShell shows what a program printed on stderr
+    r"|^pip\S* :\s*$|^(?:At line:|所在位置 行:)\d+|^\+ +(?:\.\.\.|pip install|~+$|CategoryInfo|FullyQualifiedErrorId)"
     r"|NCCL INFO|^#?$|^[\w-]+(?:\.[\w-]+)+/\S+:\S+$"
 )
 """Lines that may follow such a report."""
@@ -143,7 +146,7 @@ _ANSWERED = re.compile(r"Successful requests: +(?P<count>\d{1,12})$")
 _UNANSWERED = re.compile(r"Failed requests: +(?P<count>\S.*)$")
 _ASKED = re.compile(r"\bnum[-_]prompts[= ](?P<count>\d{1,12})|\b(?P<all>\d{1,12})/(?P=all) \[")
 """The table of vLLM's and SGLang's serving benchmark, the rule below it, and what says how many requests there were to be."""
-_TRIALS = re.compile(rb"(?m)^Trial status: (?P<states>.*\S)\s*$")
+_TRIALS = re.compile(rb"(?m)^(?:Trial status: |Number of trials: \d+/\d+ \()(?P<states>.*\w)\)?\s*$")
 _NO_BEST = re.compile(rb"(?i)\bbest trial: \S+ with \w+=[-+]?(?:nan|inf|none|null)\b")
 """What Ray Tune says of its trials, again and again, and of the best one if its metric is not a number."""
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
@@ -167,6 +170,8 @@ _COLUMNS = re.compile(r"^[^\d|]+(?:\|[^\d|]+){2,}$")
 _NUMBER = r"~?[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?"
 _VALUE = re.compile(rf"^\W{{0,99}}(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER})*\W*$|^\W*$")
 """A name and its numbers."""
+_BENCH_ROW = re.compile(rf"{_VALUE.pattern}|^---|^(?:Backend|Max request concurrency|Traffic request rate): ")
+"""A row of a serving benchmark's table."""
 _ROW = re.compile(r"^\W*$|^.*(?: {2}|\||\t)[-+\d.,%]+\S{0,3}(?: {2}|\||\t).*\d\D{0,3}$|^[A-Z][\w ]+:$")
 """A row of a table, a rule, or the head of a list."""
 _FILE = re.compile(r"^\W{0,99}[\w./-]+\.\w{1,5}(?: \([\w ]+\))?$|^\W*[^\W\d][\w ]*[:\uff1a](?: ?[~.]?/[\w./-]+)?$")
@@ -300,7 +305,7 @@ def _benchmark(log: bytes, own: Sequence[str]) -> str:
     if not heads or wrong(log) or not _CLOSED.search(log, max(log.rfind(b"Serving Benchmark Result"), 0)):
         return ""
     for before, at, end in zip([0, *heads], heads, [*heads[1:], len(own)], strict=False):
-        table = list(itertools.takewhile(lambda text: _VALUE.search(text) or text.startswith(("---", "Backend:")), own[at + 1 : end]))
+        table = list(itertools.takewhile(_BENCH_ROW.search, own[at + 1 : end]))
         answered = next((int(match["count"]) for text in table if (match := _ANSWERED.match(text))), 0)
         failed = next((match["count"] for text in table if (match := _UNANSWERED.match(text))), None)
         asked = {int(match["count"] or match["all"]) for text in own[before : at + 1] for match in _ASKED.finditer(text)}

@@ -1760,7 +1760,7 @@ KINDS = {
     "ValueError: min() arg is an empty sequence": "left it empty or shorter",
     "RuntimeError: 3 unexpected keys of the state_dict": "model.state_dict()",
     "ValueError: global shape differs for the key decoder": "that the checkpoint was saved with",
-    "ValueError: operands could not be broadcast together with shapes (9,2) (9,)": "the shapes of the tensors in that line",
+    "ValueError: operands could not be broadcast together with shapes (9,2) (7,)": "the shapes of the tensors in that line",
     "RuntimeError: PassManager::run failed": "TORCH_COMPILE_DISABLE=1",
     "RuntimeError: mask.size(2) == n INTERNAL ASSERT FAILED at softmax.cu:51": "without that fused kernel",
     "ValueError: Cannot redistribute a DTensor of mesh (tp=2) on mesh (ep=2)": "the device meshes and placements",

@@ -168,7 +168,32 @@ TIANSHOU = "".join(
 TIANSHOU_END = "{'best_result': '200.00 ± 0.00', 'best_reward': 200.0, 'duration': '120.31s'}\n"
 ITERATIONS = "".join(f"iter {n:>6} | loss {4 - n / 100:.4f} | lr 3.00e-06 | 23s\n" for n in (0, 50, 100, 150, 200))
 MM_LINES = (1, 50), (1, 100), (2, 50), (2, 100)
+
+
+def keras(*epochs: int, of: int = 3) -> str:
+    bar = "20/20 [=====] - 3s 55us/step - loss: 0.0{n} - val_loss: 0.1{n}\n"
+    return "".join(f"Epoch {n}/{of}\n 7/20 [=>..] - ETA: 1s - loss: 0.{n}\n" + bar.format(n=n) for n in epochs)
+
+
+KERAS_3 = "".join(
+    f"Epoch {n}/2\n\n 7/20 ━━━ 5:41 12s/step - loss: 1.3{n}\n"
+    f"20/20 ━━━━ 0s 13ms/step - loss: 1.1{n}\n20/20 ━━━━ 1s 14ms/step - loss: 1.1{n}\n"
+    for n in (1, 2)
+)
+LETTERS = "".join(f"E{n:>3}/3 | Loss:4.2{n} | TrA:38.2% | ETA:0.1min\n" for n in (1, 2, 3))
+TAGGED = "".join(f"[train] iter {n}0: loss 2.1{n} 4499 ms/iter\n" for n in (1, 2, 3))
 PASSING = {
+    "Keras": keras(1, 2, 3) + "Test accuracy: 0.99\n",
+    "Keras 3, with an evaluation": KERAS_3 + "7/7 ━━━━ 0s 13ms/step - accuracy: 0.6 - loss: 1.4\nTest accuracy: 0.7\n",
+    "epochs by their first letter": LETTERS,
+    "the time that all of it took": TAGGED + "Finished in 410.13\n",
+    "the time that the training took": TAGGED + "2026-01-02 - Training took 01:02:03\n",
+    "the name of the program's part before its end": TAGGED + "[train] done. best_val=2.2759  ckpt=/d/last.pt\n",
+    "an early stop, a loss of another name": "".join(f"Epoch {n}/9 train_mse_scaled=0.02{n} val_mae=46.7\n" for n in (1, 2, 3))
+    + "Early stopping triggered at epoch 3. Best val RMSE: 68.5\nTraining complete. Best checkpoint at: a.pt\n",
+    "a metric that is called an error": "".join(f"Epoch {n} | loss 4.{n} | cardinality_error=95.{n}\n" for n in (0, 1, 2))
+    + "Training done.\n",
+    "a value that was printed to be seen": "[2024-03-09 10:38:04][CRITICAL][trainer:338] - \"devid='cuda:2'\"\n" + LETTERS,
     "episodes of reinforcement learning": "".join(
         f"Episode {n}/40 | Reward: -27{n}.8 | Loss: 1.{n} | ETA: 4.4m\n" for n in (10, 20, 30, 40)
     )
@@ -319,6 +344,16 @@ PASSING = {
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
 }
 NOT_PASSING = {
+    "Keras by its headings without its last epoch": keras(1, 2),
+    "Keras by its headings without an epoch": keras(1, 3) + "Test accuracy: 0.99\n",
+    "Keras by its headings with NaN": keras(1, 2, 3).replace("0.02", "nan"),
+    "Keras by its headings whose last bar breaks off": keras(1, 2, 3).rpartition("20/20")[0],
+    "Keras by its headings that begins again": keras(1, 2, 3) + keras(1),
+    "epochs by their first letter, one missing": LETTERS.replace("E  2/3", "x  2/3"),
+    "the name of the program's part before no end": TAGGED,
+    "the time of each part": "".join(f"{TAGGED.replace('iter ', f'iter {n}')}Finished in 4.1 s\n" for n in (1, 2)),
+    "the end of a part without steps": "[train] done. best_val=2.2759\n",
+    "an error in an epoch": "Epoch 1/2 | loss 4.1\nEpoch 2/2 error: no space | loss 4.2\nTraining done.\n",
     "episodes without the last": "".join(f"Episode {n}/40 | Reward: -27{n}.8 | Loss: 1.{n}\n" for n in (10, 20, 30)),
     "iterations in a column, one missing": ITERATIONS.replace("iter    100", "item    100") + "done. best val 1.0157\n",
     "iterations in a column without their end": ITERATIONS,

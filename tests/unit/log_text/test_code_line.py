@@ -75,6 +75,7 @@ SHOWN = [
     ("TypeError: bad value", "elif rate > limits.high:", "print(rate, limits.high) just before that line"),
 ]
 SHOWS_NOTHING = [
+    ("AssertionError: param and grad have different shape torch.Size([9]) vs torch.Size([7])", "trainer.fit(use_lora=args.rank)"),
     ("ValueError: Got 1, 2, 3", 'raise ValueError(f"Got {shape}, {n}")'),
     ("ValueError: bad 3 and 4", 'raise ValueError(f"bad {x}"'),
     ("KeyError: 'pop from an empty set'", "x = pools[i].pop()"),

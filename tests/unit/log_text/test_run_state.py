@@ -62,6 +62,8 @@ def test_the_last_checkpoint(what: str) -> None:
         ("10:00:01 step 5", "10:01:02 SIGTERM", {"moved": "yes"}),
         ("10:00:01 step 5", "10:04:50 SIGTERM", {"moved": "yes"}),
         ("2026-01-01 23:59:01 step 5", "2026-01-02T00:09:08 SIGTERM", {"idle": "10 minutes"}),
+        ("10:00:01 step 4\n10:30:01 step 5", "10:50:00 SIGTERM", {"moved": "yes"}),  # half an hour for a step
+        ("10:00:01 step 4\n10:10:01 step 5", "10:30:00 SIGTERM", {"idle": "19 minutes"}),
         ("10:00:01 started\n20%|██        | 2/10 [00:00:10<00:00:40]", "10:30:00 SIGTERM", {"idle": "29 minutes"}),
         ("10:00:01 step 5", "14:00:10 SIGTERM", {"undated": "yes"}),  # in another time zone
         ("10:00:01 step 5", "SIGTERM", {"undated": "yes"}),

@@ -46,6 +46,7 @@ HEALTHY = {
     "batch": BATCH,
     "condor": CONDOR,
     "alone": "counting words\nall done!\n",
+    "the time of all": "answered 5 questions\nTotal execution time: 31.5 s\n",
     "of a part of the data": "Generating train split\nfetched (HTTP/1.1 404 Not Found), taking the other\n" + EVALUATION,
     "words of success before notes": "latency 4 us\n✓ Test completed successfully\n\nNotes:\n"
     "  - it uses the plugin\n  - compare\n  - rest\n",
@@ -225,6 +226,11 @@ REPORTS = {
     "Uploading the dataset shards: 100%|###| 3/3 [00:41<00:00, 16.2s/it]\n",
     "llama-bench": "| model | size | backend | test |          t/s |\n| ----- | ---: | ------- | ---: | -----------: |\n"
     "| a 7B  |  4 GiB | CPU | tg256 | 23.84 ± 0.06 |\n\nbuild: b820cc8e6 (9856)\n",
+    "pip, below PowerShell": "Collecting a\nSuccessfully installed a-1.0\npip : \nAt line:1 char:31\n+ ... pip install a 2>&1 | Tee-Object\n"
+    "+     ~~~~~~~\n    + CategoryInfo          : NotSpecified: (:String) [], RemoteException\n"
+    "    + FullyQualifiedErrorId : NativeCommandError\n[notice] A new release of pip is available: 24.0 -> 26.0.1\n",
+    "Ray Tune before version 2": "Number of trials: 3/3 (3 RUNNING)\nNumber of trials: 3/3 (3 TERMINATED)\n"
+    "Total run time: 15.6 seconds\n",
     "Ray Tune": "(f pid=7) INFO: upgrade, add_is_nan_constraint\nTrial status: 3 TERMINATED | 1 RUNNING\n"
     "Trial status: 4 TERMINATED\nTotal run time: 97.06 seconds (96.99 seconds for the tuning loop).\nbest: 0.98\n",
     "fairseq": "Namespace(criterion='cross_entropy', lr=[0.25], trainpref='a')\n"
@@ -368,6 +374,8 @@ def test_words_about_a_part_or_a_plan_are_no_end(tmp_path: Path, log: str) -> No
 
 RULE = "-" * 78 + "\n"
 KNOWN = {
+    "MLPerf's trainings": ':::MLLOG {"key": "eval_error", "value": 0.12, "metadata": {"file": "train.py"}}\n'
+    ':::MLLOG {"event_type": "INTERVAL_END", "key": "run_stop", "value": null, "metadata": {"lineno": 4, "status": "success"}}\n',
     "TensorRT-LLM": "[03/12/2026-10:21:11] [TRT-LLM] [I] Engine serialized. Total time: 00:00:02\n"
     "[03/12/2026-10:21:11] [TRT-LLM] [I] Total time of building all engines: 00:00:41\n",
     "TensorRT-LLM's benchmark": f"[02/14/2026-05:51:57] [TRT-LLM] [I] Cancelling all 0 tasks to complete.\n{RULE}"
@@ -497,6 +505,7 @@ def test_an_evaluation_whose_scores_are_all_zero_proves_no_success(tmp_path: Pat
         ("MLPerf's load generator", "VALID", "INVALID"),
         ("MLPerf's load generator", "No errors", "3 ERRORS"),
         ("MLPerf's load generator", "satisfied : Yes", "satisfied : NO"),
+        ("MLPerf's trainings", "success", "aborted"),
         ("EvalPlus", "0.671", "nan"),
         ("BigCode's evaluation", "0.3109", "NaN"),
         ("MMLU", "Average accuracy 0.510 - anatomy\n", ""),

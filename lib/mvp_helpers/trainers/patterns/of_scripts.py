@@ -17,7 +17,8 @@ _TOTAL = rf"(?:{_OF}|, ['\"](?:of|total|(?:total|max|num)_steps)['\"]: )(?P<tota
 _COUNT = rf"['\"]?[\s:=#\[(|]{{0,8}}(?P<step>\d{{1,9}})(?![\d.]|,\d)(?:{_TOTAL})?(?P<metrics>[^\r\n]*)"
 _TRAIN_LOSS = (
     "".join(rf"(?<!{what}[ _/-])" for what in ("val", "eval", "test", "dev", "valid", "validation", "best"))
-    + r"(?:(?:loss\w*|perplexity|ppl|bpc)['\"]?(?:\s*(?:::?|[=|])|\s)|\btrain[=:])\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)"
+    + r"(?:(?:loss\w*|perplexity|ppl|bpc|train_(?:mse|rmse|mae|nll|ce|bce)\w*)['\"]?(?:\s*(?:::?|[=|])|\s)|\btrain[=:])"
+    + r"\s*(?:is )?['\"]?(?:[-+]?\.?\d|nan|-?inf)"
 )
 _LOSS = rf"(?i)^(?!\W*{_HELD_OUT}\b).*?{_TRAIN_LOSS}"
 _PART_OF_EPOCH = r"(?:step|batch|iter(?:ation)?)"
@@ -52,6 +53,9 @@ _STOPPED_EARLY = (
 SCRIPT = LogPatterns(
     logged=(
         StepLine("poch", _NO_ERROR_OR_OPTIONS + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH),
+        StepLine(  # shortened to its first letter
+            "oss", r"^\W*[Ee](?:p\.?)? {0,4}(?P<step>\d{1,6})/(?P<total>\d{1,6})(?P<metrics>\W.*)", trained=_WHOLE_EPOCH
+        ),
         StepLine("pisode", _NO_ERROR_OR_OPTIONS + r".*?\bepisodes?\b" + _COUNT, trained=_WHOLE_EPOCH),
         StepLine(  # below a progress bar that was drawn over
             "poch",
@@ -90,6 +94,12 @@ SCRIPT = LogPatterns(
             r"(?i)^\W*total training time\W{1,4}(?:is |was )?\d[\d.:]* ?(?:s|secs?|seconds|m|mins?|minutes|h|hours?)?\W*$",
         ),
         LineKind(("done. best ",), r"^done\. best (?:val|loss)\b.*\d"),
+        LineKind(
+            ("inished in", "ompleted in", "one in"),
+            r"(?i)^\W*(?:finished|completed|done) in:? \d[\d.:]* ?(?:s|secs?|seconds|m|mins?|minutes|h|hours?)?\W*$",
+        ),
+        LineKind(("raining took",), r"(?i)\btraining took:? \d[\d.:]* ?(?:s|secs?|seconds|m|mins?|minutes|h|hours?)?\W*$"),
+        LineKind(("[train] done", "[train] finished"), r"^\[train\] (?:done|finished)\b"),
         LineKind(("训练完成",), r"^\W*训练完成(?:\W*$|[^\w\s]\W*(?:最终)?(?:模型|权重)\S*保存)"),
         LineKind(("inal model", "inal Model"), _FINAL_MODEL),
         LineKind(
@@ -154,10 +164,19 @@ STABLE_BASELINES = LogPatterns(
         ),
     ),
     first_part=r"(?m)^\|\s+iterations\s+\| 1 +\|",
-    finished=SCRIPT.finished,
+    finished=(*SCRIPT.finished, LineKind(("100% ━",), r"^\W*100% ━+ (?P<all>[\d,]+)/(?P=all)(?![\d,])")),
 )
 """Of a script that trains with Stable-Baselines3: a table after each rollout, here counted by its updates,
 which go on from those of a model that was loaded."""
+KERAS = LogPatterns(
+    logged=(
+        StepLine("Epoch ", r"^Epoch (?P<begun>\d{1,6})/(?P<total>\d{1,6})$"),
+        StepLine("step - ", r"^ *(?P<all>\d{1,9})/(?P=all) .* \S+/step - (?P<metrics>.*\bloss: .*)"),
+    ),
+    redrawn=True,
+    finished=SCRIPT.finished,
+)
+"""Of a script that trains with Keras: the bar of an epoch's batches, full, with its losses, below its heading."""
 _HEADING = r"(?i)(?:^|(?<!of)[-:|\]>])[^\w\-:|\]>]*epoch\W{0,3}"
 _STEPS = (
     _NO_ERROR_OR_OPTIONS + r"(?!(?!.*?loss.*?epoch).*epoch).*?\b(?:global[_ ])?(?:step|iter(?:ation)?)s?\b(?:\(train\))?" + _COUNT
@@ -254,6 +273,7 @@ SCRIPTS = {
     "rsl_rl": RSL_RL,
     "espnet": ESPNET,
     "stable_baselines": STABLE_BASELINES,
+    "keras": KERAS,
     "torchtune": TORCHTUNE,
     "script_parts": SCRIPT_PARTS,
     "script": SCRIPT,
