@@ -93,6 +93,7 @@ _QUIET = re.compile(
     r"|\bNCCL INFO \S|\bpid=\d+\) (?:INFO|WARNING) \d\d-\d\d "  # also where a wrapper calls it an error
     r"|^mkdir: cannot create directory .*: File exists$"  # a script's without -p, which goes on
     r"|^(?:\[[\w:.]+\] - )?\"?\w+='[\w:./-]+'\"?$"  # a value that a program prints to be seen
+    r"|' thrown while requesting [A-Z]+ https?://"  # the hub's client tries again
     r"|NCCL WARN Failed to open libibverbs\.so"  # it takes sockets
     r"|^Cannot use FA version \d"  # vLLM takes another kernel
     r"|^Failed to decode tool call: "  # of an answer: verl goes on without the call

@@ -76,7 +76,6 @@ _END = re.compile(
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}(?:\b|_){_RESULT}(?:\b|_)"
     rf"|^\W*(?:overall|{_RESULT})\b.{{0,60}}\b(?:pass(?:ed)?|ok)\b"
-    r"|^\W*total (?:(?:execution|run|elapsed|processing|inference|evaluation) ?)?(?:time|runtime|duration)\b\W{1,4}\d"
     r"|^\W*status\W+success\b|^Time for inference: [\d.]+ sec total\b"
     r"|^\W*done[!.:\]] (?:\(in [\d.]+ ?\w|\w.*(?:\d|\b(?:saved|written|exported) (?:to|in|at)\b))"
     r"|^\W*successfully (?:saved|restored|exported|imported|converted|uploaded|downloaded|merged|written|created|processed"
@@ -88,8 +87,9 @@ _END = re.compile(
 _LAST = re.compile(
     r"(?i)^\W*(?:(?:data(?:set)? )?split(?:ting)?|filtering|merg(?:e|ing)|convert|quanti[sz](?:e|ation|ing)"
     r"|tokeni[sz](?:ation|ing)|extraction) (?:done|finished|completed?)\W*$"
+    r"|^\W*total (?:(?:execution|run|elapsed|processing|inference|evaluation) )?time\b\W{1,4}\d"
 )
-"""Of such a part of a work a program says so in its last line if that is all of it."""
+"""Of such a part of a work a program says so in its last line if that is all of it; there it also says how long all took."""
 _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
 """Ray's own processes: what they finish ends nothing."""
 _NOT_YET = re.compile(

@@ -226,7 +226,8 @@ REPORTS = {
     "Uploading the dataset shards: 100%|###| 3/3 [00:41<00:00, 16.2s/it]\n",
     "llama-bench": "| model | size | backend | test |          t/s |\n| ----- | ---: | ------- | ---: | -----------: |\n"
     "| a 7B  |  4 GiB | CPU | tg256 | 23.84 ± 0.06 |\n\nbuild: b820cc8e6 (9856)\n",
-    "pip, below PowerShell": "Collecting a\nSuccessfully installed a-1.0\npip : \nAt line:1 char:31\n+ ... pip install a 2>&1 | Tee-Object\n"
+    "pip, below PowerShell": "Collecting a\nSuccessfully installed a-1.0\npip : \nAt line:1 char:31\n"
+    "+ ... pip install a 2>&1 | Tee-Object\n"
     "+     ~~~~~~~\n    + CategoryInfo          : NotSpecified: (:String) [], RemoteException\n"
     "    + FullyQualifiedErrorId : NativeCommandError\n[notice] A new release of pip is available: 24.0 -> 26.0.1\n",
     "Ray Tune before version 2": "Number of trials: 3/3 (3 RUNNING)\nNumber of trials: 3/3 (3 TERMINATED)\n"
