@@ -125,6 +125,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A summary of what other lines explain (pytest's); every exception takes precedence."""
     kind: bool = False
     """A kind of error rather than a known cause; an unknown exception before it takes precedence."""
+    unless_said: bool = False
+    """Does not fit an exception of which a sentence says more, but none of its own cases."""
     outlived_by: OutlivedBy = "steps"
     """What proves that the run went on: two more steps (before training the first one), the next phase, or nothing."""
     advice: str

@@ -136,7 +136,22 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
             return None
         if rule.innermost and not (link.frames and re.search(rule.innermost, link.frames[-1].file)):
             return None
-        return _fit(rule, "\n".join([link.text, *(line.text for line in link.rest)]), phase, link.number, link)
+        said = "\n".join([link.text, *(line.text for line in link.rest)])
+        if rule.unless_said and self._a_sentence_knows(link, culprit) and not _in_cases(rule, said):
+            return None
+        return _fit(rule, said, phase, link.number, link)
+
+    def _a_sentence_knows(self, link: Link, culprit: Frame | None) -> bool:
+        """Return whether a sentence that says more than a general one fits the exception."""
+        code = f"{culprit.file}\n{call(link.frames[-1])}\n{culprit.code}" if culprit else ""
+        return self.once(
+            ("said", link.headline, code),
+            lambda: any(
+                pattern(each.evidence).search(link.headline) and pattern(each.code).search(code)
+                for each in self.sentences
+                if not each.general
+            ),
+        )
 
     def _effect(self, link: Link, phase: Phase) -> bool:
         return any(self._of_exception(rule, link, phase) for rule in self.rules if rule.secondary)
@@ -218,6 +233,11 @@ _INSTALLED = re.compile(r"^.*(?=-packages/)|^.*/(?=lib/python3\.\d+/(?!site-pack
 def call(frame: Frame) -> str:
     """Return ``file:function``; ignore where a package or Python is installed, e.g. an environment's name."""
     return f"{_INSTALLED.sub('', frame.file)}:{frame.name}"
+
+
+def _in_cases(rule: Rule, said: str) -> bool:
+    """Return whether the words of one of the rule's cases are in what an exception said."""
+    return any(case.evidence and pattern(case.evidence).search(said) for case in rule.cases)
 
 
 def _is_in(stage: Stage, calls: Iterable[str], said: str) -> bool:
