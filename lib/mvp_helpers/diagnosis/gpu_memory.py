@@ -12,6 +12,7 @@ _SIZE = re.compile(
 _OWN = re.compile(r"this process has (\d{1,9}(?:\.\d{1,9})?) ([GM])iB memory in use")
 _USERS = re.compile(r"\bProcess \d{1,12} has (\d{1,9}(?:\.\d{1,9})?) ([GM])iB memory in use")
 _WANTED = re.compile(r"Tried to allocate (\d{1,9}(?:\.\d{1,9})?) ([GM])iB")
+_ALLOWED = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ([GM])iB allowed")
 _KINDS = ("free", "unallocated", "is allocated", "in use", "reserved in", "total")
 """What a size is of, by words of its text; the first that it contains counts."""
 HELD = 0.2
@@ -25,13 +26,30 @@ OTHERS = (
     "or reward server gets a smaller share (gpu_memory_utilization, mem_fraction_static)}; smaller batches only after that"
 )
 PIECES = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+AMPLE, AMPLE_GIB = 5, 1.0
+"""How many times what was asked for, and how much more, was free at least for the GPU's size not to be the reason."""
+SHARE = "grep for set_per_process_memory_fraction (an engine's or a tool's memory fraction): a larger share, or none"
+ELSEWHERE = (
+    "what limits that process apart from the GPU's size: the share that a virtual GPU or MPS gives it"
+    " (CUDA_MPS_PINNED_DEVICE_MEM_LIMIT), ulimit -v and the memory of the host or its container, in which the driver keeps its"
+    " mappings (of Windows the page file); an engine that sleeps, if cumem_allocator.cpp is in the lines before (pip show vllm:"
+    " a newer one, or without sleep mode); else a process that took the memory for a moment (nvidia-smi -l 1)"
+)
 
 
 def shortage(text: str) -> tuple[str, str] | None:
     """Return why there was too little memory and what to do, if the numbers of PyTorch's message say so."""
     sizes = _sizes(text)
     total, free, own = sizes.get("total"), sizes.get("free"), sizes.get("own")
-    if total is None or free is None or own is None:
+    asked = _WANTED.search(text)
+    wanted = _gib(*asked.groups()) if asked else 0.0
+    if total is None or free is None or wanted >= total:  # what no free GPU has, either
+        return None
+    if wanted and free >= max(AMPLE * wanted, wanted + AMPLE_GIB):
+        if allowed := _ALLOWED.search(text):
+            return f"The process may use {_gib(*allowed.groups()):.1f} GiB of that GPU's memory only, and has used them.", SHARE
+        return f"{free:.1f} GiB of that GPU's memory were free, far more than it was asked for: its size is not the limit.", ELSEWHERE
+    if own is None:
         return None
     held, unused = total - free - own, sizes.get("unallocated", 0.0)
     if held >= HELD * total:
@@ -39,9 +57,8 @@ def shortage(text: str) -> tuple[str, str] | None:
             f"Other processes hold {held:.1f} of {total:.1f} GiB of that GPU's memory, so that this one had too little.",
             OTHERS,
         )
-    wanted = _WANTED.search(text)
     counted = sizes.get("is allocated", 0.0) + unused  # more than the process has, where memory was unmapped (offloaded, asleep)
-    if wanted and counted <= own and unused >= UNUSED_GIB and unused + free >= _gib(*wanted.groups()) > free:
+    if wanted and counted <= own and unused >= UNUSED_GIB and unused + free >= wanted > free:
         return f"PyTorch has {unused:.1f} GiB reserved that no tensor uses, but in pieces that are too small.", PIECES
     return None
 

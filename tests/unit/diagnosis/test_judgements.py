@@ -1889,3 +1889,15 @@ def test_what_cannot_be_judged_is_one_message(name: str, data: bytes, words: str
         views.triage_file(tmp_path / name)
     with pytest.raises(BadInput, match="No such file"):
         views.triage_file(tmp_path / "absent.log")
+
+
+def test_memory_that_was_free_is_no_lack_of_it(tmp_path: Path) -> None:
+    error = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of which"
+        " {} is free. {}Including non-PyTorch memory, this process has 9.1 GiB memory in use."
+    )
+    answer = triaged(tmp_path, raised(error.format("66.43 GiB", ""), "/w/s.py"))
+    assert "66.4 GiB of that GPU's memory were free" in answer.advice and "ulimit -v" in answer.follow_up
+    answer = triaged(tmp_path, raised(error.format("66.43 GiB", "9.20 GiB allowed; "), "/w/s.py"))
+    assert "9.2 GiB of that GPU's memory only" in answer.advice and "memory_fraction" in answer.follow_up
+    assert "were free" not in triaged(tmp_path, raised(error.format("12.5 MiB", ""), "/w/s.py")).advice
