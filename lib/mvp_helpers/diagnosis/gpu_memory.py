@@ -48,7 +48,8 @@ def shortage(text: str) -> tuple[str, str] | None:
     if wanted and free >= max(AMPLE * wanted, wanted + AMPLE_GIB):
         if allowed := _ALLOWED.search(text):
             return f"The process may use {_gib(*allowed.groups()):.1f} GiB of that GPU's memory only, and has used them.", SHARE
-        return f"{free:.1f} GiB of that GPU's memory were free, far more than it was asked for: its size is not the limit.", ELSEWHERE
+        enough = f"{free:.1f} GiB of that GPU's memory were free, far more than it was asked for: its size is not the limit."
+        return enough, ELSEWHERE
     if own is None:
         return None
     held, unused = total - free - own, sizes.get("unallocated", 0.0)
