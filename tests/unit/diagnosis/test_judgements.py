@@ -1893,8 +1893,8 @@ def test_what_cannot_be_judged_is_one_message(name: str, data: bytes, words: str
 
 def test_memory_that_was_free_is_no_lack_of_it(tmp_path: Path) -> None:
     error = (
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of which"
-        " {} is free. {}Including non-PyTorch memory, this process has 9.1 GiB memory in use."
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of"
+        " which {} is free. {}Including non-PyTorch memory, this process has 9.1 GiB memory in use."
     )
     answer = triaged(tmp_path, raised(error.format("66.43 GiB", ""), "/w/s.py"))
     assert "66.4 GiB of that GPU's memory were free" in answer.advice and "ulimit -v" in answer.follow_up
