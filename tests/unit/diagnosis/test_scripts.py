@@ -187,6 +187,8 @@ PASSING = {
     "Keras 3, with an evaluation": KERAS_3 + "7/7 ━━━━ 0s 13ms/step - accuracy: 0.6 - loss: 1.4\nTest accuracy: 0.7\n",
     "epochs by their first letter": LETTERS,
     "the time that all of it took": TAGGED + "Finished in 410.13\n",
+    "the status that a launcher saw": TAGGED
+    + "[2026-01-02 12:22:04,704632][I][ezpz/launch:448:launch] Execution finished with 0.\n",
     "the time that the training took": TAGGED + "2026-01-02 - Training took 01:02:03\n",
     "the name of the program's part before its end": TAGGED + "[train] done. best_val=2.2759  ckpt=/d/last.pt\n",
     "an early stop, a loss of another name": "".join(f"Epoch {n}/9 train_mse_scaled=0.02{n} val_mae=46.7\n" for n in (1, 2, 3))
@@ -351,6 +353,7 @@ NOT_PASSING = {
     "Keras by its headings that begins again": keras(1, 2, 3) + keras(1),
     "epochs by their first letter, one missing": LETTERS.replace("E  2/3", "x  2/3"),
     "the name of the program's part before no end": TAGGED,
+    "a bad status that a launcher saw": TAGGED + "Execution finished with 10.\n",
     "the time of each part": "".join(f"{TAGGED.replace('iter ', f'iter {n}')}Finished in 4.1 s\n" for n in (1, 2)),
     "the end of a part without steps": "[train] done. best_val=2.2759\n",
     "an error in an epoch": "Epoch 1/2 | loss 4.1\nEpoch 2/2 error: no space | loss 4.2\nTraining done.\n",

@@ -98,6 +98,11 @@ SCRIPT = LogPatterns(
             ("inished in", "ompleted in", "one in"),
             r"(?i)^\W*(?:finished|completed|done) in:? \d[\d.:]* ?(?:s|secs?|seconds|m|mins?|minutes|h|hours?)?\W*$",
         ),
+        LineKind(  # the status that a launcher saw
+            ("finished with ", "exited with ", "completed with "),
+            r"(?i)(?:^|\] )\W*(?:execution|process|script|command|program) (?:finished|exited|completed) with "
+            r"(?:(?:exit|return) )?(?:(?:code|status) )?0\W*$",
+        ),
         LineKind(("raining took",), r"(?i)\btraining took:? \d[\d.:]* ?(?:s|secs?|seconds|m|mins?|minutes|h|hours?)?\W*$"),
         LineKind(("[train] done", "[train] finished"), r"^\[train\] (?:done|finished)\b"),
         LineKind(("训练完成",), r"^\W*训练完成(?:\W*$|[^\w\s]\W*(?:最终)?(?:模型|权重)\S*保存)"),
