@@ -87,9 +87,8 @@ _END = re.compile(
 _LAST = re.compile(
     r"(?i)^\W*(?:(?:data(?:set)? )?split(?:ting)?|filtering|merg(?:e|ing)|convert|quanti[sz](?:e|ation|ing)"
     r"|tokeni[sz](?:ation|ing)|extraction) (?:done|finished|completed?)\W*$"
-    r"|^\W*total (?:(?:execution|run|elapsed|processing|inference|evaluation) )?time\b\W{1,4}\d"
 )
-"""Of such a part of a work a program says so in its last line if that is all of it; there it also says how long all took."""
+"""Of such a part of a work a program says so in its last line if that is all of it."""
 _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
 """Ray's own processes: what they finish ends nothing."""
 _NOT_YET = re.compile(
@@ -136,7 +135,8 @@ _NOTICE = re.compile(
     r"|you should consider upgrading via|note: you may need to restart"
     r"|writing image|naming to|removed build)"
     # how PowerShell shows what a program printed on stderr
-    r"|^pip\S* :\s*$|^(?:At line:|所在位置 行:)\d+|^\+ +(?:\.\.\.|pip install|~+$|CategoryInfo|FullyQualifiedErrorId)"
+    r"|^pip\S* :\s*$|^(?:At line:|所在位置 行:)\d+"
+    r"|^\+ +(?:\.\.\. |~+$|CategoryInfo +: NotSpecified: \(:String\)|FullyQualifiedErrorId : NativeCommandError$)"
     r"|NCCL INFO|^#?$|^[\w-]+(?:\.[\w-]+)+/\S+:\S+$"
 )
 """Lines that may follow such a report."""
@@ -146,7 +146,7 @@ _ANSWERED = re.compile(r"Successful requests: +(?P<count>\d{1,12})$")
 _UNANSWERED = re.compile(r"Failed requests: +(?P<count>\S.*)$")
 _ASKED = re.compile(r"\bnum[-_]prompts[= ](?P<count>\d{1,12})|\b(?P<all>\d{1,12})/(?P=all) \[")
 """The table of vLLM's and SGLang's serving benchmark, the rule below it, and what says how many requests there were to be."""
-_TRIALS = re.compile(rb"(?m)^(?:Trial status: |Number of trials: \d+/\d+ \()(?P<states>.*\w)\)?\s*$")
+_TRIALS = re.compile(rb"(?m)^(?:Trial status: |Number of trials: (?P<all>\d+)/(?P=all) \()(?P<states>.*\w)\)?\s*$")
 _NO_BEST = re.compile(rb"(?i)\bbest trial: \S+ with \w+=[-+]?(?:nan|inf|none|null)\b")
 """What Ray Tune says of its trials, again and again, and of the best one if its metric is not a number."""
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")

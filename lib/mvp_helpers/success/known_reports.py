@@ -65,7 +65,11 @@ _TABLE = (
         r"Result is : VALID\n(?:.*\n)+(?:No|\d+) warnings? encountered during test\.\nNo errors encountered during test\.",
         not_in_it=r"satisfied *: NO\b",
     ),
-    Report(r":::MLLOG \{.*\"key\": \"run_stop\".*\"status\": \"success\".*", own=r"(?m)^:::MLLOG .*$"),  # its trainings
+    Report(
+        r":::MLLOG \{.*\"key\": \"run_stop\".*\"status\": \"success\".*",
+        own=r"(?m)^:::MLLOG .*$",
+        not_in_it=r'"value": -?(?i:nan|inf)',
+    ),
     # evaluations
     Report(
         rf"(?P<set>\w+) \(base tests\)\n(?:pass@\d+:\s+{_NUMBER}\n)+(?P=set)\+ \(base \+ extra tests\)"

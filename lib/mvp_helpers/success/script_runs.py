@@ -53,6 +53,9 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
     begins = TRAINERS[name].first_part and re.search(TRAINERS[name].first_part.encode(), head)
     if not begins and (series.first or 0) > max(1, series.usual * 1.5):
         return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
+    over = any("/step" not in line for line in rest) or "val_" in next(filter(str.strip, reversed(lines)), "")
+    if name == "keras" and not over:
+        return f"{series.words()}: nothing shows that the validation after the last one ended"
     early = bool(end and end.groupdict().get("early"))
     epochs = 0 if early else series.epochs.total or _only(record.epochs_stated)
     if missing := series.missing() or series.epochs.missing(series, epochs):

@@ -186,10 +186,8 @@ PASSING = {
     "Keras": keras(1, 2, 3) + "Test accuracy: 0.99\n",
     "Keras 3, with an evaluation": KERAS_3 + "7/7 ━━━━ 0s 13ms/step - accuracy: 0.6 - loss: 1.4\nTest accuracy: 0.7\n",
     "epochs by their first letter": LETTERS,
-    "the time that all of it took": TAGGED + "Finished in 410.13\n",
     "the status that a launcher saw": TAGGED
     + "[2026-01-02 12:22:04,704632][I][ezpz/launch:448:launch] Execution finished with 0.\n",
-    "the time that the training took": TAGGED + "2026-01-02 - Training took 01:02:03\n",
     "the name of the program's part before its end": TAGGED + "[train] done. best_val=2.2759  ckpt=/d/last.pt\n",
     "an early stop, a loss of another name": "".join(f"Epoch {n}/9 train_mse_scaled=0.02{n} val_mae=46.7\n" for n in (1, 2, 3))
     + "Early stopping triggered at epoch 3. Best val RMSE: 68.5\nTraining complete. Best checkpoint at: a.pt\n",
@@ -348,13 +346,15 @@ PASSING = {
 NOT_PASSING = {
     "Keras by its headings without its last epoch": keras(1, 2),
     "Keras by its headings without an epoch": keras(1, 3) + "Test accuracy: 0.99\n",
+    "Keras by its headings, killed in the last validation": keras(1, 2, 3).rpartition(" - val_loss")[0] + "\n",
+    "Keras by its headings, then the bar of an evaluation": keras(1, 2) + "Epoch 3/3\n7/7 [===] - 0s 9us/step - loss: 0.3\n",
+    "epochs by their first letter, and an error": LETTERS.replace("ETA:0.1min", "error: no space"),
     "Keras by its headings with NaN": keras(1, 2, 3).replace("0.02", "nan"),
     "Keras by its headings whose last bar breaks off": keras(1, 2, 3).rpartition("20/20")[0],
     "Keras by its headings that begins again": keras(1, 2, 3) + keras(1),
     "epochs by their first letter, one missing": LETTERS.replace("E  2/3", "x  2/3"),
     "the name of the program's part before no end": TAGGED,
     "a bad status that a launcher saw": TAGGED + "Execution finished with 10.\n",
-    "the time of each part": "".join(f"{TAGGED.replace('iter ', f'iter {n}')}Finished in 4.1 s\n" for n in (1, 2)),
     "the end of a part without steps": "[train] done. best_val=2.2759\n",
     "an error in an epoch": "Epoch 1/2 | loss 4.1\nEpoch 2/2 error: no space | loss 4.2\nTraining done.\n",
     "episodes without the last": "".join(f"Episode {n}/40 | Reward: -27{n}.8 | Loss: 1.{n}\n" for n in (10, 20, 30)),

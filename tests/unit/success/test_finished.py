@@ -46,7 +46,6 @@ HEALTHY = {
     "batch": BATCH,
     "condor": CONDOR,
     "alone": "counting words\nall done!\n",
-    "the time of all": "answered 5 questions\nTotal execution time: 31.5 s\n",
     "of a part of the data": "Generating train split\nfetched (HTTP/1.1 404 Not Found), taking the other\n" + EVALUATION,
     "words of success before notes": "latency 4 us\n✓ Test completed successfully\n\nNotes:\n"
     "  - it uses the plugin\n  - compare\n  - rest\n",
@@ -327,6 +326,7 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "".join(f"[{n}/3] paper_{n}.pdf\n  -> {code}\n" for n, code in ((1, 200), (2, 404), (3, 200))),
         "Final: 3 of 10 parts\n",
         "Trial status: 3 TERMINATED | 1 ERROR\n",
+        "Number of trials: 2/10 (2 TERMINATED)\n",
         "Trial status: 4 TERMINATED\nCurrent best trial: 6fe47_00001 with loss=None and params={'lr': 0.001}\n",
         "Trial status: 4 TERMINATED\nthe best one is missing\n",
         "Saved test data to data/processed/a.csv\n",
@@ -507,6 +507,7 @@ def test_an_evaluation_whose_scores_are_all_zero_proves_no_success(tmp_path: Pat
         ("MLPerf's load generator", "No errors", "3 ERRORS"),
         ("MLPerf's load generator", "satisfied : Yes", "satisfied : NO"),
         ("MLPerf's trainings", "success", "aborted"),
+        ("MLPerf's trainings", "0.12", "NaN"),
         ("EvalPlus", "0.671", "nan"),
         ("BigCode's evaluation", "0.3109", "NaN"),
         ("MMLU", "Average accuracy 0.510 - anatomy\n", ""),

@@ -54,7 +54,9 @@ SCRIPT = LogPatterns(
     logged=(
         StepLine("poch", _NO_ERROR_OR_OPTIONS + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH),
         StepLine(  # shortened to its first letter
-            "oss", r"^\W*[Ee](?:p\.?)? {0,4}(?P<step>\d{1,6})/(?P<total>\d{1,6})(?P<metrics>\W.*)", trained=_WHOLE_EPOCH
+            "oss",
+            r"^(?!.*(?i:error|exception|fail))\W*[Ee](?:p\.?)? {0,4}(?P<step>\d{1,6})/(?P<total>\d{1,6})(?P<metrics>\W.*)",
+            trained=_WHOLE_EPOCH,
         ),
         StepLine("pisode", _NO_ERROR_OR_OPTIONS + r".*?\bepisodes?\b" + _COUNT, trained=_WHOLE_EPOCH),
         StepLine(  # below a progress bar that was drawn over
@@ -75,7 +77,6 @@ SCRIPT = LogPatterns(
             (
                 "raining ",
                 "tuning ",
-                "ptimization D",
                 "ptimization F",
                 "ptimization f",
                 "ed training",
@@ -94,16 +95,12 @@ SCRIPT = LogPatterns(
             r"(?i)^\W*total training time\W{1,4}(?:is |was )?\d[\d.:]* ?(?:s|secs?|seconds|m|mins?|minutes|h|hours?)?\W*$",
         ),
         LineKind(("done. best ",), r"^done\. best (?:val|loss)\b.*\d"),
-        LineKind(
-            ("inished in", "ompleted in", "one in"),
-            r"(?i)^\W*(?:finished|completed|done) in:? \d[\d.:]* ?(?:s|secs?|seconds|m|mins?|minutes|h|hours?)?\W*$",
-        ),
         LineKind(  # the status that a launcher saw
             ("finished with ", "exited with ", "completed with "),
             r"(?i)(?:^|\] )\W*(?:execution|process|script|command|program) (?:finished|exited|completed) with "
             r"(?:(?:exit|return) )?(?:(?:code|status) )?0\W*$",
         ),
-        LineKind(("raining took",), r"(?i)\btraining took:? \d[\d.:]* ?(?:s|secs?|seconds|m|mins?|minutes|h|hours?)?\W*$"),
+        LineKind(("Optimization Done",), r"^(?:.*\] )?Optimization Done\.$"),  # Caffe's
         LineKind(("[train] done", "[train] finished"), r"^\[train\] (?:done|finished)\b"),
         LineKind(("训练完成",), r"^\W*训练完成(?:\W*$|[^\w\s]\W*(?:最终)?(?:模型|权重)\S*保存)"),
         LineKind(("inal model", "inal Model"), _FINAL_MODEL),
