@@ -92,7 +92,7 @@ _QUIET = re.compile(
     r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config| - skipping$"
     r"|\bNCCL INFO \S|\bpid=\d+\) (?:INFO|WARNING) \d\d-\d\d "  # also where a wrapper calls it an error
     r"|^mkdir: cannot create directory .*: File exists$"  # a script's without -p, which goes on
-    r"|^(?:\[[\w:.]+\] - )?\"?\w+='[\w:./-]+'\"?$"  # a value that a program prints to be seen
+    r"|^(?:\[[\w:.]+\] - )?\"?\w*(?:dev|rank)\w*='[\w:./-]+'\"?$"  # a value that a program prints to be seen
     r"|' thrown while requesting [A-Z]+ https?://"  # the hub's client tries again
     r"|NCCL WARN Failed to open libibverbs\.so"  # it takes sockets
     r"|^Cannot use FA version \d"  # vLLM takes another kernel

@@ -144,9 +144,10 @@ _BENCHED = re.compile(r"=+ Serving Benchmark Result =+$")
 _CLOSED = re.compile(rb"(?m)^=+\s*$")
 _ANSWERED = re.compile(r"Successful requests: +(?P<count>\d{1,12})$")
 _UNANSWERED = re.compile(r"Failed requests: +(?P<count>\S.*)$")
+_NOTHING = re.compile(r"Total generated tokens: +0$")
 _ASKED = re.compile(r"\bnum[-_]prompts[= ](?P<count>\d{1,12})|\b(?P<all>\d{1,12})/(?P=all) \[")
 """The table of vLLM's and SGLang's serving benchmark, the rule below it, and what says how many requests there were to be."""
-_TRIALS = re.compile(rb"(?m)^(?:Trial status: |Number of trials: (?P<all>\d+)/(?P=all) \()(?P<states>.*\w)\)?\s*$")
+_TRIALS = re.compile(rb"(?m)^Trial status: (?P<states>.*\S)\s*$")
 _NO_BEST = re.compile(rb"(?i)\bbest trial: \S+ with \w+=[-+]?(?:nan|inf|none|null)\b")
 """What Ray Tune says of its trials, again and again, and of the best one if its metric is not a number."""
 _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N/A]+ *\|$")
@@ -309,7 +310,13 @@ def _benchmark(log: bytes, own: Sequence[str]) -> str:
         answered = next((int(match["count"]) for text in table if (match := _ANSWERED.match(text))), 0)
         failed = next((match["count"] for text in table if (match := _UNANSWERED.match(text))), None)
         asked = {int(match["count"] or match["all"]) for text in own[before : at + 1] for match in _ASKED.finditer(text)}
-        if not answered or not (failed == "0" or (failed is None and asked == {answered})):
+        told = {int(match["count"]) for text in own for match in _ASKED.finditer(text) if match["count"]}
+        if (
+            not answered
+            or (told and answered not in told)
+            or any(map(_NOTHING.search, table))
+            or not (failed == "0" or (failed is None and asked == {answered}))
+        ):
             return ""
     rest = own[heads[-1] + 1 + len(table) :]
     return own[heads[-1]][own[heads[-1]].index("=") :] if all(map(_END.search, rest)) else ""

@@ -68,7 +68,7 @@ _TABLE = (
     Report(
         r":::MLLOG \{.*\"key\": \"run_stop\".*\"status\": \"success\".*",
         own=r"(?m)^:::MLLOG .*$",
-        not_in_it=r'"value": -?(?i:nan|inf)',
+        not_in_it=r'"value": -?(?i:nan|inf)|"status": "(?!success)',
     ),
     # evaluations
     Report(

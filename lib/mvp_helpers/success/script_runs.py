@@ -24,6 +24,7 @@ _AGAIN = re.compile(
 )
 """A script that came to the end of a training begins another one, or has more to do."""
 _NUMBERS = re.compile(r"[\d\W]+")
+_FULL_BAR = re.compile(r" *(?P<all>\d{1,9})/(?P=all) .*/step")
 _NAMES_STEP = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?|batch)\b\W{0,4}\d")
 
 
@@ -53,8 +54,7 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
     begins = TRAINERS[name].first_part and re.search(TRAINERS[name].first_part.encode(), head)
     if not begins and (series.first or 0) > max(1, series.usual * 1.5):
         return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
-    over = any("/step" not in line for line in rest) or "val_" in next(filter(str.strip, reversed(lines)), "")
-    if name == "keras" and not over:
+    if name == "keras" and not _last_epoch_whole(tail):
         return f"{series.words()}: nothing shows that the validation after the last one ended"
     early = bool(end and end.groupdict().get("early"))
     epochs = 0 if early else series.epochs.total or _only(record.epochs_stated)
@@ -66,6 +66,20 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
     if left or not record.ends_of_parts or series.total or stated or epochs:
         return "" if early else left
     return f"{series.words()}, with the same words about an end between them: nothing shows how many there were to be"
+
+
+def _last_epoch_whole(tail: bytes) -> bool:
+    """Return whether the last epoch of Keras has a full bar like the one before it, with the validation if that had one."""
+    epochs: list[list[str]] = []
+    for raw in re.split(rb"[\r\n]+", tail):
+        text = log_lines.plain(raw)
+        if re.match(r"Epoch \d+/\d+$", text):
+            epochs.append([])
+        elif epochs and (bar := _FULL_BAR.match(text)):
+            epochs[-1].append(f"{bar['all']} {'val_' if 'val_' in text else ''}")
+    if not epochs or not epochs[-1]:
+        return False
+    return len(epochs) == 1 or not epochs[-2] or epochs[-2][-1] in epochs[-1]
 
 
 def _only(stated: set[int]) -> int:

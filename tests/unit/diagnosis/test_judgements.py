@@ -55,10 +55,16 @@ CASES = {
     ),
     "an exception of a package's own": (
         'Traceback (most recent call last):\n  File "C:/Sumo/tools/traci/connection.py", line 135, in _sendExact\n'
-        '    raise FatalTraCIError("connection closed by SUMO")\ntraci.exceptions.FatalTraCIError: connection closed by SUMO\n',
+        '    raise FatalTraCIError("the simulation is closed")\ntraci.exceptions.FatalTraCIError: the simulation is closed\n',
         "Fail",
         "user code",
     ),
+    "a server that a package does not reach": (
+        raised("odd.client.OddError: cannot reach it: refused", "/u/s.py"),
+        "Blocked",
+        "network",
+    ),
+    "what a package is denied": (raised("odd.client.OddError: access denied to bucket a", "/u/s.py"), "Blocked", "config"),
     "an exception of Ray's own": (raised("ray.odd.OddError: it is odd", "/u/steps.py"), "Blocked", "Ray"),
     "an exception of what gives a cluster": (raised("sky.odd.OddError: it is odd", "/u/steps.py"), "Blocked", "cluster"),
     "an exception of Docker's client": (raised("docker.odd.OddError: it is odd", "/u/steps.py"), "Blocked", "container"),

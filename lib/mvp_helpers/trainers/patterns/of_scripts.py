@@ -9,7 +9,7 @@ _SET = r"=(?:None|True|False)\b"
 _BUILD_STEP = r"(?-i:.*\bStep \d+/\d+ : [A-Z]{3,} )"
 """An instruction of a container's image."""
 _NO_ERROR_OR_OPTIONS = (
-    rf"(?i)^(?!{_BUILD_STEP}|.*(?:(?<!_)error(?!\w*[=:] ?\d)|exception|failed|traceback|\bNamespace\(|{_SET}.*{_SET}"
+    rf"(?i)^(?!{_BUILD_STEP}|.*(?:(?<!_)error|_error(?!=\d)|exception|failed|traceback|\bNamespace\(|{_SET}.*{_SET}"
     rf"|\b{_HELD_OUT}\W{{1,4}}(?:epoch|step|iter)|\b(?:checkpoint|ckpt|model|weights) saved\b.*\bepoch))"
 )
 _OF = r"(?: ?/ ?| of )"
@@ -53,11 +53,6 @@ _STOPPED_EARLY = (
 SCRIPT = LogPatterns(
     logged=(
         StepLine("poch", _NO_ERROR_OR_OPTIONS + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH),
-        StepLine(  # shortened to its first letter
-            "oss",
-            r"^(?!.*(?i:error|exception|fail))\W*[Ee](?:p\.?)? {0,4}(?P<step>\d{1,6})/(?P<total>\d{1,6})(?P<metrics>\W.*)",
-            trained=_WHOLE_EPOCH,
-        ),
         StepLine("pisode", _NO_ERROR_OR_OPTIONS + r".*?\bepisodes?\b" + _COUNT, trained=_WHOLE_EPOCH),
         StepLine(  # below a progress bar that was drawn over
             "poch",
@@ -101,7 +96,6 @@ SCRIPT = LogPatterns(
             r"(?:(?:exit|return) )?(?:(?:code|status) )?0\W*$",
         ),
         LineKind(("Optimization Done",), r"^(?:.*\] )?Optimization Done\.$"),  # Caffe's
-        LineKind(("[train] done", "[train] finished"), r"^\[train\] (?:done|finished)\b"),
         LineKind(("训练完成",), r"^\W*训练完成(?:\W*$|[^\w\s]\W*(?:最终)?(?:模型|权重)\S*保存)"),
         LineKind(("inal model", "inal Model"), _FINAL_MODEL),
         LineKind(
@@ -173,7 +167,7 @@ which go on from those of a model that was loaded."""
 KERAS = LogPatterns(
     logged=(
         StepLine("Epoch ", r"^Epoch (?P<begun>\d{1,6})/(?P<total>\d{1,6})$"),
-        StepLine("step - ", r"^ *(?P<all>\d{1,9})/(?P=all) .* \S+/step - (?P<metrics>.*\bloss: .*)"),
+        StepLine("step - ", r"(?:^|\r) *(?P<all>\d{1,9})/(?P=all) [^\r]* \S+/step - (?P<metrics>[^\r]*\bloss: [^\r]*)"),
     ),
     redrawn=True,
     finished=SCRIPT.finished,

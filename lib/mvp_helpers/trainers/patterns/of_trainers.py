@@ -244,7 +244,7 @@ ULTRALYTICS = LogPatterns(
     logged=(
         StepLine(
             ": 100%",
-            r"(?:^|\r)\s+(?P<step>\d{1,6})/(?P<total>\d{1,6}) +[\d.]+[GM] +(?P<metrics>(?:\d[\d.]* +)+\d+): 100%",
+            r"(?:^|\r)\s+(?P<step>[1-9]\d{0,5})/(?P<total>\d{1,6}) +[\d.]+[GM] +(?P<metrics>(?:\d[\d.]* +)+\d+): 100%",
         ),
     ),
     every_step=True,
