@@ -305,15 +305,15 @@ def _benchmark(log: bytes, own: Sequence[str]) -> str:
     heads = [at for at, text in enumerate(own) if _BENCHED.search(text)]
     if not heads or wrong(log) or not _CLOSED.search(log, max(log.rfind(b"Serving Benchmark Result"), 0)):
         return ""
+    stated = {int(match["count"]) for text in own for match in _ASKED.finditer(text) if match["count"]}
     for before, at, end in zip([0, *heads], heads, [*heads[1:], len(own)], strict=False):
         table = list(itertools.takewhile(_BENCH_ROW.search, own[at + 1 : end]))
         answered = next((int(match["count"]) for text in table if (match := _ANSWERED.match(text))), 0)
         failed = next((match["count"] for text in table if (match := _UNANSWERED.match(text))), None)
         asked = {int(match["count"] or match["all"]) for text in own[before : at + 1] for match in _ASKED.finditer(text)}
-        told = {int(match["count"]) for text in own for match in _ASKED.finditer(text) if match["count"]}
         if (
             not answered
-            or (told and answered not in told)
+            or (stated and answered not in stated)
             or any(map(_NOTHING.search, table))
             or not (failed == "0" or (failed is None and asked == {answered}))
         ):

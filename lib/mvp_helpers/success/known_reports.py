@@ -65,7 +65,7 @@ _TABLE = (
         r"Result is : VALID\n(?:.*\n)+(?:No|\d+) warnings? encountered during test\.\nNo errors encountered during test\.",
         not_in_it=r"satisfied *: NO\b",
     ),
-    Report(
+    Report(  # its trainings
         r":::MLLOG \{.*\"key\": \"run_stop\".*\"status\": \"success\".*",
         own=r"(?m)^:::MLLOG .*$",
         not_in_it=r'"value": -?(?i:nan|inf)|"status": "(?!success)',

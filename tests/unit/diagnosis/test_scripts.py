@@ -170,6 +170,10 @@ ITERATIONS = "".join(f"iter {n:>6} | loss {4 - n / 100:.4f} | lr 3.00e-06 | 23s\
 MM_LINES = (1, 50), (1, 100), (2, 50), (2, 100)
 
 
+def sb3(*updates: int) -> str:
+    return "".join(f"| time/ | |\n|    iterations | {n // 10} |\n|    n_updates | {n} |\n|    loss | 0.{n} |\n" for n in updates)
+
+
 def keras(*epochs: int, of: int = 3) -> str:
     bar = "20/20 [=====] - 3s 55us/step - loss: 0.0{n} - val_loss: 0.1{n}\n"
     return "".join(f"Epoch {n}/{of}\n 7/20 [=>..] - ETA: 1s - loss: 0.{n}\n" + bar.format(n=n) for n in epochs)
@@ -182,6 +186,9 @@ KERAS_3 = "".join(
 )
 TAGGED = "".join(f"[train] iter {n}0: loss 2.1{n} 4499 ms/iter\n" for n in (1, 2, 3))
 PASSING = {
+    "Caffe": "".join(f"I0821 solver.cpp:228] Iteration {n}, loss = 0.{n}1\n" for n in (10, 20, 30))
+    + "I0821 09:41:10.158881  5405 solver.cpp:296] Optimization Done.\n",
+    "Stable-Baselines3 with a bar": sb3(10, 20, 30) + " 100% ━━━━━ 6,144/6,144  [ 0:00:29 < 0:00:00 , 460 it/s ]\n",
     "Keras": keras(1, 2, 3) + "Test accuracy: 0.99\n",
     "Keras 3, with an evaluation": KERAS_3 + "7/7 ━━━━ 0s 13ms/step - accuracy: 0.6 - loss: 1.4\nTest accuracy: 0.7\n",
     "the status that a launcher saw": TAGGED
@@ -341,6 +348,9 @@ PASSING = {
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
 }
 NOT_PASSING = {
+    "Caffe, of which something else is done": "I0821 solver.cpp:228] Iteration 10, loss = 0.1\nThreshold optimization Done\n",
+    "Stable-Baselines3 with a bar that is not full": sb3(10, 20, 30)
+    + " 83% ━━━━━ 5,144/6,144  [ 0:00:29 < 0:00:09 , 460 it/s ]\n",
     "Keras by its headings without its last epoch": keras(1, 2),
     "Keras by its headings without an epoch": keras(1, 3) + "Test accuracy: 0.99\n",
     "Keras by its headings, redrawn in one line, killed in the last epoch": keras(1, 2, 3)

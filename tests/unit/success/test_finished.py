@@ -324,6 +324,8 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "".join(f"[{n}/3] paper_{n}.pdf\n  -> {code}\n" for n, code in ((1, 200), (2, 404), (3, 200))),
         "Final: 3 of 10 parts\n",
         "Trial status: 3 TERMINATED | 1 ERROR\n",
+        "Namespace(num_prompts=100)\n=== Serving Benchmark Result ===\nSuccessful requests:  90\nFailed requests:  0\n======\n",
+        "=== Serving Benchmark Result ===\nSuccessful requests:  9\nFailed requests:  0\nTotal generated tokens:  0\n======\n",
         "Trial status: 4 TERMINATED\nCurrent best trial: 6fe47_00001 with loss=None and params={'lr': 0.001}\n",
         "Trial status: 4 TERMINATED\nthe best one is missing\n",
         "Saved test data to data/processed/a.csv\n",
