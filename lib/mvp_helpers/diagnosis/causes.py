@@ -24,6 +24,7 @@ STOPPED = "trigger received signal="
 """A rollout engine prints this when it receives a signal to stop."""
 _REQUEST = re.compile(r"/(uvicorn/protocols|starlette|fastapi)/|/entrypoints/(\w+/)*\w*serving\w*")
 """Files of a server that call what answers one request."""
+_QUOTED = re.compile(r"['\"]([\w-]{3,})")
 _ENGINE = re.compile(r"\((EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker(Process)?)(_\w+)?[ )]")
 
 
@@ -87,6 +88,13 @@ class Finding:
         return "EngineDead" not in self.evidence and any(_REQUEST.search(frame.file) for frame in self.frames)
 
     @property
+    def of_command(self) -> bool:
+        """Return whether it says that a command failed, whose own output is in the log."""
+        raised = self.frames[-1] if self.frames else None
+        shown = raised and raised.file.endswith("subprocess.py") and raised.name in ("run", "check_call")
+        return bool(shown and self.evidence.startswith("subprocess.CalledProcessError: "))
+
+    @property
     def says_little(self) -> bool:
         """Return whether every frame only passes calls on."""
         return self.chain is not None and self.chain.causes()[0].says_little
@@ -119,6 +127,8 @@ class Findings:
     """The first traceback that gives only a place."""
     error_line: Finding | None = None
     """The first line that calls itself an error, outside of any exception."""
+    warned: Finding | None = None
+    """The first import that failed below a warning: of a module without which the program goes on, if another error follows."""
     every: list[Finding] = field(default_factory=list)
     """The first errors, also those that the run outlived."""
     stopped: tuple[str, int] | None = None
@@ -157,6 +167,7 @@ class Findings:
             last_unknown=later.last_unknown or self.last_unknown,
             cut_off=self.cut_off or later.cut_off,
             error_line=self.error_line or later.error_line,
+            warned=self.warned or later.warned,
             every=[*self.every, *later.every],
             stopped=later.stopped or self.stopped,
             seen={**later.seen, **self.seen},
@@ -205,6 +216,11 @@ class Findings:
         elif finding.order < earlier.order and not now.outlives(finding.progress, rule.outlived_by):
             self.known[rule.id] = finding  # a traceback counts from its beginning, and is known at its end
 
+    def add_warned(self, finding: Finding) -> None:
+        """Add an import that failed below a warning."""
+        self._keep(finding)
+        self.warned = self.warned or finding
+
     def add_cut_off(self, finding: Finding, now: Progress) -> None:
         """Add a traceback that gives only a place."""
         if self._after_stop(finding):
@@ -239,8 +255,8 @@ class Findings:
             first = self.first_unknown  # an excerpt began within its traceback, and a program printed it again
             whole = dataclasses.replace(first, chain=finding.chain, stage=finding.stage or first.stage)
             self.first_unknown, self.last_unknown = whole, whole if self.last_unknown is first else self.last_unknown
-        # The same error, reported again by another process or one level up, is not a new one.
-        if self.last_unknown is None or self.last_unknown.evidence != finding.evidence:
+        # The same error, reported again by another process or one level up, is not a new one; nor is that a command failed.
+        if self.last_unknown is None or not (self.last_unknown.evidence == finding.evidence or finding.of_command):
             self.last_unknown = finding
 
 
@@ -269,7 +285,17 @@ def first_cause(logs: Sequence[Findings], end: Progress) -> Finding | None:
     vague = [each for log in logs for each in left(log, log.cut_off)] or [
         each for log in logs for each in left(log, log.error_line)
     ]
-    return _choose(sorted(known, key=_order), sorted(unknown, key=_order), min(vague, key=_order, default=None))
+    cause = _choose(sorted(known, key=_order), sorted(unknown, key=_order), min(vague, key=_order, default=None))
+    warned = min((each for log in logs for each in left(log, log.warned)), key=_order, default=None)
+    return warned if warned and _explains(warned, cause) else cause
+
+
+def _explains(warned: Finding, cause: Finding | None) -> bool:
+    """Return whether the module that could not be imported is the cause: there is no error but that, or it names the module."""
+    if cause is None or (cause.rule and cause.rule.verdict == "Noise"):
+        return True
+    texts = [cause.evidence, *(link.text for link in (cause.chain.links if cause.chain else ()))]
+    return warned.order < cause.order and any(name in text for text in texts for name in _QUOTED.findall(warned.evidence))
 
 
 def _after_end(finding: Finding, first: Finding, known: Sequence[Finding]) -> bool:

@@ -29,7 +29,9 @@ LOGGED = (
 RESUME = "resume from the last checkpoint, if one was saved"
 NONE_SAVED = "start it again, or resume if its output folder has a checkpoint"
 START_AGAIN = "start it again (resume, if a checkpoint was saved: the log shows no step that this knows)"
-UNDER_TEST = frozenset({"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "test", "trainer"})
+UNDER_TEST = frozenset(
+    {"provider", "PEFT", "checkpoint", "parallel state", "refit", "metric", "training", "memory", "test", "trainer"}
+)
 """Boundaries of the code under test: an error in one of them fails a run that outlived it."""
 
 
@@ -77,7 +79,7 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
         f"{cause.source} {_OF_NONE.sub('', cause.evidence)} {link.code if link and not _OF_NONE.search(cause.evidence) else ''}"
     )
     boundary = "dependency" if importing else known.boundary(frames, says, carriers)
-    if boundary not in UNDER_TEST - {"trainer", "training"} and "in DataLoader worker process" in carriers:
+    if boundary not in UNDER_TEST - {"trainer", "training", "memory"} and "in DataLoader worker process" in carriers:
         boundary = "data"
     return msgspec.structs.replace(
         place,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from ..log_text import log_lines
-from ..log_text.exceptions import Chain
+from ..log_text.exceptions import IMPORT_ERRORS, Chain
 from ..log_text.log_lines import ByWords, Line
-from ..log_text.tracebacks import Tracebacks
+from ..log_text.tracebacks import SYNTAX, Tracebacks
 from ..success.bad_ends import BROKEN_OFF
 from ..success.proven import Success
 from ..trainers.patterns.of_scripts import SCRIPTS
@@ -30,10 +30,22 @@ _LACKS = re.compile(
     r"|failed to|missing|not set|is empty|no \w+ (?:found|left)|(?<![\d.])0 (?:files|samples"
     r"|rows|examples|images))\b|(?:\[\]|\{\})\)?$)"
 )
+_OPTIONAL = re.compile(r"(?i)\bimport|\b(?:could not|cannot|failed to|unable to) load\b|\bnot (?:available|installed|found)\b")
+"""What a program says of a module without which it goes on."""
 _BEFORE_HEADER = re.compile(r"(\S.{10,200}?: \S.{10,}?)[:,]?\s+Traceback \(most recent call last\)")
 """What a program says of an error in the line that begins its traceback, as vLLM's workers do; it counts if that breaks off."""
 _JOB_ENDED = re.compile(r"slurmstepd: error: \*\*\* JOB (\d+) ON \S+ CANCELLED AT ")
 """The last line of a Slurm job that was cancelled; lines of its processes may follow."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """What the lines before a traceback say."""
+
+    lacks: str = ""
+    """The last of them in which something is missing."""
+    warned: bool = False
+    """The last of them warns that a module cannot be imported."""
 
 
 @dataclass
@@ -80,7 +92,7 @@ class Runs:
         self._marks = self.signatures.once("marks", lambda: ByWords(((mark, mark.pattern), mark.any) for mark in marks()))
         self._ready = tuple(word.encode() for word in self.signatures.reading.ready)
         self._tracebacks = Tracebacks()
-        self._started: dict[int, tuple[Progress, str]] = {}
+        self._started: dict[int, tuple[Progress, Before]] = {}
 
     @property
     def _failed(self) -> bool:
@@ -148,7 +160,7 @@ class Runs:
         for chain in chains:
             self._chain(chain)
         if belongs:
-            self._started.setdefault(line.number, (before, self._said_before(line) if opens else ""))
+            self._started.setdefault(line.number, (before, self._said_before(line) if opens else Before()))
             return True
         stage = self._reached(self.stage)
         if line.error and (said := self.signatures.stage_said(line.text)):
@@ -177,16 +189,15 @@ class Runs:
             self.findings.add_known(found, hit.rule, self.progress)
         return bool(hit)
 
-    def _said_before(self, line: Line) -> str:
-        """Return the last of the lines before ``line`` in which the same program says that something is missing."""
+    def _said_before(self, line: Line) -> Before:
+        """Return what the same program says in the lines before ``line``."""
         text, at = self.text_before
         length = min(at, SAID_BYTES)
         said = text[at - length : at] if isinstance(text, bytes) else os.pread(text.fileno(), length, at - length)
         lines = (log_lines.clean(raw, 0) for raw in said.splitlines()[-SAID_LINES:])
-        found = [
-            each.text.strip() for each in lines if each.source == line.source and not each.quiet and _LACKS.search(each.text)
-        ]
-        return found[-1] if found else ""
+        own = [each for each in lines if each.source == line.source]
+        found = [each.text.strip() for each in own if not each.quiet and _LACKS.search(each.text)]
+        return Before(found[-1] if found else "", bool(own) and bool(_OPTIONAL.search(own[-1].text)) and own[-1].warns)
 
     def _job_ended(self, job: str) -> None:
         """Note that Slurm cancelled ``job``: what came before the last line of an earlier job does not explain its end."""
@@ -200,7 +211,10 @@ class Runs:
     def _chain(self, chain: Chain) -> None:
         if chain.ignored:
             return
-        progress, said = self._started.pop(chain.number, (self.progress, ""))
+        progress, before = self._started.pop(chain.number, (self.progress, Before()))
+        if self._starts_again(chain):
+            self._another_run()
+            progress = self.progress
         self._started = {number: at for number, at in self._started.items() if number > chain.number}
         self.stage = max((self.stage, self.signatures.stage(chain)), key=lambda stage: PHASES.index(stage) if stage else -1)
         stage = self._reached(self.stage)
@@ -211,16 +225,32 @@ class Runs:
             return
         number, evidence = (hit.number, hit.evidence) if hit else (cause.number, cause.headline)
         finding = Finding(
-            (self.rank, chain.number), self.name, number, evidence, progress, hit, chain, stage=stage, said_before=said
+            (self.rank, chain.number), self.name, number, evidence, progress, hit, chain, stage=stage, said_before=before.lacks
         )
         if self.served and self.progress.phase == "start" and finding.of_request:
             self.refused = self.refused or finding
+        elif before.warned and cause.class_name in IMPORT_ERRORS:
+            self.findings.add_warned(finding)
         elif hit:
             self.findings.add_known(finding, hit.rule, self.progress)
         elif cause.cut_off:
             self.findings.add_cut_off(finding, self.progress)
         elif not self.known_only:
             self.findings.add_unknown(finding, self.progress)
+
+    def _starts_again(self, chain: Chain) -> bool:
+        """Return whether the exception shows that its program was started again after an earlier one.
+
+        Python parses a script before it runs any of it, and a program that an import ended imports something else only later.
+        """
+        cause = chain.causes()[0]
+        earlier = [each.chain.causes()[0] for each in self.findings.every if each.chain and each.source == chain.source]
+        if SYNTAX.match(cause.text):
+            ran = {frame.file for link in earlier if not SYNTAX.match(link.text) for frame in link.frames}
+            return any(frame.file in ran for frame in cause.frames)
+        begins = cause.begins if cause.class_name in IMPORT_ERRORS else ""
+        failed = [link for link in earlier if begins and link.begins == begins and link.class_name in IMPORT_ERRORS]
+        return bool(failed) and all(link.text != cause.text for link in failed)
 
     def _reached(self, stage: Phase | None) -> Phase | None:
         """Return ``stage`` if it is later than the phase of the log's lines."""

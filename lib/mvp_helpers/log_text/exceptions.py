@@ -11,6 +11,7 @@ from .log_lines import Line
 CUT_OFF = "a traceback without its last line"
 GUESSED = "(cut off)"
 """The message of an exception of which the log shows only where it was raised, and its class."""
+IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError")
 _VALIDATION = re.compile(r"\d validation errors? for \w+$")
 """The first line of pydantic's message."""
 _PLUMBING = re.compile(r"/ray/_private/|/torch/nn/modules/module\.py|/runpy\.py|/contextlib\.py|/concurrent/futures/|^<")
@@ -74,6 +75,11 @@ class Link:
     def says_little(self) -> bool:
         """Return whether all its frames only pass calls on."""
         return all(frame.says_little for frame in self.frames)
+
+    @property
+    def begins(self) -> str:
+        """Return the script whose end it was; "" if a function of it may have caught it."""
+        return self.frames[0].file if self.frames and self.frames[0].name == "<module>" else ""
 
     @property
     def wrapper(self) -> bool:

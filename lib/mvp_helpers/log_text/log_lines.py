@@ -145,13 +145,16 @@ class Line:
         """Return whether a logger calls it an error."""
         return self.level in ("ERROR", "CRITICAL", "FATAL", "PANIC")
 
+    @property
+    def warns(self) -> bool:
+        """Return whether a logger calls it a warning, or less."""
+        return self.level in ("INFO", "DEBUG", "NOTICE", "TRACE", "WARNING", "WARN")
+
     @cached_property
     def quiet(self) -> bool:
         """Return whether the line calls itself less than an error, or is a command echoed by a shell."""
         return (
-            (self.level in ("INFO", "DEBUG", "NOTICE", "TRACE", "WARNING", "WARN") and not self.text.startswith(_OF_JOB))
-            or bool(_QUIET.search(self.text))
-            or bool(_ECHO.match(self.text))
+            (self.warns and not self.text.startswith(_OF_JOB)) or bool(_QUIET.search(self.text)) or bool(_ECHO.match(self.text))
         )
 
 

@@ -323,7 +323,7 @@ class _Open:
             self.chain.links.append(Link(line.number, *raised))
             return True
         another = line.logged and (line.level != self.level or not self.logged)
-        if another or raised or _FRESH.match(line.text) or _TORN.match(line.text):
+        if another or raised or any(begins(line.text) for begins in (_FRESH.match, _TORN.match, _PLACE_OF_CODE.fullmatch)):
             return False
         link.rest.append(line)
         return True

@@ -21,6 +21,10 @@ OF_BOUNDARY: dict[str, Cause] = {
     "Slurm": "cluster",
 }
 OF_RULE: dict[str, Cause] = {
+    "gcs-unreachable": "cluster",
+    "raylet-ended": "cluster",
+    "actor-never-ran": "cluster",
+    "node-memory": "cluster",
     "ended-from-outside": "preempted",
     "signal-from-outside": "preempted",
     "terminal-closed": "preempted",

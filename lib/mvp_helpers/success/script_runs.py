@@ -24,7 +24,7 @@ _AGAIN = re.compile(
 )
 """A script that came to the end of a training begins another one, or has more to do."""
 _NUMBERS = re.compile(r"[\d\W]+")
-_FULL_BAR = re.compile(r" *(?P<all>\d{1,9})/(?P=all) .*/step")
+_FULL_BAR = re.compile(r" *(?P<all>\d{1,9})/(?P=all) (?:.*/step|- \d{1,9}s - loss: )")
 _NAMES_STEP = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?|batch)\b\W{0,4}\d")
 
 

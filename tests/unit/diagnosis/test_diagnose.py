@@ -264,6 +264,51 @@ def test_an_error_that_the_run_outlived_is_not_the_cause() -> None:
     assert explained(steps + ROOT + "step:4 - actor/loss:0.1\n").verdict == "Fail", "one step may have been in progress"
 
 
+MISSING = ROOT.replace("odd.StrangeError: nobody knows me", "ModuleNotFoundError: No module named 'tideglass'")
+
+
+@pytest.mark.parametrize("warning", ["WARNING:root:Could not import it", "WARNING 11-03 10:00:10 [a.py:21] Failed to import it"])
+def test_a_module_that_is_missing_by_a_warning_is_the_cause_only_where_nothing_else_is(warning: str) -> None:
+    warned = f"{warning}\n{MISSING}INFO:root:loading\n"
+    assert explained(warned).rule == "missing-module"
+    assert explained(warned + ROOT).evidence == "odd.StrangeError: nobody knows me"
+    assert explained(warned + ROOT.replace("nobody knows me", "tideglass is wanted")).rule == "missing-module"
+    later = MISSING.replace("tideglass", "brinepan")
+    assert explained(warned + later).evidence == "ModuleNotFoundError: No module named 'brinepan'"
+    loud = warned.replace("WARNING", "ERROR")
+    assert explained(loud + ROOT).rule == "missing-module", "an error is more than a warning"
+    steps = "".join(f"step:{step} - actor/loss:0.{step}\n" for step in (1, 2, 3))
+    assert explained(warned + steps).advice.startswith("The run went on after an error that it survived")
+
+
+def script(error: str, *, line: int = 3, then: str = "") -> str:
+    return f'Traceback (most recent call last):\n  File "main.py", line {line}, in <module>\n    work()\n{then}{error}\n'
+
+
+def test_a_script_that_an_import_or_its_syntax_ends_was_started_again_if_it_came_further_before_or_after() -> None:
+    first, second = (
+        "ModuleNotFoundError: No module named 'tideglass'",
+        "ImportError: libfoam.so.2: cannot open it",
+    )
+    syntax = "  File \"main.py\", line 40\n    x = (\n        ^\nSyntaxError: '(' was never closed\n"
+    again = explained(script(first) + "Job 7: exited\n" + script(second))
+    assert again.where == "x.log:9" and "This is about the last of 2 runs in the log. An earlier one failed" in again.advice
+    assert explained(script(first) + script(first) + script("odd.StrangeError: other ranks")).rule == "missing-module"
+    assert explained(script(first) + script(second).replace("main.py", "other.py")).rule == "missing-module"
+    changed = explained(script("odd.StrangeError: of before", line=20) + syntax + syntax)
+    assert changed.evidence.startswith("SyntaxError") and "the last of 2 runs" in changed.advice
+    assert "runs in the log" not in explained(syntax + syntax).advice
+
+
+def test_a_command_that_failed_is_explained_by_what_it_printed() -> None:
+    frame = '  File "/usr/lib/python3.12/subprocess.py", line 571, in run\n    raise CalledProcessError(retcode, process.args,\n'
+    failed = script("subprocess.CalledProcessError: Command 'make' returned non-zero exit status 1.", then=frame)
+    assert explained(ROOT + failed).evidence == "odd.StrangeError: nobody knows me"
+    assert explained(failed).evidence.startswith("subprocess.CalledProcessError")
+    captured = failed.replace("in run", "in check_output")
+    assert explained(ROOT + captured).evidence.startswith("subprocess.CalledProcessError"), "its output is not in the log"
+
+
 def test_the_phase_decides_between_blocked_and_fail() -> None:
     error = 'Traceback (most recent call last):\n  File "/opt/x.py", line 1, in y\n    z\nNotImplementedError: both at once\n'
     assert explained(error).verdict == "Blocked"

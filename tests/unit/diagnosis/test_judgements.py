@@ -919,7 +919,7 @@ CASES = {
         'Traceback (most recent call last):\n  File "/v/verl/workers/actor.py", line 9, in update_policy\n    x()\n'
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n",
         "Fail",
-        "training",
+        "memory",
     ),
     "memory that ends at the start": (raised("torch.OutOfMemoryError: CUDA out of memory.", "/v/verl/w.py"), "Blocked", "memory"),
     "a step that breaks, without the log's beginning": (
@@ -936,7 +936,7 @@ CASES = {
         raised("ray.exceptions.RayTaskError(OutOfMemoryError): ray::W.update_actor() (pid=1)", "/v/verl/ray_trainer.py")
         + '  File "/v/verl/workers/actor/dp.py", line 9, in forward_micro_batch\n',
         "Fail",
-        "training",
+        "memory",
     ),
     "memory that ends at the start and is cut off": (
         'Traceback (most recent call last):\n  File "/q/w.py", line 9, in load\n    raise OutOfMemoryError("no")\n',

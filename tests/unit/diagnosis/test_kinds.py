@@ -785,7 +785,7 @@ File c:\\Users\\One Two\\envs\\a\\lib\\site-packages\\transformers\\trainer.py:2
     ("name", "says", "verdict", "boundary"),
     [
         ("KeyboardInterrupt", "", "Blocked", "outside"),
-        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 2.00 GiB.", "Fail", "training"),
+        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 2.00 GiB.", "Fail", "memory"),
         ("ValueError", "nobody knows this", "Fail", "trainer"),
     ],
 )
@@ -884,7 +884,7 @@ def test_data_that_end_in_a_failed_test_are_those_of_the_test(tmp_path: Path) ->
 def test_memory_that_ends_in_a_loss_function_ends_in_a_step(tmp_path: Path, file: str, name: str) -> None:
     frame = f'  File "/e/lib/python3.12/site-packages/{file}", line 7, in {name}\n    x()\n'
     answer = triaged(tmp_path, f"Traceback (most recent call last):\n{frame}torch.OutOfMemoryError: CUDA out of memory.\n")
-    assert (answer.verdict, answer.boundary) == ("Fail", "training")
+    assert (answer.verdict, answer.boundary) == ("Fail", "memory")
 
 
 def test_a_library_that_is_not_found_is_named_before_the_module_that_needs_it(tmp_path: Path) -> None:

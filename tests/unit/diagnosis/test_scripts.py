@@ -179,6 +179,10 @@ def keras(*epochs: int, of: int = 3) -> str:
     return "".join(f"Epoch {n}/{of}\n 7/20 [=>..] - ETA: 1s - loss: 0.{n}\n" + bar.format(n=n) for n in epochs)
 
 
+KERAS_2 = "".join(
+    f"Epoch {n}/3\nEpoch {n}: saving model to cp-{n}.ckpt\n17/17 - 48s - loss: 0.0{n} - val_loss: 0.1{n} - 48s/epoch - 3s/step\n"
+    for n in (1, 2, 3)
+)
 KERAS_3 = "".join(
     f"Epoch {n}/2\n\n 7/20 ━━━ 5:41 12s/step - loss: 1.3{n}\n"
     f"20/20 ━━━━ 0s 13ms/step - loss: 1.1{n}\n20/20 ━━━━ 1s 14ms/step - loss: 1.1{n}\n"
@@ -190,6 +194,7 @@ PASSING = {
     + "I0821 09:41:10.158881  5405 solver.cpp:296] Optimization Done.\n",
     "Stable-Baselines3 with a bar": sb3(10, 20, 30) + " 100% ━━━━━ 6,144/6,144  [ 0:00:29 < 0:00:00 , 460 it/s ]\n",
     "Keras": keras(1, 2, 3) + "Test accuracy: 0.99\n",
+    "Keras with a line for each epoch": KERAS_2 + "MODEL SAVED\n",
     "Keras 3, with an evaluation": KERAS_3 + "7/7 ━━━━ 0s 13ms/step - accuracy: 0.6 - loss: 1.4\nTest accuracy: 0.7\n",
     "the status that a launcher saw": TAGGED
     + "[2026-01-02 12:22:04,704632][I][ezpz/launch:448:launch] Execution finished with 0.\n",
@@ -362,6 +367,9 @@ NOT_PASSING = {
     + keras(1, 2, 3),
     "Keras by its headings, killed in the last validation": keras(1, 2, 3).rpartition(" - val_loss")[0] + "\n",
     "Keras by its headings, then the bar of an evaluation": keras(1, 2) + "Epoch 3/3\n7/7 [===] - 0s 9us/step - loss: 0.3\n",
+    "Keras with a line for each epoch, killed in the last one": KERAS_2.rpartition("17/17")[0],
+    "Keras with a line for each epoch, then that of an evaluation": KERAS_2.rpartition("17/17")[0] + "7/7 - 0s - loss: 0.3\n",
+    "Keras with a line for each epoch, one of which is missing": KERAS_2.replace(KERAS_2.split("Epoch 2/3")[1][:40], ""),
     "Keras by its headings with NaN": keras(1, 2, 3).replace("0.02", "nan"),
     "Keras by its headings whose last bar breaks off": keras(1, 2, 3).rpartition("20/20")[0],
     "Keras by its headings that begins again": keras(1, 2, 3) + keras(1),
@@ -659,7 +667,7 @@ def test_a_step_or_a_call_of_a_module_shows_that_the_model_was_built(before: str
     frame = f'  File "/e/lib/python3.12/site-packages/torch/nn/modules/module.py", line 7, in {name}\n    x()\n'
     raised = f"Traceback (most recent call last):\n{frame}torch.OutOfMemoryError: CUDA out of memory.\n"
     answer = triaged(tmp_path, before + raised)
-    assert (answer.verdict, answer.boundary) == ("Fail", "training")
+    assert (answer.verdict, answer.boundary) == ("Fail", "memory")
 
 
 def test_tests_that_train_a_little_pass(tmp_path: Path) -> None:

@@ -168,6 +168,7 @@ KERAS = LogPatterns(
     logged=(
         StepLine("Epoch ", r"^Epoch (?P<begun>\d{1,6})/(?P<total>\d{1,6})$"),
         StepLine("step - ", r"(?:^|\r) *(?P<all>\d{1,9})/(?P=all) [^\r]* \S+/step - (?P<metrics>[^\r]*\bloss: [^\r]*)"),
+        StepLine("s - loss: ", r"^ *(?P<all>\d{1,9})/(?P=all) - \d{1,9}s - (?P<metrics>loss: .*)"),  # verbose=2 before Keras 3
     ),
     redrawn=True,
     finished=SCRIPT.finished,
