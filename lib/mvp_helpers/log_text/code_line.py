@@ -22,7 +22,6 @@ _BLOCK = re.compile(r"(?:if|while|for|with|async|match)\b")
 _UNFINISHED = re.compile(r"(?:\s*(?:[-+*/%|&^@<>=.]|\b(?:and|or|not|in|is|if|else)))+$")
 """What the next line of a statement goes on from."""
 _OPTIONS = re.compile(r"(?:self\.)?(?:args|opts?|options|flags|FLAGS)\.(?P<name>\w+)")
-_OR_ATTRIBUTE = ", or another attribute of that type"
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
 _SAYS_NOTHING = re.compile(r"self|cls|_|args|kwargs|(?:\w+\.)*device|(?:torch|np|numpy|sys|os|tf|nn|F)\b.*|[A-Z].*")
@@ -62,9 +61,9 @@ def _shows(error: str, code: str, below: int) -> str:
         return _of_zero(tree) if not below and says.endswith(("by zero", "modulo")) else ""
     if not below and (found := _WITHOUT.match(says)):
         owner = _owner(tree, found["name"])
-        return _is_a(owner, found["type"]) if owner else ""
+        return f"{_is_a(owner, found['type'])}{_lacks(owner, found['type'])}" if owner else ""
     if not below and (used := _USED.match(says)) and (owner := _used(tree, used["how"] or "iterable")):
-        return _is_a(owner, used["type"] or used["unpacked"]).removesuffix(_OR_ATTRIBUTE)
+        return _is_a(owner, used["type"] or used["unpacked"])
     if not says:
         return ""
     values = _values(tree, indexed=not below and bool(_INDEXES.search(says)))
@@ -224,14 +223,24 @@ def _gone_through(node: ast.AST) -> ast.expr | None:
 def _is_a(owner: str, kind: str) -> str:
     if owner == "self":
         return f"where {kind} sets that attribute (grep the file of its class): later, in another branch, or by another name"
+    if re.match(rf"{re.escape(kind)}\(", owner):
+        return f"{owner} makes a {kind} there: without that call, or a conversion of it to what is needed after it"
     if kind != "NoneType" and owner.endswith(")"):
         return f"{owner} returned a value of the type {kind} there: what it returns (its docstring, another version of it)"
     if kind != "NoneType":
-        package = ", and the version of the package that has this class (pip show)" if kind[0].isupper() else ""
-        return f"{owner} is of the type {kind} there: what made it{package}{_OR_ATTRIBUTE}"
+        return f"{owner} is of the type {kind} there: what made it"
     if owner.endswith(")"):
         return f"{owner} returned None there: what it did not find"
     return f"{owner} is None there: the assignment or option that should have set it"
+
+
+def _lacks(owner: str, kind: str) -> str:
+    """Return where to look for an attribute that an object of the class ``kind`` lacks."""
+    if kind == "NoneType" or owner == "self" or owner.endswith(")"):
+        return ""
+    if not kind[0].isupper():
+        return ", or another attribute of that type"
+    return f", and its class (grep -rn 'class {kind}', or pip show its package): another name, a version without it, or never set"
 
 
 def _values(tree: ast.Module, indexed: bool = False) -> list[str]:

@@ -165,6 +165,8 @@ class Tracebacks:
                 self._open[line.source] = opened = _Open(chain, line.level, line.logged)
             opened.begin(line.number, named["name"] if (named := _NAMED.match(line.text)) else "")
             return True, done
+        if opened and opened.continues and (line.text.startswith("    ") or _begins_within(line.text)):
+            opened.begin(line.number)  # a web page, or who quoted it, left out the header
         if opened is None and not line.quiet and _begins_within(line.text):
             # An excerpt that begins within a traceback, or after lines of another process.
             self._open[line.source] = opened = _Open(Chain(line.number, line.source), line.level, line.logged)

@@ -22,7 +22,7 @@ SHOWN = [
     (
         "AttributeError: 'Command' object has no attribute 'phase'",
         "ids = command.phase  # [N]",
-        "command is of the type Command",
+        "command is of the type Command there: what made it, and its class (grep -rn 'class Command'",
     ),
     ("TypeError: 'NoneType' object is not subscriptable", "lr = config['lr']", "config is None there"),
     ("TypeError: 'NoneType' object is not callable", "y = self.norm(x)", "self.norm is None there"),
@@ -69,6 +69,7 @@ SHOWN = [
         "for a, b in zip(xs, ys):",
         "print(xs, ys) just before that line: what is None",
     ),
+    ("AttributeError: 'list' object has no attribute 'to'", "q = list(q).to(device)", "list(q) makes a list there"),
     ("TypeError: 'list' object is not callable", "x = self.losses(a, b)", "self.losses is of the type list there: what made it"),
     ("TypeError: 'int' object is not subscriptable", "x = f(a)[0]", "f(a) returned a value of the type int there"),
     ("ValueError: max() arg is an empty sequence", "m = max(len(x) for x in xs)", "print(xs) just before that line"),
