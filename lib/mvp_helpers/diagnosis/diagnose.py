@@ -83,11 +83,15 @@ def of_log(path: Path) -> Diagnosis:
     target = {"log": str(path)}
     answer = diagnose([Scan(known, str(path)).read_file(path)], known, target)
     found_nothing = answer.line is None and answer.advice == NOTHING_SHOWN
-    if not (found_nothing and path.stat().st_size < CHUNK and (whole := wrapped.lines(_text(path)))):
+    text = _text(path) if path.stat().st_size < CHUNK else ""
+    broken = wrapped.of_powershell(text)
+    whole = broken or (wrapped.lines(text) if found_nothing else [])
+    if not whole:
         return answer
-    unwrapped = "\n".join(text for _, text in whole).encode()
+    unwrapped = "\n".join(line for _, line in whole).encode()
     again = diagnose([Scan(known, str(path)).read([unwrapped])], known, target)
-    if again.line is None or again.rule in ("", NOT_FINITE):  # numbers of lines of their own may have become one
+    guessed = not broken and again.rule in ("", NOT_FINITE)  # numbers of lines of their own may have become one
+    if again.line is None or guessed:
         return answer
     return msgspec.structs.replace(again, line=whole[again.line - 1][0])
 

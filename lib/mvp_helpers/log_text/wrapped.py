@@ -13,6 +13,8 @@ FEWEST = 3
 """A log is taken for a wrapped one if at least this many lines, and a quarter of all, have the same width."""
 _ROW = re.compile(r"\s*[|+│┃║╭╰├└┌*#=-].*[|+│┃║╮╯┤┘┐*#=-]\s*$")
 """A row of a table, or a rule."""
+_RECORD = re.compile(r" +\+ CategoryInfo ")
+"""A line of the record with which PowerShell shows that a program printed on stderr."""
 _SHORT_DATE = re.compile(r"\d\d-\d\d-\d\d \d\d:\d\d:")
 """A date that other lines of logs hardly have."""
 
@@ -34,6 +36,32 @@ def lines(log: str) -> list[tuple[int, str]]:
             joined.append((first, before + text))
         else:
             joined.append((number, text))
+    return joined
+
+
+def of_powershell(log: str) -> list[tuple[int, str]]:
+    """Return the same of a log in which PowerShell wrapped what a program printed on stderr; none if it did not.
+
+    It breaks a line at the last space within the width, which stays at the line's end, or within a word.
+    """
+    rows = log.splitlines()
+    record = next((at for at, row in enumerate(rows) if _RECORD.match(row)), None)
+    if record is None:
+        return []
+    lengths = Counter(map(len, rows[record:]))
+    width = max(range(NARROWEST, WIDEST + 1), key=lambda length: lengths[length])
+    if lengths[width] < FEWEST:
+        return []
+    joined: list[tuple[int, str]] = []
+    soft = full = False
+    for number, row in enumerate(rows, 1):
+        if soft or (full and not _begins(row)):
+            first, before = joined.pop()
+            joined.append((first, before + row))
+        else:
+            joined.append((number, row))
+        soft = len(row) <= width and row[-1:] == " " != row[-2:-1]
+        full = len(row) == width
     return joined
 
 

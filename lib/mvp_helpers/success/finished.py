@@ -164,13 +164,17 @@ _FINAL = re.compile(
     r"|\b(?P<all>[1-9]\d*) ?/ ?(?P=all) (?:done|ok|success(?:ful)?|succeeded|passed)\b.{0,9}\b0 (?:failed|errors?)\b"
 )
 """A result of everything."""
-_RESULTS = re.compile(r"(?i)^\W{0,99}(?:[\w./-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
+_RESULTS = re.compile(r"(?i)^\W{0,99}(?:[\w./+-]+ ){0,5}(?:results?|scores?|summary|metrics|accuracy)\W*$")
 """The heading of results."""
 _COLUMNS = re.compile(r"^[^\d|]+(?:\|[^\d|]+){2,}$")
 """The heads of a table's columns."""
 _NUMBER = r"~?[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?"
 _VALUE = re.compile(rf"^\W{{0,99}}(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER})*\W*$|^\W*$")
 """A name and its numbers."""
+_SENTENCES = re.compile(r"[.!?] +[A-Z]")
+_CELLS = re.compile(r"^[^|]+(?:\|[^|]*\d[^|]*){2,}$")
+_NAMED = re.compile(r"^(?:[A-Z][\w-]* ?){1,4}: (?!.*[.!?;]\s)\S.{0,79}$|^(?P<rule>[-=*#]{2,}) \w[\w ]*(?P=rule)$")
+"""Below the heading of results: a row of cells with numbers, a name and what it is, or the heading of a part of them."""
 _BENCH_ROW = re.compile(rf"{_VALUE.pattern}|^---|^(?:Backend|Max request concurrency|Traffic request rate): ")
 """A row of a serving benchmark's table."""
 _ROW = re.compile(r"^\W*$|^.*(?: {2}|\||\t)[-+\d.,%]+\S{0,3}(?: {2}|\||\t).*\d\D{0,3}$|^[A-Z][\w ]+:$")
@@ -244,11 +248,26 @@ def words(log: bytes) -> str:
         return own[-1]
     if own and _LAST.search(own[-1]):
         return own[-1]
-    values = list(itertools.takewhile(_VALUE.search, reversed(own)))
+    return _results(own) or _all_parts(own)
+
+
+def _results(own: Sequence[str]) -> str:
+    """Return the heading of results if nothing but these follow, the last of which is a number; "" otherwise."""
+    if not own or not (_VALUE.search(own[-1]) or _CELLS.search(own[-1])):
+        return ""
+    values = list(itertools.takewhile(_of_results, reversed(own)))
     above = own[: len(own) - len(values)]
     above = above[:-1] if above and _COLUMNS.search(above[-1]) else above
-    heading = above[-1] if above and len(values) > 1 else ""
-    return heading if _RESULTS.search(heading) else _all_parts(own)
+    heading = above[-1] if above and sum(any(map(str.isdigit, text)) for text in values) > 1 else ""
+    return heading if _RESULTS.search(heading) else ""
+
+
+def _of_results(text: str) -> bool:
+    """Return whether a line may be one of results, below their heading."""
+    numbers = _VALUE.search(text) or _CELLS.search(text) or _ROW.search(text)
+    if _RESULTS.search(text) or _SENTENCES.search(text):
+        return False
+    return bool(numbers or (_NAMED.search(text) and not _NOT_YET.search(text)))
 
 
 def _all_parts(own: Sequence[str]) -> str:

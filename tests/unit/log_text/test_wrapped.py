@@ -54,3 +54,33 @@ def test_lines_of_equal_length_that_begin_with_a_time_stay_apart(tmp_path: Path)
     )
     assert [text.strip() for _, text in wrapped.lines(rows)] == [row.strip() for row in rows.splitlines()]
     assert triaged(tmp_path, rows).verdict == "Unknown"
+
+
+RECORD = """pip :   error: subproc
+ess-exited-with-error
+At line:1 char:30
++ ... nv\\Scripts\\activ
+ate.ps1; pip install 
+-r requirements.txt 
+    + CategoryInfo    
+          : NotSpeci  
+"""
+WRAPPED = """  Traceback (most rece
+nt call last):
+    File "<string>", 
+line 204, in 
+get_source_files
+  AttributeError: 
+'build_ext' object 
+has no attribute 
+'cython_sources'
+  [end of output]
+"""
+
+
+def test_what_powershell_wrapped_is_read_as_it_was(tmp_path: Path) -> None:
+    joined = [text for _, text in wrapped.of_powershell(RECORD + WRAPPED)]
+    assert "  AttributeError: 'build_ext' object has no attribute 'cython_sources'" in joined
+    assert wrapped.of_powershell(WRAPPED) == [], "no record of PowerShell"
+    answer = triaged(tmp_path, RECORD + WRAPPED)
+    assert (answer.line, "PyYAML" in answer.follow_up) == (14, True), answer

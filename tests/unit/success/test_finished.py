@@ -303,6 +303,21 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
     assert triaged(tmp_path, LIES[lie](HEALTHY[name])).verdict != "Pass"
 
 
+SUMMARY = (
+    "warming up\nPrefill Latency: 65.4 ms\n=== BENCHMARK SUMMARY ===\nModel: Kea-30B\nBackend: fast (v2)\n"
+    "--- Prefill ---\nThroughput: 12556.9 tok/s\n--- Decode ---\nThroughput: 298.3 tok/s\n"
+)
+CELLS = (
+    "ready\nKEA 31B-IT + iso3/iso3 SUMMARY\n32K   | VRAM  23473 MB | best 22/22 | decode  39.7 t/s | vs turbo -21.1%\n"
+    "128K  | VRAM  28828 MB | best 5/5 | decode  39.6 t/s | vs turbo -21.3%\n==========\n"
+)
+
+
+@pytest.mark.parametrize("log", [SUMMARY, CELLS])
+def test_results_below_their_heading_end_a_program(tmp_path: Path, log: str) -> None:
+    assert triaged(tmp_path, log).verdict == "Pass"
+
+
 @pytest.mark.parametrize(
     "log",
     [
@@ -336,6 +351,12 @@ def test_no_lie_passes(tmp_path: Path, name: str, lie: str) -> None:
         "INFO: start\nINFO: Testing success rate: 0.00, timeout rate: 1.00\n",
         BENCHED.replace("prompts=40)", "prompts=40) ERROR: warm-up failed"),
         *(BENCHED.replace("Failed requests: 0", f"Failed requests: {count}") for count in ("9" * 13, "nan", "1.5")),
+        SUMMARY.rpartition("Throughput")[0],
+        SUMMARY + "Loading model: kea-7b\n",
+        SUMMARY + "--- Decode 2 ---\nModel: kea-7b\n",
+        SUMMARY.replace("Backend: fast (v2)", "Loading backend: fast (v2)"),
+        SUMMARY + "Part 2 runs now. Queue: 3\n",
+        SUMMARY.replace("Throughput: 298.3 tok/s", "Throughput: nan tok/s"),
         "[infer] case 1 done\n[infer] shard 1/8 summary: done=6 skipped=0 failed=2\n",
         "[infer] case 1 done\n[infer] shard 1/8 summary: done=0 skipped=6 failed=0\n",
         "[p1] launch one\n[p1] COMPLETE: 11/12 ok, 0 FAILED, wall=49.4 min\n",
