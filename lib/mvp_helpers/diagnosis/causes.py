@@ -173,10 +173,10 @@ class Findings:
             seen={**later.seen, **self.seen},
         )
 
-    def replaced(self, line: Line) -> None:
-        """Forget what the line before ``line`` called an error: the program uses something else instead."""
-        self.every = [finding for finding in self.every if finding.chain or finding.number != line.number - 1]
-        if self.error_line and self.error_line.number == line.number - 1:
+    def replaced(self, line: Line, most: int) -> None:
+        """Forget what at ``most`` so many lines before ``line`` called an error: the program uses something else instead."""
+        self.every = [finding for finding in self.every if finding.chain or finding.number < line.number - most]
+        if self.error_line and self.error_line.number >= line.number - most:
             self.error_line = None
 
     def overcome(self, by: str) -> None:

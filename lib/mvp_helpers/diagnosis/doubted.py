@@ -9,8 +9,9 @@ import msgspec
 
 from ..log_text import run_state
 from ..success.proven import NOT_FINITE, Doubt, Success, not_a_pass
-from . import of_error
+from . import look, of_error
 from .answer import AGAIN, COMPLETE_LOG, Diagnosis, filled
+from .causes import Finding
 from .of_error import UNDER_TEST
 from .scan import Scan
 from .signatures import Signatures
@@ -81,14 +82,25 @@ def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     for finding in (finding for scan in scans if not scan.known_only for finding in scan.findings.every):
         if finding.progress.phase == "done" or not (ended or finding.chain):
             continue
-        answer = survived(of_error.answered(finding, known, target), "The run reached its end" if ended else "The run went on")
+        end = "The run reached its end" if ended else "The run went on"
+        answer = survived(of_error.answered(finding, known, target), end, _of_another(finding))
         answers.append(answer if ended else msgspec.structs.replace(answer, verdict="Unknown", confidence="low"))
     return next((answer for answer in answers if answer.verdict == "Fail"), answers[0] if answers else None)
 
 
-def survived(error: Diagnosis, end: str) -> Diagnosis:
-    """Return the diagnosis of an error that did not prevent ``end``: Fail if the code under test raised it, else Unknown."""
+def _of_another(finding: Finding) -> bool:
+    """Return whether an error ended the program that raised it, so that another one, or another start of it, went on."""
+    links = finding.chain.links if finding.chain else ()
+    return finding.uncaught and not any(look.CHECKED_OUT.search(frame.file) for link in links for frame in link.frames)
+
+
+def survived(error: Diagnosis, end: str, of_another: bool = False) -> Diagnosis:
+    """Return the diagnosis of an error that did not prevent ``end``: Fail if the code under test raised it, else Unknown.
+
+    ``of_another``: another program of the log, or an earlier start, raised it.
+    """
     guessed = error.boundary == "trainer" and error.confidence == "low"  # no frame is known to be the trainer's
-    failed = error.verdict == "Fail" and error.boundary in UNDER_TEST and not guessed
-    advice = f"{end} after an error that it survived: {error.advice}"
+    failed = error.verdict == "Fail" and error.boundary in UNDER_TEST and not (guessed or of_another)
+    before = "an error ended an earlier program, or an earlier start, in this log" if of_another else "an error that it survived"
+    advice = f"{end} after {before}: {error.advice}"
     return msgspec.structs.replace(error, verdict="Fail" if failed else "Unknown", advice=advice)

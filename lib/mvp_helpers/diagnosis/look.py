@@ -36,7 +36,7 @@ _PACKAGE = re.compile(r"-packages/(?!torch/|ray/|hydra/|omegaconf/|accelerate/ut
 """A package that does more than pass calls on."""
 _OF_PACKAGE = re.compile(_PACKAGE.pattern.replace("-packages/", "(?:-packages/|^)", 1))
 """A file of such a package, perhaps without the folder that packages are in."""
-_CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")
+CHECKED_OUT = re.compile(r"(?:^|/)(?:verl|nemo_rl|megatron|mbridge)/")
 """Code of which an unchanged checkout can be compared."""
 
 
@@ -49,7 +49,7 @@ def at(cause: Finding, link: Link | None, culprit: Frame | None, target: Mapping
     sentences = (part for text in texts if "HYDRA_FULL_ERROR" not in text for part in _PARTS.split(text))
     asked = next((part.strip() for part in sentences if _ASKS.search(part) and not _REPORTS.search(part)), "")
     code = _quoted(culprit) if culprit else ""
-    again = UNCHANGED if culprit and _CHECKED_OUT.search(culprit.file) else ""
+    again = UNCHANGED if culprit and CHECKED_OUT.search(culprit.file) else ""
     place = f"{culprit.name[: EVIDENCE // 6] or 'the code'} at {culprit.file}:{culprit.line}{code}{again}" if culprit else ""
     called = [frame for frame in link.frames if not frame.name.startswith("__getattr")] if link else []
     inner = _PACKAGE.search(called[-1].file) if called else None

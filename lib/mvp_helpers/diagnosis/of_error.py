@@ -14,7 +14,7 @@ from . import gpu_memory, look
 from .answer import LAST_ERROR, TWO_RUNS, Diagnosis, filled
 from .causes import Finding
 from .look import EVIDENCE
-from .signature_files import Case, Rule, Sentence, pattern
+from .signature_files import Case, Judgement, Rule, Sentence, pattern
 from .signatures import Hit, Signatures, call
 
 WHOLE_LOG = "the log of that process up to the line that names the exception, which is missing here"
@@ -78,7 +78,7 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
     says = (
         f"{cause.source} {_OF_NONE.sub('', cause.evidence)} {link.code if link and not _OF_NONE.search(cause.evidence) else ''}"
     )
-    boundary = "dependency" if importing else known.boundary(frames, says, carriers)
+    boundary = "dependency" if importing or _between_packages(cause, link) else known.boundary(frames, says, carriers)
     if boundary not in UNDER_TEST - {"trainer", "training", "memory"} and "in DataLoader worker process" in carriers:
         boundary = "data"
     return msgspec.structs.replace(
@@ -88,6 +88,13 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
         advice="No signature matches this error; it is the last distinct one, and not proven to be the cause.",
         next=look.at(cause, link, culprit, target),
     )
+
+
+def _between_packages(cause: Finding, link: Link | None) -> bool:
+    """Return whether a package asks another one for what that does not have: versions that do not fit."""
+    raised = link.frames[-1].file if link and link.frames else ""
+    asks = cause.evidence.startswith("AttributeError: module '") and "-packages/" in raised
+    return asks and not look.CHECKED_OUT.search(raised)
 
 
 def answered(cause: Finding, known: Signatures, target: Mapping[str, str]) -> Diagnosis:
@@ -228,7 +235,7 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
             verdict=judgement.verdict,
             confidence="low" if diagnosis.evidence.startswith(CUT_OFF) else judgement.confidence,
             rule="",
-            boundary=judgement.boundary_is or diagnosis.boundary,
+            boundary=_boundary(judgement, diagnosis),
             advice=f"{TWO_RUNS} {advice}" if diagnosis.advice == TWO_RUNS else advice,
         )
     # Code that does not parse after a step may be an answer's, which a reward function runs.
@@ -242,6 +249,13 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
         return diagnosis
     boundary = before if guessed else diagnosis.boundary
     return followed_up(diagnosis, known, boundary, diagnosis.evidence, f"{diagnosis.code_file}\n{diagnosis.raised}")
+
+
+def _boundary(judgement: Judgement, diagnosis: Diagnosis) -> str:
+    """Return the boundary: of an error that is mostly a user's own, the part under test that raised it, if one did."""
+    mostly = judgement.verdict == "Fail" and judgement.boundary_is in ("user code", "data")
+    raised = diagnosis.boundary in UNDER_TEST and look.CHECKED_OUT.search(diagnosis.code_file)
+    return diagnosis.boundary if mostly and raised else judgement.boundary_is or diagnosis.boundary
 
 
 def followed_up(diagnosis: Diagnosis, known: Signatures, boundary: str, evidence: str, code: str) -> Diagnosis:

@@ -21,6 +21,10 @@ from .signatures import Signatures
 
 _REPLACES = re.compile(r"^(?!.*\b(?:cannot|unable|failed|no)\b).*\b[Ff]all(?:s|ing) back\b")
 """A program goes on with something else, after the line before it called an error."""
+_TRIES_SMALLER = "retrying with smaller batch size"
+"""llama.cpp's server goes on with that, after a few lines about the batch that did not fit."""
+_NOT_OPENED = ": can't open file '"
+"""So Python says that it has not found the script."""
 SAID_LINES, SAID_BYTES = 5, 2048
 """Of what is before a traceback only this much may be about it."""
 _LACKS = re.compile(
@@ -166,7 +170,9 @@ class Runs:
         if line.error and (said := self.signatures.stage_said(line.text)):
             stage = self._reached(said) or stage
         if _REPLACES.search(line.text):
-            self.findings.replaced(line)
+            self.findings.replaced(line, 1)
+        if _TRIES_SMALLER in line.text:
+            self.findings.replaced(line, 4)
         if STOPPED in line.text:
             self.findings.stopped = program(line.source), line.number
         found = Finding(
@@ -241,13 +247,16 @@ class Runs:
     def _starts_again(self, chain: Chain) -> bool:
         """Return whether the exception shows that its program was started again after an earlier one.
 
-        Python parses a script before it runs any of it, and a program that an import ended imports something else only later.
+        Python parses a script before it runs any of it, a program that an import ended imports something else only later, and
+        one whose script was not found ran nothing.
         """
         cause = chain.causes()[0]
         earlier = [each.chain.causes()[0] for each in self.findings.every if each.chain and each.source == chain.source]
         if SYNTAX.match(cause.text):
             ran = {frame.file for link in earlier if not SYNTAX.match(link.text) for frame in link.frames}
             return any(frame.file in ran for frame in cause.frames)
+        if cause.begins and any(_NOT_OPENED in each.evidence for each in self.findings.known.values()):
+            return True
         begins = cause.begins if cause.class_name in IMPORT_ERRORS else ""
         failed = [link for link in earlier if begins and link.begins == begins and link.class_name in IMPORT_ERRORS]
         return bool(failed) and all(link.text != cause.text for link in failed)

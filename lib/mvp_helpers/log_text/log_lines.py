@@ -47,6 +47,7 @@ _SOURCE = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} [\w.-]+ [\w.@/-]+(?:\[\d+\])?: (?=\S|  )"  # syslog, journalctl
     r"|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?"  # containers' runtimes
     r"|[a-z][\w.-]*[-_]\d+ +\| (?=\S|  )"  # compose
+    r"|#\d{1,4} \d{1,5}\.\d{1,3} (?=\S|  )"  # Docker's builds
     r"|\[\d{1,9}(?:\.\d+)?\] (?=\S)"  # the kernel, slurmd's steps, numbered lines
     r"|\d+\.\d+s\t\d+\t"  # notebooks
     r"|\s{0,8}\d{1,6}[ \t](?=  File \"|Traceback \(most|" + _RAISED + r")"  # numbered lines

@@ -90,7 +90,7 @@ _OF_NCCL = re.compile(r"nccl\w+Error: ")
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([\w.]+\))?"
 _EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
 _LOUD_NAME = re.compile(
-    r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty|PackageNotFound|OutOfResources)(?:\(\w+\))?$"
+    r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty|BdbQuit|PackageNotFound|OutOfResources)(?:\(\w+\))?$"
 )
 _OF_LIBRARY = re.compile(r"(?:\w+\.)+(?:errors?|exceptions?|exc|lib)\.[A-Z]\w+$")
 """An exception by its module."""

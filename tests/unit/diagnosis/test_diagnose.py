@@ -232,6 +232,7 @@ def test_tracebacks_of_several_processes_are_separated_by_prefix_despite_colours
         "2026-01-31T10:20:30.123456789+00:00 stderr F ",
         "[2026-01-31 10:20:30,123][own.train][ERROR] - ",
         "(pid=77) ",
+        "#9 11.09 ",
     ],
 )
 def test_a_traceback_is_understood_behind_every_usual_prefix(prefix: str) -> None:
@@ -298,6 +299,32 @@ def test_a_script_that_an_import_or_its_syntax_ends_was_started_again_if_it_came
     changed = explained(script("odd.StrangeError: of before", line=20) + syntax + syntax)
     assert changed.evidence.startswith("SyntaxError") and "the last of 2 runs" in changed.advice
     assert "runs in the log" not in explained(syntax + syntax).advice
+
+
+def test_a_python_without_its_script_was_started_again() -> None:
+    missing = "/usr/bin/python: can't open file 'trian.py': [Errno 2] No such file or directory\n"
+    assert explained(missing).rule == "script-missing"
+    again = explained(missing + script("odd.StrangeError: nobody knows me"))
+    assert again.evidence == "odd.StrangeError: nobody knows me" and "the last of 2 runs" in again.advice
+
+
+def test_an_error_that_ended_an_earlier_program_of_the_log_does_not_fail_the_one_that_reached_its_end() -> None:
+    steps = "".join(f"step {step}/4: loss=2.{step}\n" for step in (1, 2, 3, 4)) + "training finished\n"
+    frame = '  File "/e/site-packages/torch/nn/modules/module.py", line 9, in _call_impl\n    x()\n'
+    memory = script("torch.OutOfMemoryError: CUDA out of memory.", then=frame)
+    assert explained(steps).verdict == "Pass"
+    earlier = explained(memory + steps)
+    assert earlier.verdict == "Unknown" and "ended an earlier program" in earlier.advice
+    inner = explained(memory.replace("in <module>", "in call") + steps)
+    assert inner.verdict == "Fail" and "that it survived" in inner.advice
+    assert explained(memory.replace("main.py", "/v/verl/main.py") + steps).verdict == "Fail"
+
+
+def test_a_batch_that_a_server_tries_again_smaller_is_no_error() -> None:
+    smaller = "srv  update_slots: failed to find free space in the KV cache, retrying with smaller batch size, i = 0\n"
+    slot = "decode: failed to find a memory slot for batch of size 2048\nsrv  try_clear_id: purging slot 2 with 1518 tokens\n"
+    assert explained(slot).verdict == "Blocked"
+    assert explained(slot + smaller).verdict == "Unknown"
 
 
 def test_a_command_that_failed_is_explained_by_what_it_printed() -> None:

@@ -921,6 +921,12 @@ CASES = {
         "Fail",
         "memory",
     ),
+    "a package that asks another one for what it lacks": (
+        "step:1 - actor/loss:0.5 - training/global_step:1\n"
+        + raised("AttributeError: module 'PIL.Image' has no attribute 'ExifTags'", "/e/site-packages/datasets/features/image.py"),
+        "Blocked",
+        "dependency",
+    ),
     "memory that ends at the start": (raised("torch.OutOfMemoryError: CUDA out of memory.", "/v/verl/w.py"), "Blocked", "memory"),
     "a step that breaks, without the log's beginning": (
         'Traceback (most recent call last):\n  File "/v/verl/trainer/ray_trainer.py", line 9, in fit\n    x()\nTypeError: bad\n',

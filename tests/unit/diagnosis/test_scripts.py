@@ -193,6 +193,8 @@ PASSING = {
     "Caffe": "".join(f"I0821 solver.cpp:228] Iteration {n}, loss = 0.{n}1\n" for n in (10, 20, 30))
     + "I0821 09:41:10.158881  5405 solver.cpp:296] Optimization Done.\n",
     "Stable-Baselines3 with a bar": sb3(10, 20, 30) + " 100% ━━━━━ 6,144/6,144  [ 0:00:29 < 0:00:00 , 460 it/s ]\n",
+    "UER-py": "".join(f"|    {n}00/    300 steps| 1409.78 tokens/s| loss    1.7{n}| acc: 0.62\n" for n in (1, 2, 3))
+    + "validation loss:2.07\n",
     "Keras": keras(1, 2, 3) + "Test accuracy: 0.99\n",
     "Keras with a line for each epoch": KERAS_2 + "MODEL SAVED\n",
     "Keras 3, with an evaluation": KERAS_3 + "7/7 ━━━━ 0s 13ms/step - accuracy: 0.6 - loss: 1.4\nTest accuracy: 0.7\n",
@@ -356,6 +358,12 @@ NOT_PASSING = {
     "Caffe, of which something else is done": "I0821 solver.cpp:228] Iteration 10, loss = 0.1\nThreshold optimization Done\n",
     "Stable-Baselines3 with a bar that is not full": sb3(10, 20, 30)
     + " 83% ━━━━━ 5,144/6,144  [ 0:00:29 < 0:00:09 , 460 it/s ]\n",
+    "UER-py without its last rows": "".join(
+        f"|    {n}00/    400 steps| 1409.78 tokens/s| loss    1.7{n}| acc: 0.62\n" for n in (1, 2, 3)
+    ),
+    "UER-py with NaN": "".join(
+        f"|    {n}00/    300 steps| 1409.78 tokens/s| loss    {loss}| acc: 0.62\n" for n, loss in ((1, 2.1), (2, "nan"), (3, 2))
+    ),
     "Keras by its headings without its last epoch": keras(1, 2),
     "Keras by its headings without an epoch": keras(1, 3) + "Test accuracy: 0.99\n",
     "Keras by its headings, redrawn in one line, killed in the last epoch": keras(1, 2, 3)
