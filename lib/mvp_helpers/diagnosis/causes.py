@@ -173,10 +173,14 @@ class Findings:
             seen={**later.seen, **self.seen},
         )
 
-    def replaced(self, line: Line, most: int) -> None:
-        """Forget what at ``most`` so many lines before ``line`` called an error: the program uses something else instead."""
-        self.every = [finding for finding in self.every if finding.chain or finding.number < line.number - most]
-        if self.error_line and self.error_line.number >= line.number - most:
+    def replaced(self, line: Line, most: int = 1, says: str = "") -> None:
+        """Forget what at most so many lines before ``line`` called an error and ``says`` that: the program went on without."""
+
+        def counts(finding: Finding) -> bool:
+            return bool(finding.chain) or finding.number < line.number - most or says not in finding.evidence
+
+        self.every = list(filter(counts, self.every))
+        if self.error_line and not counts(self.error_line):
             self.error_line = None
 
     def overcome(self, by: str) -> None:
@@ -291,8 +295,8 @@ def first_cause(logs: Sequence[Findings], end: Progress) -> Finding | None:
 
 
 def _explains(warned: Finding, cause: Finding | None) -> bool:
-    """Return whether the module that could not be imported is the cause: there is no error but that, or it names the module."""
-    if cause is None or (cause.rule and cause.rule.verdict == "Noise"):
+    """Return whether the module that could not be imported is the cause: only effects follow, or an error that names it."""
+    if cause is None or (cause.rule and (cause.rule.verdict == "Noise" or cause.rule.secondary)):
         return True
     texts = [cause.evidence, *(link.text for link in (cause.chain.links if cause.chain else ()))]
     return warned.order < cause.order and any(name in text for text in texts for name in _QUOTED.findall(warned.evidence))

@@ -89,9 +89,13 @@ def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
 
 
 def _of_another(finding: Finding) -> bool:
-    """Return whether an error ended the program that raised it, so that another one, or another start of it, went on."""
+    """Return whether an error ended the program that raised it, before any step: another one, or another start of it, went on."""
     links = finding.chain.links if finding.chain else ()
-    return finding.uncaught and not any(look.CHECKED_OUT.search(frame.file) for link in links for frame in link.frames)
+    return (
+        finding.uncaught
+        and finding.progress.phase == "start"
+        and not any(look.CHECKED_OUT.search(frame.file) for link in links for frame in link.frames)
+    )
 
 
 def survived(error: Diagnosis, end: str, of_another: bool = False) -> Diagnosis:

@@ -34,7 +34,9 @@ _LACKS = re.compile(
     r"|failed to|missing|not set|is empty|no \w+ (?:found|left)|(?<![\d.])0 (?:files|samples"
     r"|rows|examples|images))\b|(?:\[\]|\{\})\)?$)"
 )
-_OPTIONAL = re.compile(r"(?i)\bimport|\b(?:could not|cannot|failed to|unable to) load\b|\bnot (?:available|installed|found)\b")
+_OPTIONAL = re.compile(
+    r"(?i)\bimport(?:s|ed|ing)?\b|\b(?:could not|cannot|failed to|unable to) load\b|\bnot (?:available|installed|found)\b"
+)
 """What a program says of a module without which it goes on."""
 _BEFORE_HEADER = re.compile(r"(\S.{10,200}?: \S.{10,}?)[:,]?\s+Traceback \(most recent call last\)")
 """What a program says of an error in the line that begins its traceback, as vLLM's workers do; it counts if that breaks off."""
@@ -170,9 +172,9 @@ class Runs:
         if line.error and (said := self.signatures.stage_said(line.text)):
             stage = self._reached(said) or stage
         if _REPLACES.search(line.text):
-            self.findings.replaced(line, 1)
+            self.findings.replaced(line)
         if _TRIES_SMALLER in line.text:
-            self.findings.replaced(line, 4)
+            self.findings.replaced(line, 4, "failed to find a memory slot")
         if STOPPED in line.text:
             self.findings.stopped = program(line.source), line.number
         found = Finding(
@@ -218,9 +220,12 @@ class Runs:
         if chain.ignored:
             return
         progress, before = self._started.pop(chain.number, (self.progress, Before()))
-        if self._starts_again(chain):
+        if self._starts_again(chain) and progress.phase != "start":
             self._another_run()
             progress = self.progress
+        elif self._starts_again(chain):  # what comes below it may have been read already, as the first step
+            self.earlier, self.broken = self.earlier or first_cause([self.findings], progress) or self.broken, None
+            self.findings, self.runs = Findings(), self.runs + 1
         self._started = {number: at for number, at in self._started.items() if number > chain.number}
         self.stage = max((self.stage, self.signatures.stage(chain)), key=lambda stage: PHASES.index(stage) if stage else -1)
         stage = self._reached(self.stage)
@@ -255,7 +260,7 @@ class Runs:
         if SYNTAX.match(cause.text):
             ran = {frame.file for link in earlier if not SYNTAX.match(link.text) for frame in link.frames}
             return any(frame.file in ran for frame in cause.frames)
-        if cause.begins and any(_NOT_OPENED in each.evidence for each in self.findings.known.values()):
+        if cause.begins and self.findings.every and all(_NOT_OPENED in each.evidence for each in self.findings.every):
             return True
         begins = cause.begins if cause.class_name in IMPORT_ERRORS else ""
         failed = [link for link in earlier if begins and link.begins == begins and link.class_name in IMPORT_ERRORS]

@@ -55,7 +55,8 @@ def of_powershell(log: str) -> list[tuple[int, str]]:
     joined: list[tuple[int, str]] = []
     soft = full = False
     for number, row in enumerate(rows, 1):
-        if soft or (full and not _begins(row)):
+        alike = number > 1 and row.split()[:1] == rows[number - 2].split()[:1]  # lines of their own, of one width
+        if soft or (full and not alike and not _begins(row)):
             first, before = joined.pop()
             joined.append((first, before + row))
         else:

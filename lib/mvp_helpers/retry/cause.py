@@ -25,6 +25,8 @@ OF_RULE: dict[str, Cause] = {
     "raylet-ended": "cluster",
     "actor-never-ran": "cluster",
     "node-memory": "cluster",
+    "no-memory": "host",
+    "kernel-oom": "host",
     "ended-from-outside": "preempted",
     "signal-from-outside": "preempted",
     "terminal-closed": "preempted",

@@ -171,10 +171,25 @@ _COLUMNS = re.compile(r"^[^\d|]+(?:\|[^\d|]+){2,}$")
 _NUMBER = r"~?[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?"
 _VALUE = re.compile(rf"^\W{{0,99}}(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER})*\W*$|^\W*$")
 """A name and its numbers."""
+_FOLDS = re.compile(r"(?i)\b(?P<of>\d{1,3})[- ]folds?\b")
+_FOLD = re.compile(r"(?i)\b(?:fold|round)\W{0,3}(?P<fold>\d{1,3})\b(?: ?(?:/|of) ?(?P<of>\d{1,3})\b)?")
+"""How many folds there are to be, and one of them."""
 _SENTENCES = re.compile(r"[.!?] +[A-Z]")
 _CELLS = re.compile(r"^[^|]+(?:\|[^|]*\d[^|]*){2,}$")
-_NAMED = re.compile(r"^(?:[A-Z][\w-]* ?){1,4}: (?!.*[.!?;]\s)\S.{0,79}$|^(?P<rule>[-=*#]{2,}) \w[\w ]*(?P=rule)$")
-"""Below the heading of results: a row of cells with numbers, a name and what it is, or the heading of a part of them."""
+_SUBJECT = re.compile(r"^(?:[A-Z]\w* )?(?:Model|Backend|Device|GPU|Data ?set|Engine|Framework|Precision|Dtype): \S.{0,79}$")
+_RULED = re.compile(r"^(?P<rule>[-=*#]{2,}) \w[\w ]*(?P=rule)$")
+"""Below the heading of results: a row of cells with numbers, what was measured, or the heading of a part of them."""
+_NO_END = re.compile(
+    r"(?i)\b(?:partial|intermediate|running|previous|baseline|expected|config\w*|settings?|hardware|system|data ?set|parameters?"
+    r"|queue|allocation|engine|cache|server|model summary|nvidia-smi|initial|current|interim)\b"
+)
+"""The heading of what is no result of the end."""
+_STILL = re.compile(
+    r"(?i)^\W*\w+ing\b|^\W*(?:item|step|batch|epoch|iter\w*|sample|task|case|request|row)\W{0,3}\d+ *\|"
+    r"|(?<!\d)(?!100)\d{1,2}%\||^\W*(?:passed|answered|requests|successful|succeeded|ok|good)\W{1,3}0\b"
+    r"|\b(?:regress\w*|non-2xx\b.*|HTTP [45]\d\d|KO|bad|not ok)\W{1,3}[1-9]|^[^|]*\b(\d+) ?/ ?(?!\1\b)\d+ *\|"
+)
+"""A row of work that goes on, or that went wrong."""
 _BENCH_ROW = re.compile(rf"{_VALUE.pattern}|^---|^(?:Backend|Max request concurrency|Traffic request rate): ")
 """A row of a serving benchmark's table."""
 _ROW = re.compile(r"^\W*$|^.*(?: {2}|\||\t)[-+\d.,%]+\S{0,3}(?: {2}|\||\t).*\d\D{0,3}$|^[A-Z][\w ]+:$")
@@ -221,6 +236,16 @@ def short(lines: Sequence[str]) -> bool:
     return any(int(match["done"]) < int(match["all"]) for match in last.values())
 
 
+def folds_left(lines: Sequence[str]) -> str:
+    """Return which of the folds or rounds that are counted or stated was the last one, if more were to come; "" otherwise."""
+    parts = [match for text in lines if (match := _FOLD.search(text))]
+    stated = max((int(match["of"]) for text in lines if (match := _FOLDS.search(text))), default=0)
+    stated = max([stated, *(int(match["of"] or 0) for match in parts)])
+    last = max((int(match["fold"]) for match in parts), default=0)
+    from_0 = any(int(match["fold"]) == 0 for match in parts)
+    return f"fold {last} of {stated}" if stated > 1 and last + from_0 < stated else ""
+
+
 def words(log: bytes) -> str:
     """Return the line of a whole log that reports the end of its work; "" without one, or where anything speaks against it."""
     if trains(log) or wrong(log):
@@ -228,7 +253,7 @@ def words(log: bytes) -> str:
     if batch := list(_BATCH.finditer(log.decode(errors="replace"))):
         return batch[-1][0].strip() if all(job["end"] == "Done" for job in batch) else ""
     own = _texts(log)
-    if short(own):
+    if short(own) or folds_left(own):
         return ""
     if any(map(_BENCHED.search, own)):  # how many requests it should have had is a question for its report
         return ""
@@ -255,19 +280,23 @@ def _results(own: Sequence[str]) -> str:
     """Return the heading of results if nothing but these follow, the last of which is a number; "" otherwise."""
     if not own or not (_VALUE.search(own[-1]) or _CELLS.search(own[-1])):
         return ""
-    values = list(itertools.takewhile(_of_results, reversed(own)))
+    values = list(itertools.takewhile(_of_results, reversed(own)))[::-1]
     above = own[: len(own) - len(values)]
     above = above[:-1] if above and _COLUMNS.search(above[-1]) else above
     heading = above[-1] if above and sum(any(map(str.isdigit, text)) for text in values) > 1 else ""
-    return heading if _RESULTS.search(heading) else ""
+    counted = [match for text in own if (match := _PART.match(text))]
+    if counted and int(counted[-1]["part"]) < int(counted[-1]["total"]):
+        return ""
+    if not _RESULTS.search(heading) or _NO_END.search(heading) or any(map(_STILL.search, values)):
+        return ""
+    rows = itertools.dropwhile(_SUBJECT.search, values)  # further down it is that of the next part
+    return "" if any(map(_SUBJECT.search, rows)) else heading
 
 
 def _of_results(text: str) -> bool:
     """Return whether a line may be one of results, below their heading."""
-    numbers = _VALUE.search(text) or _CELLS.search(text) or _ROW.search(text)
-    if _RESULTS.search(text) or _SENTENCES.search(text):
-        return False
-    return bool(numbers or (_NAMED.search(text) and not _NOT_YET.search(text)))
+    kinds = (_VALUE, _CELLS, _ROW, _SUBJECT, _RULED)
+    return not (_RESULTS.search(text) or _SENTENCES.search(text)) and any(kind.search(text) for kind in kinds)
 
 
 def _all_parts(own: Sequence[str]) -> str:

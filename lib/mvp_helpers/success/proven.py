@@ -211,6 +211,9 @@ class Success:
             return not_a_pass(self.record.no_number, "a loss or another metric is not a number")
         if self.record.ends and (gap := missing_steps.gap(self.record, self._head, self._tail)):
             return not_a_pass(gap, "the log reports the end of the run, but does not show every step before it")
+        whole = self.text[0].decode(errors="replace").splitlines() if self.record.ends or self._all_steps else []
+        if left := finished.folds_left(whole):
+            return not_a_pass(left, "the last training in the log is one of several, and more were to come")
         if not self.record.ends and (unfinished := missing_steps.unfinished(self.record)):
             return not_a_pass(unfinished, "tests or checks passed, but the log does not show that the training before them ended")
         if contradiction := self._nothing_learned():

@@ -20,6 +20,7 @@ from . import finished
 _AGAIN = re.compile(
     r"(?i)\b(?:start|begin)\w*\b.{0,20}\b(?:train|fine-?tun)\w*"
     r"|^\W*(?:training|fine-?tuning) (?!(?:is |was |has |\w+ (?:is |was |has )?)?(?:complete|done|finish|end)|time|took|loss)"
+    r"|\b(?:stage|phase|part|round) \d+ (?:starts?|begins?)\b|^\W*(?:fold|round|trial|run|stage|phase|seed)\W{0,3}\d+\W*$"
     r"|\b(?:stage|phase|fold|round) \d+\b.{0,30}\b(?:complete|done|finish)|\b(?:complete|finish|success)\w*\W{1,3}(?:False|no)\b"
 )
 """A script that came to the end of a training begins another one, or has more to do."""
@@ -43,6 +44,8 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
     end = record.ends.get(name) or record.ends.get("lightning")
     lines = [log_lines.clean(line, 0).text for line in tail.splitlines()]
     rest = _after(lines, name, end[0] if end else "")
+    if b"ran out of data; interrupting training" in tail:
+        return "Keras ran out of data in an epoch"
     if more := next((line for line in rest if _AGAIN.search(line) or (not end and finished.wrong(line.encode()))), ""):
         return more
     if end and any(_shows(kind, line) for line in rest for kind in TRAINERS[name].logged):

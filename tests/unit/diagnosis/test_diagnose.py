@@ -276,6 +276,8 @@ def test_a_module_that_is_missing_by_a_warning_is_the_cause_only_where_nothing_e
     assert explained(warned + ROOT.replace("nobody knows me", "tideglass is wanted")).rule == "missing-module"
     later = MISSING.replace("tideglass", "brinepan")
     assert explained(warned + later).evidence == "ModuleNotFoundError: No module named 'brinepan'"
+    slurm = "srun: error: node1: task 0: Exited with exit code 1\n"
+    assert explained(warned + slurm).rule == "missing-module", "which only reports that it ended"
     loud = warned.replace("WARNING", "ERROR")
     assert explained(loud + ROOT).rule == "missing-module", "an error is more than a warning"
     steps = "".join(f"step:{step} - actor/loss:0.{step}\n" for step in (1, 2, 3))
@@ -296,6 +298,8 @@ def test_a_script_that_an_import_or_its_syntax_ends_was_started_again_if_it_came
     assert again.where == "x.log:9" and "This is about the last of 2 runs in the log. An earlier one failed" in again.advice
     assert explained(script(first) + script(first) + script("odd.StrangeError: other ranks")).rule == "missing-module"
     assert explained(script(first) + script(second).replace("main.py", "other.py")).rule == "missing-module"
+    steps = "".join(f"step {step}/4: loss=2.{step}\n" for step in (1, 2, 3, 4)) + "training finished\n"
+    assert explained(script(first) + script(second) + steps).verdict == "Unknown"
     changed = explained(script("odd.StrangeError: of before", line=20) + syntax + syntax)
     assert changed.evidence.startswith("SyntaxError") and "the last of 2 runs" in changed.advice
     assert "runs in the log" not in explained(syntax + syntax).advice
@@ -313,6 +317,8 @@ def test_an_error_that_ended_an_earlier_program_of_the_log_does_not_fail_the_one
     frame = '  File "/e/site-packages/torch/nn/modules/module.py", line 9, in _call_impl\n    x()\n'
     shapes = script("RuntimeError: The size of tensor a (3) must match the size of tensor b (4)", then=frame)
     assert explained(steps).verdict == "Pass"
+    rank = explained(steps.replace("step 2/4", f"{shapes}step 2/4"))
+    assert rank.verdict == "Fail", "one of several processes ended in the middle of the steps"
     earlier = explained(shapes + steps)
     assert earlier.verdict == "Unknown" and "ended an earlier program" in earlier.advice
     inner = explained(shapes.replace("in <module>", "in call") + steps)

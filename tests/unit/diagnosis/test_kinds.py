@@ -1327,7 +1327,7 @@ def test_a_sentence_about_one_function_judges_no_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("killed", ["Killed", "Processus arrêté", "已杀死"])
 def test_what_bash_says_of_sigkill_is_understood(killed: str, tmp_path: Path) -> None:
     answer = triaged(tmp_path, f"Loading the weights\n{killed}\n")
-    assert (answer.rule, answer.boundary) == ("launcher-killed", "host"), answer
+    assert (answer.rule, answer.boundary) == ("launcher-killed", "memory"), answer
 
 
 def test_no_answer_proposes_what_the_log_already_shows(tmp_path: Path) -> None:

@@ -358,6 +358,23 @@ NOT_PASSING = {
     "Caffe, of which something else is done": "I0821 solver.cpp:228] Iteration 10, loss = 0.1\nThreshold optimization Done\n",
     "Stable-Baselines3 with a bar that is not full": sb3(10, 20, 30)
     + " 83% ━━━━━ 5,144/6,144  [ 0:00:29 < 0:00:09 , 460 it/s ]\n",
+    **{
+        f"UER-py, then {line}": "".join(
+            f"|    {n}00/    300 steps| 1409.78 tokens/s| loss    1.7{n}| acc: 0.62\n" for n in (1, 2, 3)
+        )
+        + f"{line}\n"
+        for line in ("unable to write models/out.bin-300", "Worker 3 is killed", "Starting training of stage 2", "Stage 2 starts")
+    },
+    "UER-py with Windows's NaN": "".join(
+        f"|    {n}00/    300 steps| 1409.78 tokens/s| loss    {loss}| acc: 0.62\n"
+        for n, loss in ((1, 1.2), (2, "-1.#IND"), (3, 1.1))
+    ),
+    "Keras in the third of five folds": "".join(f"fold {n}/5\n{KERAS_2}" for n in (1, 2, 3)),
+    "Keras in some of ten folds": "Running 10-fold cross validation\n" + KERAS_2 * 3,
+    "Keras before the next fold": KERAS_2 + "Fold 3\n",
+    "Keras without data": KERAS_2.replace(
+        "Epoch 3: saving", "WARNING: Your input ran out of data; interrupting training\nEpoch 3: s"
+    ),
     "UER-py without its last rows": "".join(
         f"|    {n}00/    400 steps| 1409.78 tokens/s| loss    1.7{n}| acc: 0.62\n" for n in (1, 2, 3)
     ),

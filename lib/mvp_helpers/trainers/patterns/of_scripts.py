@@ -265,7 +265,7 @@ TORCHTUNE = LogPatterns(
 )
 """Of torchtune: a bar for each epoch, named by the epoch, the step of the run, and its loss; no words about its end."""
 UER = LogPatterns(
-    logged=(StepLine("steps| ", r"^\| +(?P<step>\d{1,9})/ *(?P<total>\d{1,9}) steps\|(?P<metrics>.*\bloss +[^|]*)"),),
+    logged=(StepLine("steps| ", r"^\|? +(?P<step>\d{1,9})/ *(?P<total>\d{1,9}) steps\|(?P<metrics>.*\bloss +\d[\d.]*\|.*)"),),
     finished=SCRIPT.finished,
 )
 """Of UER-py and TencentPretrain: a row every so many steps, of all that there are to be."""
