@@ -278,7 +278,7 @@ def test_the_final_validation_is_an_end_that_needs_every_step_before_it(tmp_path
 
 @pytest.mark.parametrize(
     "error, evidence, boundary",
-    [("AssertionError: odd", "AssertionError: odd", "rollout engine"), ("BrokenPipeError: gone (Broken pipe)", "", "host")],
+    [("AssertionError: odd", "AssertionError: odd", "rollout engine"), ("BrokenPipeError: gone (Broken pipe)", "", "memory")],
 )
 def test_a_kill_after_an_exception_explains_it_only_if_it_is_an_effect(
     tmp_path: Path, error: str, evidence: str, boundary: str
