@@ -291,7 +291,7 @@ started_again() { # <container> <when it was started before>
 @test "containers are healthy; one whose processes end comes back by itself" {
   [[ $(docker ps --filter health=healthy --format '{{.Names}}' | wc -l) == 3 ]] || fail "$(docker ps)"
   before=$(docker inspect --format '{{.State.StartedAt}}' mvp11-ray-worker-1)
-  docker exec mvp11-ray-worker-1 kill 1
+  docker exec mvp11-ray-worker-1 kill 1 || true # it may end with the container (137)
   wait_for 30 'the container to be back' started_again mvp11-ray-worker-1 "$before"
 }
 
