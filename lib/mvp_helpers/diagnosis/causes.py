@@ -25,6 +25,7 @@ STOPPED = "trigger received signal="
 _REQUEST = re.compile(r"/(uvicorn/protocols|starlette|fastapi)/|/entrypoints/(\w+/)*\w*serving\w*")
 """Files of a server that call what answers one request."""
 _QUOTED = re.compile(r"['\"]([\w-]{3,})")
+"""The beginning of a quoted name, such as the top package of a module."""
 _ENGINE = re.compile(r"\((EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker(Process)?)(_\w+)?[ )]")
 
 
@@ -128,7 +129,7 @@ class Findings:
     error_line: Finding | None = None
     """The first line that calls itself an error, outside of any exception."""
     warned: Finding | None = None
-    """The first import that failed below a warning: of a module without which the program goes on, if another error follows."""
+    """The first import error below a warning: the program may go on without that module."""
     every: list[Finding] = field(default_factory=list)
     """The first errors, also those that the run outlived."""
     stopped: tuple[str, int] | None = None
@@ -174,7 +175,7 @@ class Findings:
         )
 
     def replaced(self, line: Line, most: int = 1, says: str = "") -> None:
-        """Forget what at most so many lines before ``line`` called an error and ``says`` that: the program went on without."""
+        """Forget the error lines with the text ``says`` among the ``most`` lines before ``line``: the program went on."""
 
         def counts(finding: Finding) -> bool:
             return bool(finding.chain) or finding.number < line.number - most or says not in finding.evidence

@@ -79,17 +79,18 @@ def _outlived(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     Of a run whose end is not shown only exceptions count, and none of them decides.
     """
     answers = []
-    for finding in (finding for scan in scans if not scan.known_only for finding in scan.findings.every):
+    own = [scan for scan in scans if not scan.known_only]
+    for runs, finding in ((scan.runs, finding) for scan in own for finding in scan.findings.every):
         if finding.progress.phase == "done" or not (ended or finding.chain):
             continue
         end = "The run reached its end" if ended else "The run went on"
-        answer = survived(of_error.answered(finding, known, target), end, _of_another(finding))
+        answer = survived(of_error.answered(finding, known, target), end, runs > 1 and _of_another(finding))
         answers.append(answer if ended else msgspec.structs.replace(answer, verdict="Unknown", confidence="low"))
     return next((answer for answer in answers if answer.verdict == "Fail"), answers[0] if answers else None)
 
 
 def _of_another(finding: Finding) -> bool:
-    """Return whether an error ended the program that raised it, before any step: another one, or another start of it, went on."""
+    """Return whether an error of a log with several runs went through the first line of its program before any step."""
     links = finding.chain.links if finding.chain else ()
     return (
         finding.uncaught
@@ -105,6 +106,6 @@ def survived(error: Diagnosis, end: str, of_another: bool = False) -> Diagnosis:
     """
     guessed = error.boundary == "trainer" and error.confidence == "low"  # no frame is known to be the trainer's
     failed = error.verdict == "Fail" and error.boundary in UNDER_TEST and not (guessed or of_another)
-    before = "an error ended an earlier program, or an earlier start, in this log" if of_another else "an error that it survived"
-    advice = f"{end} after {before}: {error.advice}"
+    which = "an earlier program or start in this log ended with an error" if of_another else "an error that it survived"
+    advice = f"{end} after {which}: {error.advice}"
     return msgspec.structs.replace(error, verdict="Fail" if failed else "Unknown", advice=advice)

@@ -22,9 +22,9 @@ from .signatures import Signatures
 _REPLACES = re.compile(r"^(?!.*\b(?:cannot|unable|failed|no)\b).*\b[Ff]all(?:s|ing) back\b")
 """A program goes on with something else, after the line before it called an error."""
 _TRIES_SMALLER = "retrying with smaller batch size"
-"""llama.cpp's server goes on with that, after a few lines about the batch that did not fit."""
+"""llama.cpp's server prints this a few lines after the batch that did not fit, and goes on."""
 _NOT_OPENED = ": can't open file '"
-"""So Python says that it has not found the script."""
+"""Python's message when it does not find the script."""
 SAID_LINES, SAID_BYTES = 5, 2048
 """Of what is before a traceback only this much may be about it."""
 _LACKS = re.compile(
@@ -220,12 +220,8 @@ class Runs:
         if chain.ignored:
             return
         progress, before = self._started.pop(chain.number, (self.progress, Before()))
-        if self._starts_again(chain) and progress.phase != "start":
-            self._another_run()
-            progress = self.progress
-        elif self._starts_again(chain):  # what comes below it may have been read already, as the first step
-            self.earlier, self.broken = self.earlier or first_cause([self.findings], progress) or self.broken, None
-            self.findings, self.runs = Findings(), self.runs + 1
+        if self._starts_again(chain):
+            progress = self._another_start(progress)
         self._started = {number: at for number, at in self._started.items() if number > chain.number}
         self.stage = max((self.stage, self.signatures.stage(chain)), key=lambda stage: PHASES.index(stage) if stage else -1)
         stage = self._reached(self.stage)
@@ -265,6 +261,16 @@ class Runs:
         begins = cause.begins if cause.class_name in IMPORT_ERRORS else ""
         failed = [link for link in earlier if begins and link.begins == begins and link.class_name in IMPORT_ERRORS]
         return bool(failed) and all(link.text != cause.text for link in failed)
+
+    def _another_start(self, progress: Progress) -> Progress:
+        """Begin another run at an exception that was raised at ``progress``; return the progress of that run."""
+        if progress.phase != "start":
+            self._another_run()
+            return self.progress
+        # Lines below the exception, such as the first step, may have been read already: keep them.
+        self.earlier, self.broken = self.earlier or first_cause([self.findings], progress) or self.broken, None
+        self.findings, self.runs = Findings(), self.runs + 1
+        return progress
 
     def _reached(self, stage: Phase | None) -> Phase | None:
         """Return ``stage`` if it is later than the phase of the log's lines."""

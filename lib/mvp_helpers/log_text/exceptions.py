@@ -12,6 +12,7 @@ CUT_OFF = "a traceback without its last line"
 GUESSED = "(cut off)"
 """The message of an exception of which the log shows only where it was raised, and its class."""
 IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError")
+"""Classes of exceptions that an import statement raises."""
 _VALIDATION = re.compile(r"\d validation errors? for \w+$")
 """The first line of pydantic's message."""
 _PLUMBING = re.compile(r"/ray/_private/|/torch/nn/modules/module\.py|/runpy\.py|/contextlib\.py|/concurrent/futures/|^<")

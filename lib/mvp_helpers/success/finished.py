@@ -183,7 +183,7 @@ _NO_END = re.compile(
     r"(?i)\b(?:partial|intermediate|running|previous|baseline|expected|config\w*|settings?|hardware|system|data ?set|parameters?"
     r"|queue|allocation|engine|cache|server|model summary|nvidia-smi|initial|current|interim)\b"
 )
-"""The heading of what is no result of the end."""
+"""Headings of partial results, settings, servers and data."""
 _STILL = re.compile(
     r"(?i)^\W*\w+ing\b|^\W*(?:item|step|batch|epoch|iter\w*|sample|task|case|request|row)\W{0,3}\d+ *\|"
     r"|(?<!\d)(?!100)\d{1,2}%\||^\W*(?:passed|answered|requests|successful|succeeded|ok|good)\W{1,3}0\b"

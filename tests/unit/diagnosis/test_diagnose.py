@@ -319,8 +319,11 @@ def test_an_error_that_ended_an_earlier_program_of_the_log_does_not_fail_the_one
     assert explained(steps).verdict == "Pass"
     rank = explained(steps.replace("step 2/4", f"{shapes}step 2/4"))
     assert rank.verdict == "Fail", "one of several processes ended in the middle of the steps"
-    earlier = explained(shapes + steps)
-    assert earlier.verdict == "Unknown" and "ended an earlier program" in earlier.advice
+    only = explained(shapes + steps)
+    assert only.verdict == "Fail" and "that it survived" in only.advice, "a script may print what it caught"
+    imports = script("ModuleNotFoundError: No module named 'tideglass'") + script("ImportError: libfoam.so.2: cannot open it")
+    earlier = explained(imports + shapes + steps)
+    assert earlier.verdict == "Unknown" and "an earlier program or start" in earlier.advice
     inner = explained(shapes.replace("in <module>", "in call") + steps)
     assert inner.verdict == "Fail" and "that it survived" in inner.advice
     assert "that it survived" in explained(shapes.replace("main.py", "/v/verl/main.py") + steps).advice

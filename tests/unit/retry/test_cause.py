@@ -47,6 +47,25 @@ def test_a_failed_job(tmp_path: Path, reason: str, log: str, expected: str | Non
     assert cause.exit_code(folder, result) == (5 if expected else 1)
 
 
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("gcs-unreachable", "cluster"),
+        ("raylet-ended", "cluster"),
+        ("actor-never-ran", "cluster"),
+        ("ray-up-failed", "cluster"),
+        ("kernel-oom", "host"),
+        ("no-memory", "host"),
+        ("environment-module-missing", None),
+    ],
+)
+def test_a_cause_follows_from_the_rule_where_its_boundary_is_another(tmp_path: Path, rule: str, expected: str | None) -> None:
+    log = next((Path(__file__).parents[1] / "logs" / rule).glob("positive*.log")).read_text()
+    folder, result = ended(tmp_path, "FAILED", log, "exit code 1")
+    found = cause.of(folder, result)
+    assert (found.rule, found.cause) == (rule, expected), found
+
+
 @pytest.mark.parametrize("state", ["SUCCEEDED", "BLOCKED", "NOT_SUBMITTED"])
 def test_a_job_that_succeeded_or_never_began_is_not_tried_again(tmp_path: Path, state: State) -> None:
     folder, result = ended(tmp_path, state, reason="verl comes from elsewhere")

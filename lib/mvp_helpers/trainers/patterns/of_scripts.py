@@ -268,7 +268,7 @@ UER = LogPatterns(
     logged=(StepLine("steps| ", r"^\|? +(?P<step>\d{1,9})/ *(?P<total>\d{1,9}) steps\|(?P<metrics>.*\bloss +\d[\d.]*\|.*)"),),
     finished=SCRIPT.finished,
 )
-"""Of UER-py and TencentPretrain: a row every so many steps, of all that there are to be."""
+"""Of UER-py and TencentPretrain: a row with the loss at a fixed interval of steps, and the total number of steps."""
 SCRIPTS = {
     "uer": UER,
     "nanogpt": NANOGPT,
