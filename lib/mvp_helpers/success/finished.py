@@ -184,6 +184,12 @@ _NO_END = re.compile(
     r"|queue|allocation|engine|cache|server|model summary|nvidia-smi|initial|current|interim)\b"
 )
 """Headings of partial results, settings, servers and data."""
+_SERVES = re.compile(r"(?i)\bserver (?:is |has )?(?:ready|started|listening|running)\b|\bUvicorn running on ")
+"""A server prints this, and its statistics again and again."""
+_TOTAL, _DONE = (
+    re.compile(rf"(?i)\b(?:{word})\b[^\d\n]{{0,30}}[:=]\s*(\d{{1,12}})\b")
+    for word in ("total", r"success\w*|succeeded|passed|answered")
+)
 _STILL = re.compile(
     r"(?i)^\W*\w+ing\b|^\W*(?:item|step|batch|epoch|iter\w*|sample|task|case|request|row)\W{0,3}\d+ *\|"
     r"|(?<!\d)(?!100)\d{1,2}%\||^\W*(?:passed|answered|requests|successful|succeeded|ok|good)\W{1,3}0\b"
@@ -288,6 +294,11 @@ def _results(own: Sequence[str]) -> str:
     if counted and int(counted[-1]["part"]) < int(counted[-1]["total"]):
         return ""
     if not _RESULTS.search(heading) or _NO_END.search(heading) or any(map(_STILL.search, values)):
+        return ""
+    if sum(map(bool, map(_RESULTS.search, own))) > 1 or any(map(_SERVES.search, own)):
+        return ""  # of a part, or from time to time
+    total, done = (max((int(match[1]) for row in values if (match := kind.search(row))), default=0) for kind in (_TOTAL, _DONE))
+    if done < total and any(map(_DONE.search, values)):
         return ""
     rows = itertools.dropwhile(_SUBJECT.search, values)  # further down it is that of the next part
     return "" if any(map(_SUBJECT.search, rows)) else heading

@@ -313,7 +313,7 @@ CELLS = (
 )
 
 
-@pytest.mark.parametrize("log", [SUMMARY, CELLS])
+@pytest.mark.parametrize("log", [SUMMARY, CELLS, SUMMARY + "Total requests: 500\nSuccessful requests: 500\n"])
 def test_results_below_their_heading_end_a_program(tmp_path: Path, log: str) -> None:
     assert triaged(tmp_path, log).verdict == "Pass"
 
@@ -361,6 +361,9 @@ def test_results_below_their_heading_end_a_program(tmp_path: Path, log: str) -> 
         SUMMARY.replace("BENCHMARK SUMMARY", "HARDWARE SUMMARY"),
         SUMMARY.replace("BENCHMARK", "PARTIAL"),
         SUMMARY.replace("Backend: fast (v2)", "Status: BAD"),
+        SUMMARY * 2,
+        SUMMARY.replace("warming up", "server ready on port 8080"),
+        SUMMARY + "Total requests: 500\nSuccessful: 3\n",
         SUMMARY + "Evaluating: 12%\n",
         SUMMARY + "Passed: 0\n",
         SUMMARY + "HTTP 503: 988\n",
