@@ -41,6 +41,17 @@ OF_PART = (
     "what that line names, if it says why (a program or file that is missing); else the output of that part alone: the file to"
     " which its command writes, or the same command once more in a terminal"
 )
+OF_CHECK = (
+    "the lines above it: which values were compared, and which of them differ by how much; then the code that made the first of"
+    " these, once with the inputs of the check alone, or the tolerance, if the difference is one of rounding"
+)
+_CHECKED = re.compile(r"(?i)\b(?:check|test|comparison|verification|validation|assertion)s?\b.{0,20}\bfailed\W*$")
+"""That something was compared, and differs."""
+NO_NUMBER = "A metric in the log is not a number; the log shows no error and no end of a run."
+OF_METRIC = (
+    "what computes that metric, with the samples behind it: a mean of nothing (no sample, no candidate, an empty answer) or a"
+    " division by 0 is not a number although each sample is right; else one batch of it by hand, with its labels and predictions"
+)
 BLOCKED = "No evidence against the code under test."
 SERVED = "A server in this log became ready for requests. No line says that it failed, or what its clients did."
 STOPPED_SERVER = (
@@ -127,7 +138,9 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
     of_a_test = diagnosis.rule in OWN_NAMES or (diagnosis.rule and diagnosis.whose == "user" and diagnosis.boundary in OF_A_TEST)
     if of_a_test and diagnosis.verdict == "Blocked" and _tests_failed(scans):
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Fail", boundary="test")
-    if diagnosis.verdict == "Unknown" and diagnosis.line is not None and not diagnosis.rule and diagnosis.advice != REFUSED:
+    says_so = diagnosis.advice in (SAID, NO_NUMBER)
+    error = diagnosis.line is not None and not diagnosis.rule and diagnosis.advice != REFUSED and not says_so
+    if diagnosis.verdict == "Unknown" and error:
         diagnosis = of_error.judged(diagnosis, known)
         how_only = diagnosis.boundary in OF_A_TEST and (diagnosis.verdict == "Blocked" or diagnosis.boundary == "user code")
         if how_only and _tests_failed(scans):
@@ -137,7 +150,7 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
             diagnosis = of_error.followed_up(diagnosis, known, "test", ".", "")
     if diagnosis.rule and diagnosis.confidence == "low" and diagnosis.phase == "done":
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Unknown", advice=f"{ENDED_BADLY} {diagnosis.advice}")
-    unexplained = diagnosis.verdict == "Unknown" and diagnosis.line is None
+    unexplained = diagnosis.verdict == "Unknown" and (diagnosis.line is None or says_so)
     if unexplained or diagnosis.verdict in ("Pass", "Noise") or diagnosis.boundary == "outside":
         diagnosis = doubted.doubted(diagnosis, scans, known, target)
     ended = diagnosis.line is not None and diagnosis.verdict in ("Fail", "Blocked") and diagnosis.rule != NOT_FINITE
@@ -218,7 +231,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
                 return msgspec.structs.replace(
                     answer, next=f"{COMPLETE_LOG}; if it failed as before: {of_error.answered(earlier, known, target).next}"
                 )
-            return answer if logged or not said else msgspec.structs.replace(answer, evidence=said, advice=SAID, next=OF_PART)
+            if spoilt := next((record.no_number for record in records if record.no_number), ""):
+                return _of_metric(answer, spoilt, scans)
+            return _of_part(answer, said, scans, known) if said and not logged else answer
         of_earlier = of_error.of_finding(earlier, known, target)
         return msgspec.structs.replace(of_earlier, verdict="Unknown", rule="", confidence="low", advice=TWO_RUNS)
     stages = [scan.stage for scan in scans if scan.stage and later(scan.stage, cause.phase)]
@@ -234,6 +249,23 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
         look = (of_error.LOGGED if loud else of_error.SCRIPT) if answer.boundary == "unknown" else answer.next
         return msgspec.structs.replace(answer, advice=LAST_ERROR, next=look)
     return answer
+
+
+def _of_metric(answer: Diagnosis, spoilt: str, scans: Sequence[Scan]) -> Diagnosis:
+    """Return the answer to a log in which a metric that stops no training is not a number."""
+    line = next(filter(None, (scan.success.line_of(spoilt.split(" is ")[0]) for scan in scans if not scan.known_only)), None)
+    boundary = "training" if "loss" in spoilt.lower() else "metric"
+    return msgspec.structs.replace(answer, boundary=boundary, line=line, advice=NO_NUMBER, next=OF_METRIC)
+
+
+def _of_part(answer: Diagnosis, said: str, scans: Sequence[Scan], known: Signatures) -> Diagnosis:
+    """Return the answer to a log that says of a part of its work that it failed; the last of it in a check is a failed test."""
+    line = next(filter(None, (scan.success.line_of(said) for scan in scans if not scan.known_only)), None)
+    answer = msgspec.structs.replace(answer, evidence=said, line=line, advice=SAID, next=OF_PART)
+    if _CHECKED.search(said) and any(scan.success.ends_with(said, LAST_LINES) for scan in scans):
+        return msgspec.structs.replace(answer, verdict="Fail", boundary="test", next=OF_CHECK)
+    boundary = known.boundary((), said)
+    return answer if boundary == "unknown" else msgspec.structs.replace(answer, boundary=boundary)
 
 
 def _last_words(scans: Sequence[Scan], end: Progress) -> Finding | None:

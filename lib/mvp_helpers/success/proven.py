@@ -253,6 +253,13 @@ class Success:
         """Return the first line of the log's beginning or end in which a program says that something failed; "" without one."""
         return bad_ends.said_to_fail((self._head + self._tail).splitlines())
 
+    def line_of(self, text: str) -> int | None:
+        """Return the first line of the last run that contains ``text``, from 1; None if none does, or the log is long."""
+        if self._log is None:
+            return None
+        lines = enumerate(self._last_run.split(b"\n"), self.first_line)
+        return next((number for number, raw in lines if text in log_lines.clean(raw, 0).text), None)
+
     def after(self, ends: Sequence[re.Pattern[str]]) -> list[Line]:
         """Return the lines of the log's end after the last one that matches one of ``ends``."""
         lines: list[Line] = []

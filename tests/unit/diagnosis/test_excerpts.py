@@ -88,6 +88,7 @@ def test_a_sentence_about_a_place_in_a_file_begins_no_traceback(tmp_path: Path) 
         ("Engine build failed or timed out", True),
         ("[FAILED] shard 3: rows of 12 columns", True),
         ("step 3 failed with exit code 2", True),
+        ("[warm up] FAILED: INVALID_ARGUMENT: too large", True),
         ("3 done, 0 failed", False),
         ("If this failed", False),
         ("the cache would have failed", False),
@@ -96,4 +97,17 @@ def test_a_sentence_about_a_place_in_a_file_begins_no_traceback(tmp_path: Path) 
 )
 def test_what_a_program_says_of_a_part_that_failed_is_named(line: str, named: bool, tmp_path: Path) -> None:
     answer = triaged(tmp_path, f"Config 1: 8 requests\n{line}\nAll configurations tried\n")
-    assert (answer.verdict, answer.evidence == line) == ("Unknown", named), answer
+    assert (answer.verdict, answer.evidence == line, answer.line == 2) == ("Unknown", named, named), answer
+
+
+def test_a_comparison_that_failed_at_the_end_is_a_failed_test(tmp_path: Path) -> None:
+    last = triaged(tmp_path, "loss_g:\n mean diff: check passed: False, value: 0.02\nINFO: diff check failed\n")
+    assert (last.verdict, last.boundary, last.line) == ("Fail", "test", 3), last
+    went_on = triaged(tmp_path, "INFO: license check failed\n" + "reading shards\n" * 5)
+    assert (went_on.verdict, went_on.line) == ("Unknown", 1), went_on
+
+
+def test_a_metric_of_answers_that_is_not_a_number_is_named_with_its_line(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, "***** predict metrics *****\n  predict_r@1 = 0.0312\n  predict_r@25 = nan\n")
+    assert (answer.verdict, answer.boundary, answer.line) == ("Unknown", "metric", 3), answer
+    assert "a mean of nothing" in answer.follow_up
