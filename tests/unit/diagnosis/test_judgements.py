@@ -1369,7 +1369,7 @@ def test_a_cause_is_judged_by_kind_by_whose_code_raised_it_and_by_phase(name: st
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("an image that exists", "apptainer inspect IMAGE"),
+        ("an image that exists", "apptainer build --force"),
         ("a package without a wheel for this platform", "tool.uv.required-environments"),
         ("the code of a harness", "--limit 5"),
     ],

@@ -1818,10 +1818,10 @@ def test_code_that_shares_a_line_with_a_bar_is_quoted_without_it(tmp_path: Path)
     log = (
         'Traceback (most recent call last):\n  File "/q/own/encoder.py", line 216, in forward\n'
         " 87%|####### | 241/277 [04:05<00:35,  1.00it/s]    hidden = outputs.states[self.chosen]\n"
-        "TypeError: tuple indices must be integers or slices, not str\n"
+        "TypeError: odd index of the states\n"
     )
     answer = triaged(tmp_path, log)
-    assert '216 ("hidden = outputs.states[self.chosen]"); then print(outputs.states, self.chosen)' in answer.follow_up, answer
+    assert '216 ("hidden = outputs.states[self.chosen]")' in answer.follow_up, answer
 
 
 @pytest.mark.parametrize("before", ["", "ninja: job 3\n"])
