@@ -46,6 +46,10 @@ _OF_CODE = re.compile(r"(?i)(?<![a-z])(?:c10|torch|aten|cuda|tensors?|megatron|v
 _SLURM_JOB = re.compile(r"\b(?:JOB |STEP |StepId=|[Jj]ob )(\d+)\b")
 _ASSERTS = re.compile(r": assert \S")
 """How a cut-off traceback ends in which the line that raised is an assertion, which says enough."""
+_OF_TRAINER = re.compile(r"'\w*(?:Actor|Trainer|Worker)' object")
+"""A trainer's own class."""
+_OF_VERSIONS = re.compile(r"^AssertionError\b|^TypeError: .*\b(?:unexpected keyword|missing \d+ required)|, assertion \(")
+"""What a package mostly raises when another version of it, or of its caller, is wanted."""
 _OF_NONE = re.compile(r"(?<='NoneType' object) has no attribute .*")
 
 
@@ -240,9 +244,11 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
         )
     # Code that does not parse after a step may be an answer's, which a reward function runs.
     answers = diagnosis.phase != "start" and SYNTAX.match(diagnosis.evidence)
-    guessed = before == "unknown" and diagnosis.boundary == "trainer" and not answers
-    if guessed and diagnosis.code_file and "-packages/" not in diagnosis.code_file:
-        diagnosis = msgspec.structs.replace(diagnosis, boundary="user code", whose="user")  # no known trainer's
+    guessed = before == "unknown" and diagnosis.boundary == "trainer" and not (answers or _OF_TRAINER.search(diagnosis.evidence))
+    if guessed:  # no frame is known to be a trainer's
+        versions = "-packages/" in diagnosis.code_file and _OF_VERSIONS.search(diagnosis.evidence)
+        of = ("dependency", "unknown") if versions else ("user code", "user")
+        diagnosis = msgspec.structs.replace(diagnosis, boundary=of[0], whose=of[1])
     if judgement and (meaning := known.unknown.meanings.get(diagnosis.boundary)):
         diagnosis = msgspec.structs.replace(diagnosis, advice=f"{meaning} {diagnosis.advice}")
     if diagnosis.advice == LAST_ERROR and before == "unknown":

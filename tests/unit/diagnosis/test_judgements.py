@@ -410,7 +410,7 @@ CASES = {
     "code that cannot be compiled": ("torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached\n", "Fail", "training"),
     "a column that is absent": ("KeyError: 'chosen'\n", "Blocked", "data"),
     "a launcher's variable that is absent": ("KeyError: 'LOCAL_RANK'\n", "Blocked", "launcher"),
-    "a wrong use of a string": ("AttributeError: 'str' object has no attribute 'to'\n", "Fail", "trainer"),
+    "a wrong use of a string": ("AttributeError: 'str' object has no attribute 'to'\n", "Fail", "user code"),
     "a value that is refused": ("ValueError: seven is odd\n", "Blocked", "config"),
     "a model's class that breaks while it is built": (
         BUILT + raised("ValueError: odd", "/q/w.py", PACKAGES + "transformers/models/qwen2/modeling_qwen2.py"),
@@ -739,7 +739,7 @@ CASES = {
     "an option that only sounds like an engine's": (
         "RuntimeError: no slot is left. Please set a smaller number of running requests.\n",
         "Fail",
-        "trainer",
+        "user code",
     ),
     "a reward function, without its frames": ("RuntimeError: compute_score returned nothing\n", "Fail", "reward model"),
     "a reward function that cannot be loaded": ("ValueError: no reward function is named 'own'\n", "Blocked", "reward model"),
@@ -888,8 +888,8 @@ CASES = {
         "Blocked",
         "network",
     ),
-    "an assertion in training": (STEP.format(1) + raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Fail", "trainer"),
-    "an assertion before anything": (raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Fail", "trainer"),
+    "an assertion in training": (STEP.format(1) + raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Fail", "dependency"),
+    "an assertion before anything": (raised("AssertionError: 2D", PACKAGES + "te/linear.py"), "Fail", "dependency"),
     "only an effect, in training": (
         STEP.format(1) + "ray.exceptions.ActorDiedError: The actor died unexpectedly.\n",
         "Fail",
