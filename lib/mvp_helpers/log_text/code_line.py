@@ -26,6 +26,10 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
 _SAYS_NOTHING = re.compile(r"self|cls|_|args|kwargs|(?:\w+\.)*device|(?:torch|np|numpy|sys|os|tf|nn|F)\b.*|[A-Z].*")
 """Values of which an error is hardly ever about."""
+_UNPACKED = re.compile(r"(?:too many|not enough) values to unpack \(expected (?:at least )?(?P<expected>\d+)(?:, got (?P<got>\d+))?\)")
+_WHY_UNPACKED = "its return statements (other versions of it, a branch that ends early), or the names before the ="
+_KNOWN_CLASSES = re.compile(r"DataFrame|Series|Tensor|ndarray|Axes\w*|Figure|Sequential|DataLoader|Graph")
+"""Classes of packages, which nobody looks for in their own code."""
 _BUILT_IN = re.compile(r"(?:zip|enumerate|reversed|map|filter|sorted|range|tqdm|chain|list|tuple|set|dict)\(")
 """Calls that return what can be gone through, or raise because of their arguments."""
 NEAR = 4
@@ -64,6 +68,8 @@ def _shows(error: str, code: str, below: int) -> str:
         return f"{_is_a(owner, found['type'])}{_lacks(owner, found['type'])}" if owner else ""
     if not below and (used := _USED.match(says)) and (owner := _used(tree, used["how"] or "iterable")):
         return _is_a(owner, used["type"] or used["unpacked"])
+    if not below and (count := _UNPACKED.match(says)) and (value := _unpacked(tree)):
+        return f"{value} gives {count['got'] or 'more'} values where {count['expected']} are taken: {_WHY_UNPACKED}"
     if not says:
         return ""
     values = _values(tree, indexed=not below and bool(_INDEXES.search(says)))
@@ -133,6 +139,8 @@ def _of_raise(statement: ast.Raise, says: str) -> str:
 def _of_assert(statement: ast.Assert) -> str:
     """Return which values made the condition false."""
     test = statement.test
+    if isinstance(test, ast.Constant) and not test.value:
+        return "the line ends the program on purpose wherever it is reached: what leads there, or remove it"
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and ast.unparse(test.comparators[0]) == "None":
         text = ast.unparse(test.left)
         option = _OPTIONS.fullmatch(text)
@@ -171,6 +179,7 @@ def _of_index(tree: ast.Module) -> str:
         and isinstance(node.ctx, ast.Load)
         and not isinstance(node.slice, ast.Slice | ast.Tuple)
         and not _is_key(node.slice)
+        and not (isinstance(node.value, ast.Attribute) and node.value.attr == "shape")
         and not _bound(tree) & _names(node)
     }
     if not found or len(found) > 2:
@@ -213,6 +222,14 @@ def _used(tree: ast.Module, how: str) -> str:
     return texts[0] if len(texts) == 1 and not _bound(tree) & _names(found[0]) else ""
 
 
+def _unpacked(tree: ast.Module) -> str:
+    """Return the call whose values the line gives to several names; "" if it has none."""
+    assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple | ast.List))
+    called = [node.value for node in assigned if isinstance(node.value, ast.Call)]
+    text = _short(ast.unparse(called[0])) if len(called) == 1 else ""
+    return "" if _BUILT_IN.match(text) else text
+
+
 def _gone_through(node: ast.AST) -> ast.expr | None:
     if isinstance(node, ast.For | ast.comprehension):
         return node.iter
@@ -240,6 +257,8 @@ def _lacks(owner: str, kind: str) -> str:
         return ""
     if not kind[0].isupper():
         return ", or another attribute of that type"
+    if _KNOWN_CLASSES.fullmatch(kind):
+        return ", and the version of that class's package (pip show), beside its documentation: since when, or until when, it has that name"
     return f", and its class (grep -rn 'class {kind}', or pip show its package): another name, a version without it, or never set"
 
 

@@ -33,6 +33,11 @@ SHOWN = [
         "assert args.seq_length is not None",
         "args.seq_length is None there: set the option --",
     ),
+    ("AssertionError: assert False", "assert False", "the line ends the program on purpose"),
+    ("ValueError: not enough values to unpack (expected 3, got 2)", "a, b, c = sample(img)", "sample(img) gives 2 values where 3 are"),
+    ("ValueError: too many values to unpack (expected 2)", "a, b = self.step(x)", "self.step(x) gives more values where 2 are taken"),
+    ("AttributeError: 'Tensor' object has no attribute 'rows'", "n = x.rows", "x is of the type Tensor there: what made it, and the version of"),
+    ("IndexError: tuple index out of range", "n = steps[x.shape[1]]", "print(len(steps), x.shape[1])"),
     ("AssertionError", "assert state is not None", "state is None there, and what sets it"),
     ("AssertionError", "assert hidden % heads == 0, 'no'", "print(hidden, heads) just before that line: the condition is false"),
     (
