@@ -71,7 +71,7 @@ class Runs:
     stage: Phase | None = None
     """The phase, by the functions in its tracebacks."""
     earlier: Finding | None = None
-    """The cause of the end of a run before the last one in this log."""
+    """The cause of the end of the last run before this one that failed."""
     broken: Finding | None = None
     """The first line in which Hydra reports that it ended the job."""
     served: bool = False
@@ -212,7 +212,7 @@ class Runs:
         for chain in self._tracebacks.rest():
             self._chain(chain)
         if self.job:
-            self.earlier = self.earlier or first_cause([self.before], Progress())
+            self.earlier = first_cause([self.before], Progress()) or self.earlier
             self.runs += 1
         self.job, self.before, self.findings = job, self.findings, Findings()
 
@@ -268,7 +268,7 @@ class Runs:
             self._another_run()
             return self.progress
         # Lines below the exception, such as the first step, may have been read already: keep them.
-        self.earlier, self.broken = self.earlier or first_cause([self.findings], progress) or self.broken, None
+        self.earlier, self.broken = first_cause([self.findings], progress) or self.broken or self.earlier, None
         self.findings, self.runs = Findings(), self.runs + 1
         return progress
 
@@ -280,7 +280,7 @@ class Runs:
         """Begin another run: the cause of the previous run's end does not explain the end of this one."""
         for chain in self._tracebacks.rest():
             self._chain(chain)
-        self.earlier = self.earlier or first_cause([self.findings], self.progress) or self.broken
+        self.earlier = first_cause([self.findings], self.progress) or self.broken or self.earlier
         self.broken = None
         self.runs += 1
         self.success.another_run(self.at)

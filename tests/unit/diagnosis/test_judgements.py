@@ -42,6 +42,22 @@ CASES = {
         "Fail",
         "user code",
     ),
+    "a file that was to be removed": (
+        'Traceback (most recent call last):\n  File "/home/a/flow/pack.py", line 103, in <module>\n'
+        "    os.remove(folder + '.zip')\nFileNotFoundError: [Errno 2] No such file or directory: '/data/shard_0.zip'\n",
+        "Fail",
+        "user code",
+    ),
+    "a scan that is not there": (
+        raised("FileNotFoundError: [Errno 2] No such file or directory: '/data/s1/bold.nii.gz'", "/q/w.py"),
+        "Blocked",
+        "data",
+    ),
+    "a file of options that is not there": (
+        raised("FileNotFoundError: [Errno 2] No such file or directory: 'conf/base.yaml'", "/q/w.py"),
+        "Blocked",
+        "config",
+    ),
     "an image that exists": (
         "FATAL:   While checking build target: build target 'a.sif' already exists. Use --force if you want to overwrite it\n",
         "Blocked",
