@@ -87,7 +87,7 @@ _LOGGER = re.compile(
     rf"|\[(?P<g>{_LEVELS})\|[^\]]*\](?: [\d-]{{10}} [\d:,.]+)?(?: \S+:\d+)? (?:>> )?"  # transformers
     rf"|\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} \| (?P<h>{_LEVELS}|SUCCESS) *\| [\w.]+:[\w<>]+:\d+ - "  # loguru
     r"|\[\d\d/\d\d/\d{4}-[\d:]{8}\] \[TRT-LLM\] (?:\[RANK \d+\] )?\[(?P<i>[A-Z])\] "
-    rf"|\[?(?P<e>{_LEVELS})\]?(?! \d{{3}}: [A-Z])[: ](?:[\w.-]+:(?=\S))? ?",
+    rf"|\[?(?P<e>{_LEVELS})\]?(?! \d{{3}}: [A-Z])(?: {{1,2}}:(?= )|[: ])(?:[\w.-]+:(?=\S))? ?",  # Singularity pads the level
 )
 _QUIET = re.compile(
     r"\b\w*Warning: |^\s*(?:warning|note|hint|warn|info)\b|^Failed to load generation config| - skipping$"
@@ -109,7 +109,7 @@ _QUIET = re.compile(
     re.IGNORECASE,
 )
 _ERROR_LINE = re.compile(
-    r"(\[[\w.-]+\] )?(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
+    r"(\[[\w.-]+\] )?(\S+: )?(fatal )?error: |cuda error at \S+:\d+ code=\d|(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
     r"|check failed: \S|(?:error|exception) (?!handling|reporting|logging|checking|tracking)\w+ing\b[^:]{0,80}: \S"
     r"|\[[\w-]+\] fail(ed|ure)?: (?!\W*(\d|no\b))"
     r"|(?:[a-z]\w*: )?(failed|unable|could not|cannot) (?![\w ]*: *0$)(?!.*\bfall(s|ing)? ?back\b)"

@@ -51,11 +51,20 @@ def test_the_prefix_of_tensorrt_llm_is_removed(code: str, level: str, rank: str)
         "04/11 09:19:49 - OpenCompass - ERROR - ",
         "04/11 09:19:49 - OpenCompass - ERROR - /q/runners/local.py - _launch - 192 - ",
         "ERROR:2026-01-31 10:20:30,228:",
+        "ERROR  : ",
     ],
 )
 def test_the_prefixes_of_other_programs_are_removed(prefix: str) -> None:
     line = clean(f"{prefix}no room left".encode(), 3)
     assert (line.text, line.level, line.logged) == ("no room left", "ERROR", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [('CUDA error at sum.cu:25 code=700(cudaErrorIllegalAddress) "cudaFree(p)"', True), ("CUDA error at rest: none", False)],
+)
+def test_a_failed_call_as_cudas_samples_report_it_is_an_error(text: str, error: bool) -> None:
+    assert clean(text.encode(), 1).error is error
 
 
 def test_a_time_is_not_read_as_a_label_of_srun() -> None:
