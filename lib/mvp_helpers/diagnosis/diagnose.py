@@ -69,6 +69,8 @@ SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
 EARLIER = 200
 """Characters of an error that are quoted beside another."""
+MORE_LINES = 3
+"""So many lines below an error may say what it announces."""
 LAST_LINES = 3
 """An error among this many last lines of a log ended the program."""
 OWN_NAMES = frozenset({"own-name-missing", "own-module-without-name"})
@@ -288,14 +290,23 @@ def _last_of_program(scan: Scan, error: Finding) -> bool:
 
 
 def _whole_message(scans: Sequence[Scan], cause: Finding) -> Finding:
-    """Return an error of a line alone that the next line explains with that: one that ends with a colon, or a thrown text."""
-    if not THROWN.search(cause.evidence) and (cause.chain or not cause.evidence.endswith(":")):
+    """Return an error of a line alone with the next ones that explain it: after a colon, below a thrown text or an empty one."""
+    thrown = bool(THROWN.search(cause.evidence))
+    if not thrown and (cause.chain or not _goes_on(cause.evidence)):
         return cause
     log, whole = next((scan.success.text for scan in scans if scan.name == cause.log), (b"", False))
-    below = log.split(b"\n", cause.number + 1)[cause.number : cause.number + 1] if whole else []
-    evidence = " ".join([cause.evidence, *(log_lines.plain(raw).strip() for raw in below)]).strip()
+    evidence = cause.evidence
+    for raw in log.split(b"\n", cause.number + MORE_LINES)[cause.number : cause.number + MORE_LINES] if whole else []:
+        if not (thrown or _goes_on(evidence)):
+            break
+        evidence, thrown = f"{evidence} {log_lines.clean(raw, 0).text.strip()}".strip(), False
     hit = msgspec.structs.replace(cause.hit, evidence=evidence) if cause.hit else None
     return dataclasses.replace(cause, evidence=evidence, hit=hit)
+
+
+def _goes_on(text: str) -> bool:
+    """Return whether the next line says more of what ``text`` announces."""
+    return not text or text.endswith(":")
 
 
 def _run_state(scans: Sequence[Scan], cause: Finding) -> dict[str, str]:

@@ -52,6 +52,7 @@ _SOURCE = re.compile(
     r"|\d+\.\d+s\t\d+\t"  # notebooks
     r"|\s{0,8}\d{1,6}[ \t](?=  File \"|Traceback \(most|" + _RAISED + r")"  # numbered lines
     r"|E {2,}(?=\S)"  # pytest
+    r"|E (?=Traceback \(most|" + _RAISED + r")"  # RKNN
     r"|[A-Za-z]\w* pid=\d+(?:, ip=[^(),\s]+)?\) (?=\S)"  # an excerpt that begins within (TaskRunner pid=1)
     r"|>(?: - | |$)"  # a quotation
     r"|(?:\^C)+(?=\S)"  # a terminal echoes Ctrl-C
@@ -60,7 +61,7 @@ _SOURCE = re.compile(
 )
 _GLUED = re.compile(
     r"\d/\d+ \[[^\[\]]*\](?=\(\S+ pid=|\[rank\d|\[20\d\d-|\[[EWFI]\d* |[EWFI]\d{4} |[A-Z]{4,8} \d\d-|[A-Z]{4,8}:\w"
-    r"|slurmstepd: |srun: |(?:\w+\.)*\w+(?:Error|Exception): )"
+    r"|slurmstepd: |srun: |/bin/\w+: |(?:\w+\.)*\w+(?:Error|Exception): )"
     r"|\s(?=\[rank\d+\]: )"
 )
 """The end of a progress bar that shares a line with the output of another process."""
@@ -87,6 +88,9 @@ _LOGGER = re.compile(
     rf"|\[(?P<g>{_LEVELS})\|[^\]]*\](?: [\d-]{{10}} [\d:,.]+)?(?: \S+:\d+)? (?:>> )?"  # transformers
     rf"|\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} \| (?P<h>{_LEVELS}|SUCCESS) *\| [\w.]+:[\w<>]+:\d+ - "  # loguru
     r"|\[\d\d/\d\d/\d{4}-[\d:]{8}\] \[TRT-LLM\] (?:\[RANK \d+\] )?\[(?P<i>[A-Z])\] "
+    rf"|\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\S* \| [\w.:<>-]{{1,80}} \| (?P<m>{_LEVELS}) - "  # loguru without a level's column
+    rf"|- \d\d:\d\d:\d\d\.\d{{3}} (?P<n>{_LEVELS}): +"  # HH-suite
+    rf"| ?\d\d-\d\d-\d{{4}} \d\d:\d\d:\d\d:\d{{3}} \[pid=\d+ tid=\d+\] (?P<o>{_LEVELS}) +(?:[\w-]+:\d+ )?"  # cuFile
     rf"|\[?(?P<e>{_LEVELS})\]?(?! \d{{3}}: [A-Z])(?: {{1,2}}:(?= )|[: ])(?:[\w.-]+:(?=\S))? ?",  # Singularity pads the level
 )
 _QUIET = re.compile(
@@ -120,7 +124,9 @@ _OF_JOB = "Status message: "
 """Ray prints why a job failed as information."""
 _ECHO = re.compile(r"\++ \S")
 _REPEATED = re.compile(r" \[repeated \d+x across cluster\].*$")
-_BEGINS = frozenset("[0123456789ECFWIDNT")
+_NESTED = re.compile(r"[EWFI]\d{4} \d\d:\d\d:\d\d\.|- \d\d:\d\d:\d\d\.\d{3} ")
+"""The prefix of a logger whose lines another one prints, as of a program that was started in a container."""
+_BEGINS = frozenset("[0123456789ECFWIDNT- ")
 """First characters of a logger's line."""
 _CODES = {"E": "ERROR", "F": "FATAL", "C": "FATAL", "W": "WARNING", "I": "INFO", "D": "DEBUG"}
 
@@ -139,7 +145,9 @@ class Line:
     @property
     def error(self) -> bool:
         """Return whether the line calls itself an error."""
-        return bool(self.text.strip()) and not self.quiet and bool(self.level or _ERROR_LINE.match(self.text))
+        if not self.text.strip():
+            return self.loud  # what it reports is in the next line
+        return not self.quiet and bool(self.level or _ERROR_LINE.match(self.text))
 
     @property
     def loud(self) -> bool:
@@ -222,17 +230,9 @@ def clean(raw: bytes, number: int) -> Line:
     while True:
         if match := _SOURCE.match(text):
             source += "" if logged else (match["who"] or "").lstrip("[")
-        elif not logged and text[:1] in _BEGINS and (match := _LOGGER.match(text)):
-            level = (
-                match["a"]
-                or match["b"]
-                or match["e"]
-                or match["f"]
-                or match["g"]
-                or match["h"]
-                or match["l"]
-                or _CODES.get(match["c"] or match["d"] or match["i"] or match["j"] or match["k"] or "", "INFO")
-            )
+        elif (not logged or _NESTED.match(text)) and text[:1] in _BEGINS and (match := _LOGGER.match(text)):
+            level = match[match.lastgroup or 0]
+            level = _CODES.get(level, "INFO") if len(level) == 1 else level
             logged = True
         elif match := _STAMP.match(text):
             stamped = True

@@ -111,3 +111,11 @@ def test_a_metric_of_answers_that_is_not_a_number_is_named_with_its_line(tmp_pat
     answer = triaged(tmp_path, "***** predict metrics *****\n  predict_r@1 = 0.0312\n  predict_r@25 = nan\n")
     assert (answer.verdict, answer.boundary, answer.line) == ("Unknown", "metric", 3), answer
     assert "a mean of nothing" in answer.follow_up
+
+
+def test_an_error_that_the_next_lines_say_is_shown_with_them(tmp_path: Path) -> None:
+    empty = triaged(tmp_path, "2026-01-31 10:00:00,123 - ERROR -\nthe loader gave up\n")
+    assert (empty.line, empty.evidence) == (1, "the loader gave up")
+    record = "- 10:00:39.455 ERROR: "
+    several = triaged(tmp_path, f"{record}In /q/data.cpp:11: Database:\n{record}  could not open it\n{record}  the end\n")
+    assert several.evidence == "In /q/data.cpp:11: Database: could not open it"

@@ -52,6 +52,10 @@ def test_the_prefix_of_tensorrt_llm_is_removed(code: str, level: str, rank: str)
         "04/11 09:19:49 - OpenCompass - ERROR - /q/runners/local.py - _launch - 192 - ",
         "ERROR:2026-01-31 10:20:30,228:",
         "ERROR  : ",
+        "2026-01-31T10:20:30.616588+0000 | compare | ERROR - ",
+        "- 10:20:30.455 ERROR:   ",
+        " 31-01-2026 10:20:30:536 [pid=17 tid=18] ERROR  cufio_core:977 ",
+        "I0131 10:20:29.253875 17 run_docker.py:258] E0131 10:20:30.397444 18 hhblits.py:138] ",
     ],
 )
 def test_the_prefixes_of_other_programs_are_removed(prefix: str) -> None:
@@ -65,6 +69,21 @@ def test_the_prefixes_of_other_programs_are_removed(prefix: str) -> None:
 )
 def test_a_failed_call_as_cudas_samples_report_it_is_an_error(text: str, error: bool) -> None:
     assert clean(text.encode(), 1).error is error
+
+
+def test_a_line_that_another_logger_prints_has_its_own_level() -> None:
+    line = clean(b"E0131 10:20:30.397444 18 hhblits.py:141] - 10:20:29.820 INFO: Searching", 3)
+    assert (line.text, line.level) == ("Searching", "INFO")
+    assert clean(b"INFO: E0131 is a code", 3).text == "E0131 is a code"
+
+
+def test_a_traceback_behind_a_level_of_one_letter_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        'E Traceback (most recent call last):\nE   File "/u/lite.py", line 8, in put\nE AssertionError\nE See the issues\n'
+    )
+    answer = views.triage_log(log)
+    assert (answer.verdict, answer.line, answer.evidence) == ("Fail", 3, "AssertionError")
 
 
 def test_a_time_is_not_read_as_a_label_of_srun() -> None:
