@@ -37,6 +37,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
     """The evidence's line in ``log``, from 1."""
     evidence: str = ""
+    caught: str = ""
+    """The exception of which the evidence is only the text, with its class."""
     code_file: str = ""
     """The code that raised."""
     code_line: int | None = None

@@ -248,7 +248,8 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     says_error = not (answer.rule or cause.frames) and (loud or SAYS_ERROR.match(cause.evidence))
     said = cause.line.text.strip() if cause.line else cause.chain.causes()[0].text if cause.chain else cause.evidence
     if says_error and answer.phase == "start" and any(scan.success.ends_with(said, LAST_LINES) for scan in scans):
-        look = (of_error.LOGGED if loud else of_error.SCRIPT) if answer.boundary == "unknown" else answer.next
+        hint = of_error.CAUGHT if answer.caught else of_error.LOGGED if loud else of_error.SCRIPT
+        look = hint if answer.boundary == "unknown" else answer.next
         return msgspec.structs.replace(answer, advice=LAST_ERROR, next=look)
     return answer
 

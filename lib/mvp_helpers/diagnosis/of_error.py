@@ -26,6 +26,16 @@ LOGGED = (
     "the file, row or value that the line (and the ones before it) names; grep that message in the code for the condition before"
     " it: a logger's exception(), or exc_info=True, would show where the error was raised"
 )
+CAUGHT = (
+    "grep that message in the code: the handler that prints it hides where the error was raised; traceback.print_exc() in it"
+    " shows that"
+)
+OWN_CODE = "a program"
+"""Stands for the unknown file of the program that caught an error itself."""
+ABSENT = (
+    "ls -l {file} in the folder that the script was started in; the earlier step that writes it (its log, and the folder to which"
+    " it writes), or the option that names it"
+)
 RESUME = "resume from the last checkpoint, if one was saved"
 NONE_SAVED = "start it again, or resume if its output folder has a checkpoint"
 START_AGAIN = "start it again (resume, if a checkpoint was saved: the log shows no step that this knows)"
@@ -43,6 +53,18 @@ _OF_TOOLS = frozenset({"dependency", "container", "harness"})
 """Boundaries of errors that a tool prints, which nobody looks for in its code."""
 _OF_CODE = re.compile(r"(?i)(?<![a-z])(?:c10|torch|aten|cuda|tensors?|megatron|verl|nemo_rl)(?![a-z])|N3c10")
 """What a script's own words lack, and an exception of compiled code that a process logs has."""
+_KINDS_OF_FILES = {"checkpoint": "pt pth ckpt distcp", "model path": "safetensors gguf onnx engine"}
+"""Boundaries of files by their endings; others are data."""
+_FILE = r"[\w./{}~$-]{1,200}\.(?:pth?|ckpt|distcp|safetensors|gguf|onnx|engine|jsonl?|[ct]sv|parquet|arrow|np[yz]|h5|pkl|bin)"
+_ABSENT = re.compile(
+    rf"(?P<file>{_FILE})['\"`]?:? (?:(?:was |is |file )?(?:not found|missing)|(?:does|did) ?n[o']t exist|no such file)"
+    r"|(?:not found|missing|no such file|(?:cannot|could not|can't|couldn't) (?:find|open))\b"
+    rf"[^/]{{0,40}}?['\"` ](?P<named>{_FILE})\b",
+    re.IGNORECASE,
+)
+"""A file that a script looked for and did not find."""
+_OF_PROGRAM = re.compile(r"(?i)\W*error \w[^:]*: ")
+"""How programs, not the shell scripts around them, begin the line of an error that they caught."""
 _SLURM_JOB = re.compile(r"\b(?:JOB |STEP |StepId=|[Jj]ob )(\d+)\b")
 _ASSERTS = re.compile(r": assert \S")
 """How a cut-off traceback ends in which the line that raised is an assertion, which says enough."""
@@ -64,6 +86,7 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
         log=cause.log,
         line=cause.number,
         evidence=cause.evidence[:EVIDENCE],
+        caught=cause.line.caught if cause.line and not cause.chain else "",
         phase=cause.phase,
         step=cause.progress.step,
         code_file=culprit.file if culprit else hit.groups.get("file", "") if hit else "",
@@ -224,12 +247,15 @@ def _python(frames: Sequence[Frame]) -> str:
 def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     """Return the verdict on an error that no rule explains: by its kind, by whose code raised it, by how far the run was."""
     before = diagnosis.boundary
-    facts = (diagnosis.evidence, diagnosis.boundary, diagnosis.phase)
-    judgement = known.judgement(*facts, diagnosis.code_file, diagnosis.raised)
-    if judgement is None and diagnosis.advice == LAST_ERROR and not _OF_CODE.search(diagnosis.evidence):
+    evidence = diagnosis.caught or diagnosis.evidence
+    code = (diagnosis.code_file or (diagnosis.caught and OWN_CODE), diagnosis.raised)
+    readings = dict.fromkeys((diagnosis.evidence, evidence))
+    judgements = (known.judgement(text, diagnosis.boundary, diagnosis.phase, *code) for text in readings)
+    judgement = next(filter(None, judgements), None)
+    if judgement is None and diagnosis.advice == LAST_ERROR and not _OF_CODE.search(evidence):
         # Outside of any exception a shell script says so.
-        boundary = "launcher" if before == "unknown" else before
-        diagnosis = msgspec.structs.replace(diagnosis, verdict="Blocked", boundary=boundary)
+        boundary, todo = _of_absent(evidence) if before == "unknown" else (before, "")
+        diagnosis = msgspec.structs.replace(diagnosis, verdict="Blocked", boundary=boundary, next=todo or diagnosis.next)
     if judgement:
         reasons = "its kind" if judgement.evidence else "whose code raised it"
         reasons += ", and how far the run was" if judgement.phase else ""
@@ -254,7 +280,17 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     if diagnosis.advice == LAST_ERROR and before == "unknown":
         return diagnosis
     boundary = before if guessed else diagnosis.boundary
-    return followed_up(diagnosis, known, boundary, diagnosis.evidence, f"{diagnosis.code_file}\n{diagnosis.raised}")
+    return followed_up(diagnosis, known, boundary, evidence, f"{diagnosis.code_file}\n{diagnosis.raised}")
+
+
+def _of_absent(error: str) -> tuple[str, str]:
+    """Return the boundary of an error that a script ends with, and what to look at if that is a file that it lacks."""
+    if not (lacks := _ABSENT.search(error)):
+        return "unknown" if _OF_PROGRAM.match(error) else "launcher", ""
+    name = lacks["file"] or lacks["named"]
+    kind = name.rpartition(".")[2]
+    boundary = next((boundary for boundary, kinds in _KINDS_OF_FILES.items() if kind in kinds.split()), "data")
+    return boundary, filled(ABSENT, {"file": name})
 
 
 def _boundary(judgement: Judgement, diagnosis: Diagnosis) -> str:

@@ -26,7 +26,9 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
 _SAYS_NOTHING = re.compile(r"self|cls|_|args|kwargs|(?:\w+\.)*device|(?:torch|np|numpy|sys|os|tf|nn|F)\b.*|[A-Z].*")
 """Values of which an error is hardly ever about."""
-_UNPACKED = re.compile(r"(?:too many|not enough) values to unpack \(expected (?:at least )?(?P<expected>\d+)(?:, got (?P<got>\d+))?\)")
+_UNPACKED = re.compile(
+    r"(?:too many|not enough) values to unpack \(expected (?:at least )?(?P<expected>\d+)(?:, got (?P<got>\d+))?\)"
+)
 _WHY_UNPACKED = "its return statements (other versions of it, a branch that ends early), or the names before the ="
 _KNOWN_CLASSES = re.compile(r"DataFrame|Series|Tensor|ndarray|Axes\w*|Figure|Sequential|DataLoader|Graph")
 """Classes of packages, which nobody looks for in their own code."""
@@ -224,7 +226,9 @@ def _used(tree: ast.Module, how: str) -> str:
 
 def _unpacked(tree: ast.Module) -> str:
     """Return the call whose values the line gives to several names; "" if it has none."""
-    assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple | ast.List))
+    assigned = (
+        node for node in ast.walk(tree) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple | ast.List)
+    )
     called = [node.value for node in assigned if isinstance(node.value, ast.Call)]
     text = _short(ast.unparse(called[0])) if len(called) == 1 else ""
     return "" if _BUILT_IN.match(text) else text

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import AnyStr, Generic, TypeVar
 
 from ..trainers.patterns.of_trainers import VERL
+from . import caught
 
 LONGEST_LINE = 16_384
 """Bytes of a line that are looked at."""
@@ -113,7 +114,7 @@ _QUIET = re.compile(
     re.IGNORECASE,
 )
 _ERROR_LINE = re.compile(
-    r"(\[[\w.-]+\] )?(\S+: )?(fatal )?error: |cuda error at \S+:\d+ code=\d|(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
+    r"([^\x00-\x7f]{1,3} )?(\[[\w.-]+\] )?(\S+: )?(fatal )?error: |cuda error at \S+:\d+ code=\d|(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
     r"|check failed: \S|(?:error|exception) (?!handling|reporting|logging|checking|tracking)\w+ing\b[^:]{0,80}: \S"
     r"|\[[\w-]+\] fail(ed|ure)?: (?!\W*(\d|no\b))"
     r"|(?:[a-z]\w*: )?(failed|unable|could not|cannot) (?![\w ]*: *0$)(?!.*\bfall(s|ing)? ?back\b)"
@@ -147,7 +148,12 @@ class Line:
         """Return whether the line calls itself an error."""
         if not self.text.strip():
             return self.loud  # what it reports is in the next line
-        return not self.quiet and bool(self.level or _ERROR_LINE.match(self.text))
+        return not self.quiet and bool(self.level or _ERROR_LINE.match(self.text) or self.caught)
+
+    @property
+    def caught(self) -> str:
+        """Return the exception whose text it prints, with its class; "" if it prints none."""
+        return caught.named(self.text.strip(), self.loud)
 
     @property
     def loud(self) -> bool:

@@ -188,6 +188,11 @@ CASES = {
         "Fail",
         "user code",
     ),
+    "a variable that a program names in a line alone": (
+        "ERROR: local variable 'total' referenced before assignment\n",
+        "Fail",
+        "user code",
+    ),
     "data that end in a step": (STEP.format(0.5) + raised("StopIteration", "/u/train.py"), "Fail", "user code"),
     "an engine's own error of programming": (
         raised("AttributeError: 'NoneType' object has no attribute 'cpu'", "/w/sglang/python/sglang/srt/managers/infer_batch.py"),
