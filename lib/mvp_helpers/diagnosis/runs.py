@@ -38,6 +38,8 @@ _OPTIONAL = re.compile(
     r"(?i)\bimport(?:s|ed|ing)?\b|\b(?:could not|cannot|failed to|unable to) load\b|\bnot (?:available|installed|found)\b"
 )
 """What a program says of a module without which it goes on."""
+_WITHOUT = re.compile(r"(?i)\b(?:will not|won't) be (?:enabled|used|available)\b|\b(?:is|are|will be) disabled\b")
+"""What it says of the part of itself that it leaves out then."""
 _BEFORE_HEADER = re.compile(r"(\S.{10,200}?: \S.{10,}?)[:,]?\s+Traceback \(most recent call last\)")
 """What a program says of an error in the line that begins its traceback, as vLLM's workers do; it counts if that breaks off."""
 _JOB_ENDED = re.compile(r"slurmstepd: error: \*\*\* JOB (\d+) ON \S+ CANCELLED AT ")
@@ -52,6 +54,8 @@ class Before:
     """The last of them in which something is missing."""
     warned: bool = False
     """The last of them warns that a module cannot be imported."""
+    without: bool = False
+    """It says what the program goes on without."""
 
 
 @dataclass
@@ -205,7 +209,8 @@ class Runs:
         lines = (log_lines.clean(raw, 0) for raw in said.splitlines()[-SAID_LINES:])
         own = [each for each in lines if each.source == line.source]
         found = [each.text.strip() for each in own if not each.quiet and _LACKS.search(each.text)]
-        return Before(found[-1] if found else "", bool(own) and bool(_OPTIONAL.search(own[-1].text)) and own[-1].warns)
+        last = own[-1].text if own and own[-1].warns else ""
+        return Before(found[-1] if found else "", bool(_OPTIONAL.search(last)), bool(_WITHOUT.search(last)))
 
     def _job_ended(self, job: str) -> None:
         """Note that Slurm cancelled ``job``: what came before the last line of an earlier job does not explain its end."""
@@ -217,7 +222,7 @@ class Runs:
         self.job, self.before, self.findings = job, self.findings, Findings()
 
     def _chain(self, chain: Chain) -> None:
-        if chain.ignored:
+        if chain.ignored and (self.progress.phase == "done" or not any(link.at_exit for link in chain.links)):
             return
         progress, before = self._started.pop(chain.number, (self.progress, Before()))
         if self._starts_again(chain):
@@ -230,6 +235,10 @@ class Runs:
         announced = _BEFORE_HEADER.match(chain.header) if hit is None and (cause.cut_off or cause.guessed) else None
         if announced and self._known(Line(chain.number, announced[1], source=chain.source, level="ERROR"), stage):
             return
+        if before.without and cause.class_name in IMPORT_ERRORS:
+            return
+        if chain.of_cpp and hit is None and not self.signatures.a_sentence_knows(cause, None):
+            return  # that the process ended so says more
         number, evidence = (hit.number, hit.evidence) if hit else (cause.number, cause.headline)
         finding = Finding(
             (self.rank, chain.number), self.name, number, evidence, progress, hit, chain, stage=stage, said_before=before.lacks

@@ -118,7 +118,8 @@ class Scan(Runs):
                 or line.startswith(b"Ultralytics ")  # its versions, before each validation, too
                 or line.rstrip().endswith(b":")  # as multiprocessing's before each process's traceback
                 or _COUNTER.search(line)
-                or log_lines.clean(line, 1).source
+                or (opening := log_lines.clean(line, 1)).source
+                or opening.level.startswith("WARN")
                 or (beginning.count(words) > 2 and _between_steps(beginning, letters.strip()))
             ):
                 continue

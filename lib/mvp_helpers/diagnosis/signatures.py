@@ -137,11 +137,11 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
         if rule.innermost and not (link.frames and re.search(rule.innermost, link.frames[-1].file)):
             return None
         said = "\n".join([link.text, *(line.text for line in link.rest)])
-        if rule.unless_said and self._a_sentence_knows(link, culprit) and not _in_cases(rule, said):
+        if rule.unless_said and self.a_sentence_knows(link, culprit) and not _in_cases(rule, said):
             return None
         return _fit(rule, said, phase, link.number, link)
 
-    def _a_sentence_knows(self, link: Link, culprit: Frame | None) -> bool:
+    def a_sentence_knows(self, link: Link, culprit: Frame | None) -> bool:
         """Return whether a sentence that says more than a general one fits the exception."""
         code = f"{culprit.file}\n{call(link.frames[-1])}\n{culprit.code}" if culprit else ""
         return self.once(

@@ -13,8 +13,6 @@ _TEXTS = {
     "KeyError": r"(?P<quote>['\"])[^'\"]{1,80}(?P=quote)$",
     "AttributeError": r"(?:'[\w.]+' object|module '[\w.]+'|type object '\w+') has no attribute '",
     "NameError": r"name '\w+' is not defined",
-    "ModuleNotFoundError": r"No module named '",
-    "ImportError": r"cannot import name '",
     "TypeError": (
         r"unsupported operand type\(s\) for |'\w+' object is not (?:subscriptable|callable|iterable)"
         r"|[\w.]+\(\) (?:got an unexpected keyword argument|missing \d+ required|takes \d+ positional)"
@@ -28,7 +26,7 @@ _TEXTS = {
     "FileNotFoundError": r"\[Errno 2\] ",
     "PermissionError": r"\[Errno 13\] ",
 }
-"""How the texts of Python's own exceptions begin."""
+"""How the texts of Python's own exceptions begin; without those of imports, as a program may do without a module."""
 _TEXT = re.compile("|".join(f"(?P<{name}>{text})" for name, text in _TEXTS.items()))
 
 

@@ -83,6 +83,11 @@ class Link:
         return self.frames[0].file if self.frames and self.frames[0].name == "<module>" else ""
 
     @property
+    def at_exit(self) -> bool:
+        """Return whether somebody interrupted a program that only waited for its threads to end."""
+        return self.class_name == "KeyboardInterrupt" and any(frame.name == "_shutdown" for frame in self.frames)
+
+    @property
     def wrapper(self) -> bool:
         """Return whether it only carries the exception of another process or task, which follows."""
         return bool(_WRAPPER.search(self.text))
@@ -148,6 +153,8 @@ class Chain:
     """The line that began it; in Ray's messages it contains the method that was called."""
     quiet: bool = False
     """A logger printed it as a warning."""
+    of_cpp: bool = False
+    """Code in C++ threw it, and nothing caught it."""
 
     def causes(self) -> list[Link]:
         """Return the exceptions without those that only carry another, or in JAX say that frames were left out."""

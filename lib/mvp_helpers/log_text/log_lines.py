@@ -109,13 +109,17 @@ _QUIET = re.compile(
     r"|^main: failed to get logger path"  # wandb writes no log of its own
     r"|^Could not load bitsandbytes native library|^\S*/libbitsandbytes_\w+\.so: undefined symbol"
     r"|^(?:[\d:.]+ )?\[[ID]\] \S|^Unable to initialize backend '\w+': "  # JAX's programs; another device may do
+    r"|^load_backend: failed to find ggml_backend_init in "  # ggml takes the other backends
     r"|^Unable to register cu\w+ factory: "  # TensorFlow keeps the one that it has
     r"|^(?:git )?(?:root|remote(?: url)?|branch|commit|diff) error: Cmd\('git'\)",  # wandb looks for the code's version
     re.IGNORECASE,
 )
 _ERROR_LINE = re.compile(
-    r"([^\x00-\x7f]{1,3} )?(\[[\w.-]+\] )?(\S+: )?(fatal )?error: |cuda error at \S+:\d+ code=\d|(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
-    r"|check failed: \S|(?:error|exception) (?!handling|reporting|logging|checking|tracking)\w+ing\b[^:]{0,80}: \S"
+    r"([^\x00-\x7f]{1,3} )?(\[[\w.-]+\] )?(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
+    r"|cuda error at \S+:\d+ code=\d"
+    r"|OpenCV(?:\([\w.-]+\) \S+:\d+: error| Error): |(?:\S+\.(?:cc|cpp|cu|h|hpp|cuh):\d+: )?check failed: \S"
+    r"|(?:error|exception) (?!handling|reporting|logging|checking|tracking)\w+ing\b[^:]{0,80}: \S"
+    r"|(?:\S.{0,200})?[/\\]ggml[\w-]*[/\\][\w-]+\.(?:cpp|cu|c|m|h):\d+: \S"  # GGML_ABORT
     r"|\[[\w-]+\] fail(ed|ure)?: (?!\W*(\d|no\b))"
     r"|(?:[a-z]\w*: )?(failed|unable|could not|cannot) (?![\w ]*: *0$)(?!.*\bfall(s|ing)? ?back\b)"
     r"|(?!.*(?:retry|again|attempt|skip|ignor|fall)).*\bfailed\b.*: \w+(?:Error|Exception)\(",

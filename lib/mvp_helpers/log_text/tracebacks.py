@@ -92,18 +92,21 @@ _EXCEPTION = re.compile(rf"(?P<name>{_NAME})(?:: ?(?P<message>.*))?$")
 _LOUD_NAME = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Exited|Died|Failure|Timeout|Unavailable|Empty|BdbQuit|PackageNotFound|OutOfResources)(?:\(\w+\))?$"
 )
-_OF_LIBRARY = re.compile(r"(?:\w+\.)+(?:errors?|exceptions?|exc|lib)\.[A-Z]\w+$")
+_OF_LIBRARY = re.compile(r"(?:\w+\.)+(?:_?errors?|_?exceptions?|exc|lib|onnxruntime_pybind11_state|_impl)\.[A-Z]\w+$")
 """An exception by its module."""
 _DOTTED = re.compile(r"\w+(?:\.\w+)+: ?\S")
 _FRESH = re.compile(
     r"[\w./-]+: (?:fatal )?(?:error|warning)\b|\++ \S|(?:error|fatal)(?:\[\w+\])?: |KeyboardInterrupt$"
-    r"|Ran \d+ tests? in [\d.]+ ?s$|FAILED \((?:failures|errors)=|" + VERL.metrics,
+    r"|Aborted(?: \(core dumped\))?$|!{3,} Interrupted: |Ran \d+ tests? in [\d.]+ ?s$|FAILED \((?:failures|errors)=|"
+    + VERL.metrics,
     re.IGNORECASE,
 )
 """The beginning of a line that no exception's message continues with."""
 _HEADED = {
     "CMake Error at ": "CMakeError",
     "Fatal Python error: ": "FatalPythonError",
+    "Failed: DID NOT RAISE ": "Failed",  # pytest
+    "Failed: Timeout (>": "Failed",
     "× No solution found when resolving ": "ResolutionError",  # uv
     "error    libmamba Could not solve ": "ResolutionError",
     "Error:   × failed to solve the conda requirements ": "ResolutionError",  # pixi
@@ -120,6 +123,11 @@ CODE_LINES = 4
 """The error of code that Python cannot parse comes at most this many lines after its place."""
 _UNCAUGHT = re.compile(r"^(?:Uncaught|Unhandled)(?: [Ee]xception)?:? (?=[\w.]+(?:Error|Exception)\b)")
 """What a program's own hook prints before the exception that ends it."""
+_THROWN = re.compile(r"(?:libc\+\+abi: )?terminate called after throwing an instance of '(?P<name>[\w:]+)'")
+_WHAT = re.compile(r" *what\(\): +(?P<text>\S.*)")
+"""What C++ prints of an exception that nothing caught: its class, and its text in the next line."""
+_OF_MODULE = re.compile(r"^[\w./\\-]+\.py(?:::\S+)? - (?=(?:\w+\.)*\w+(?:Error|Exception): )")
+"""What pytest's summary prints before the error of a module that it could not import."""
 _REMOTE = re.compile(r"ray::\S+ \(pid=")
 """Ray's messages separate chained exceptions with this, where Python prints its header."""
 
@@ -133,6 +141,8 @@ class Tracebacks:
         """The source that said last that NumPy prints where a module is imported, and the line after that."""
         self._ignored: dict[str, int] = {}
         """Sources that printed that the exception which follows is ignored, and the last line where that begins."""
+        self._thrown: dict[str, tuple[int, str]] = {}
+        """By source: the line in which C++ printed the class of an exception that nothing caught, and that class."""
         self._of_syntax: dict[str, tuple[int, Frame]] = {}
         """By source: the last place that a line gave without a function, as Python does for code that does not parse."""
         self._harmless: dict[str, int] = {}
@@ -177,13 +187,21 @@ class Tracebacks:
             done += self._close(line.source)
         if place := _PLACE_OF_CODE.fullmatch(line.text):
             self._of_syntax[line.source] = line.number, Frame(place["file"], int(place["line"]))
-        if line.quiet or not (lone := exception_in(line.text)):
+        if thrown := _THROWN.match(line.text):
+            self._thrown[line.source] = line.number, thrown["name"]
+        what = self._what(line)
+        if line.quiet or not (lone := exception_in(line.text) or what):
             return False, done
         before, frame = self._of_syntax.pop(line.source, (0, Frame("", 0)))
         frames = (frame,) if SYNTAX.match(line.text) and line.number - before <= CODE_LINES else ()
-        chain = Chain(line.number, line.source, links=[Link(line.number, *lone, frames)], ignored=ignored)
+        chain = Chain(line.number, line.source, links=[Link(line.number, *lone, frames)], ignored=ignored, of_cpp=lone == what)
         self._open[line.source] = _Open(chain, last=line.number)
         return True, done
+
+    def _what(self, line: Line) -> tuple[str, str] | None:
+        """Return class and text of an exception of C++ whose text is in the line; None if it is in another."""
+        before, name = self._thrown.pop(line.source, (0, "")) if (what := _WHAT.match(line.text)) else (0, "")
+        return (name, f"{name}: {what['text']}") if what and 0 < line.number - before <= BETWEEN and before else None
 
     def rest(self) -> list[Chain]:
         """Return the chains that are still open at the end of the log."""
@@ -217,7 +235,7 @@ def _begins_within(text: str) -> bool:
 
 def exception_in(text: str) -> tuple[str, str] | None:
     """Return class name and text of the exception that a line by itself reports; None when it reports none."""
-    text = _UNCAUGHT.sub("", text)
+    text = _OF_MODULE.sub("", _UNCAUGHT.sub("", text), count=1)
     if text.endswith("]") and (listed := _LISTED.search(text)):
         text = listed["text"]
     stripped = text.lstrip(" ")

@@ -119,3 +119,75 @@ def test_an_error_that_the_next_lines_say_is_shown_with_them(tmp_path: Path) -> 
     record = "- 10:00:39.455 ERROR: "
     several = triaged(tmp_path, f"{record}In /q/data.cpp:11: Database:\n{record}  could not open it\n{record}  the end\n")
     assert several.evidence == "In /q/data.cpp:11: Database: could not open it"
+
+
+THROWN = "terminate called after throwing an instance of 'cv::Exception'\n"
+
+
+def test_the_text_that_cpp_prints_of_an_exception_is_judged_as_that(tmp_path: Path) -> None:
+    said = "  what():  OpenCV(4.5.1) /io/modules/imgproc/src/resize.cpp:4051: error: (-215:Assertion failed) !ssize.empty()\n"
+    answer = triaged(tmp_path, f"loading\n{THROWN}{said}Aborted (core dumped)\n")
+    assert (answer.boundary, answer.line) == ("data", 3) and answer.evidence.startswith("cv::Exception: OpenCV(4.5.1) ")
+    assert triaged(tmp_path, f"loading\n{THROWN}Aborted (core dumped)\n").rule in ("aborted", "crash")
+    apart = THROWN + "another line\n" * 9 + said
+    assert not triaged(tmp_path, apart).evidence.startswith("cv::Exception: ")
+    alone = said.replace("  what():  ", "")
+    assert (triaged(tmp_path, alone).boundary, triaged(tmp_path, alone).line) == ("data", 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "boundary"),
+    [
+        ("onnxruntime.capi.onnxruntime_pybind11_state.NoSuchFile: [ONNXRuntimeError] : 3 : NO_SUCHFILE : Load model failed", ""),
+        ("httpx.ReadTimeout: timed out", "network"),
+        ("pip._vendor.pyproject_hooks._impl.BackendUnavailable: Cannot import 'setuptools.build_meta'", "dependency"),
+        ("E   Failed: DID NOT RAISE <class 'ValueError'>", "test"),
+        ("E   Failed: Timeout (>300.0s) from pytest-timeout.", "test"),
+        ("E   AssertionError: Tensor-likes are not close!", "test"),
+        (r"D:\q\ggml\src\ggml-sycl\fattn.cpp:14: no kernel for this", "rollout engine"),
+        ("[10:00:00] /q/convert/BroadCastAdd.cpp:61: Check failed: a == b ==> fused", ""),
+    ],
+)
+def test_an_error_whose_class_or_line_does_not_call_itself_one_is_read(line: str, boundary: str, tmp_path: Path) -> None:
+    answer = triaged(tmp_path, f"starting\n{line}\n")
+    assert answer.line == 2 and answer.boundary in (boundary, boundary or answer.boundary)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "http.ReadTimeout = 30",
+        "ReadTimeout 30 seconds, ConnectTimeout 10 seconds",
+        "Failed: 0, passed: 7",
+        "load_backend: failed to find ggml_backend_init in /q/ggml-sycl.so",
+        "Error caught was: No module named 'triton'",
+        "compiling /q/ggml/src/ggml.c",
+    ],
+)
+def test_what_looks_like_such_an_error_is_none(line: str, tmp_path: Path) -> None:
+    assert triaged(tmp_path, f"starting\n{line}\ngoing on\n").line is None
+
+
+def test_the_error_of_a_module_that_pytest_could_not_import_is_the_cause(tmp_path: Path) -> None:
+    module = "ERROR tests/test_a.py - AttributeError: module 'torch' has no attribute 'complex32'\n"
+    stopped = "!!!!!!!! Interrupted: 1 error during collection !!!!!!!!\n=========== 1 error in 2.00s ===========\n"
+    answer = triaged(tmp_path, module + stopped)
+    assert (answer.verdict, answer.boundary, answer.line) == ("Blocked", "dependency", 1)
+    assert triaged(tmp_path, stopped).rule == "tests-not-collected"
+
+
+def test_an_interrupt_that_python_ignored_ended_the_run_unless_it_was_done(tmp_path: Path) -> None:
+    ignored = "Exception ignored in: <module 'threading' from '/usr/lib/python3.10/threading.py'>\n"
+    wait = 'Traceback (most recent call last):\n  File "/usr/lib/python3.10/threading.py", line 7, in _shutdown\n    wait()\n'
+    assert triaged(tmp_path, f"working\n{ignored}{wait}KeyboardInterrupt: \n").rule == "interrupted"
+    assert triaged(tmp_path, f"working\n{ignored}{wait}ValueError: closed\n").line is None
+    assert triaged(tmp_path, f"=== 3 passed in 2.31s ===\n{ignored}{wait}KeyboardInterrupt: \n").rule != "interrupted"
+
+
+def test_an_import_below_a_warning_that_says_what_is_left_out_is_no_error(tmp_path: Path) -> None:
+    missing = 'Traceback (most recent call last):\n  File "/q/x.py", line 3, in f\n    import odd\nImportError: no odd\n'
+    record = "2026-01-31 10:00:{:02} WARNING  A matching odd is not available, some optimizations will not be enabled\n"
+    answer = triaged(tmp_path, "".join(record.format(second) + missing for second in (1, 2)))
+    assert (answer.verdict, answer.line) == ("Unknown", None) and "runs" not in answer.advice
+    loud = record.replace("WARNING", "ERROR  ")
+    assert triaged(tmp_path, loud.format(1) + missing).line is not None

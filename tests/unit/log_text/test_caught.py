@@ -15,13 +15,13 @@ NAMED = {
     "Error at pair 0: 'layer_0'": "KeyError",
     'Failed to merge: "a b"': "KeyError",
     "Error reading summary: Unknown format code 'f' for object of type 'str'": "ValueError",
-    "Exception in worker 3: No module named 'pieces'": "ModuleNotFoundError",
     "Error: list index out of range": "IndexError",
     "Error opening it: [Errno 13] Permission denied: 'x'": "PermissionError",
 }
 NOT_NAMED = [
     "layer 3: 'Net' object has no attribute 'layers'",
     "Error in 'layer_0'",
+    "Error caught was: No module named 'triton'",
     "Error: 'a' is not 'b'",
     "Error: 3 of 4 have failed",
     "The error of key 'x': 'y'",
