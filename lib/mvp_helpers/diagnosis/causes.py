@@ -26,7 +26,15 @@ _REQUEST = re.compile(r"/(uvicorn/protocols|starlette|fastapi)/|/entrypoints/(\w
 """Files of a server that call what answers one request."""
 _QUOTED = re.compile(r"['\"]([\w-]{3,})")
 """The beginning of a quoted name, such as the top package of a module."""
+_NAMES = re.compile(r"^[\w-]+(?=: )|(?<=['\"])[\w-]+")
+"""The program that a shell could not start, or the module that it could not load."""
 _ENGINE = re.compile(r"\((EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker(Process)?)(_\w+)?[ )]")
+_OF_PROFILE = re.compile(
+    r"^[\w./-]+: error while loading shared libraries: |\bmodule\(s\) (?:are unknown|exist but)|Unable to locate a modulefile"
+)
+"""What a shell prints at the beginning of a job, also where the job needs nothing of it."""
+_MISTAKES = re.compile(r"(?:\w+\.)*(?:Syntax|Indentation|Tab|Name|UnboundLocal|Attribute|Type|Key|Index|ModuleNotFound)Error\b")
+"""Exceptions for which no other program that did not start is the reason."""
 
 
 def program(source: str) -> str:
@@ -65,6 +73,18 @@ class Finding:
     def program(self) -> str:
         """Return which program's output it is in; the processes of a rollout engine are one."""
         return program(self.chain.source if self.chain else self.line.source if self.line else "")
+
+    @property
+    def of_profile(self) -> bool:
+        """Return whether a shell printed it before the programs of a job, which may do without what is missing."""
+        return self.chain is None and bool(_OF_PROFILE.search(self.evidence))
+
+    def without_profile(self, earlier: Finding) -> bool:
+        """Return whether it ended a run whatever its shell said before, in ``earlier``."""
+        outside = self.rule is not None and self.rule.secondary and self.rule.boundary in ("outside", "Slurm")
+        mistake = self.uncaught and bool(_MISTAKES.match(self.evidence))
+        named = any(name in self.evidence for name in _NAMES.findall(earlier.evidence))
+        return self.order > earlier.order and (outside or mistake) and not named
 
     @property
     def frames(self) -> tuple[Frame, ...]:
@@ -287,6 +307,11 @@ def first_cause(logs: Sequence[Findings], end: Progress) -> Finding | None:
 
     unknown = [finding for log in logs for finding in left(log, log.first_unknown, log.last_unknown)]
     known = [finding for finding in known if not any(_after_end(finding, first, known) for first in unknown)]
+    known = [
+        finding
+        for finding in known
+        if not (finding.of_profile and any(each.without_profile(finding) for each in (*known, *unknown)))
+    ]
     vague = [each for log in logs for each in left(log, log.cut_off)] or [
         each for log in logs for each in left(log, log.error_line)
     ]

@@ -182,6 +182,8 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
     refused = next((scan.refused for scan in scans if scan.refused), None)
     if refused and cause and not (cause.hit or cause.chain):
         cause = None  # a line that only announces the request's error
+    if cause and cause.of_profile and _worked_since(scans, cause):
+        cause = None
     if cause:
         cause = _whole_message(scans, cause)
         target = {**target, **_run_state(scans, cause)}
@@ -303,6 +305,12 @@ def _whole_message(scans: Sequence[Scan], cause: Finding) -> Finding:
         evidence, thrown = f"{evidence} {log_lines.clean(raw, 0).text.strip()}".strip(), False
     hit = msgspec.structs.replace(cause.hit, evidence=evidence) if cause.hit else None
     return dataclasses.replace(cause, evidence=evidence, hit=hit)
+
+
+def _worked_since(scans: Sequence[Scan], cause: Finding) -> bool:
+    """Return whether a program drew a progress bar after ``cause``, and so had what it needs."""
+    log, whole = next((scan.success.text for scan in scans if scan.name == cause.log), (b"", False))
+    return whole and "%|" in run_state.before(log, cause.number + 1, None, "").get("last", "")
 
 
 def _goes_on(text: str) -> bool:

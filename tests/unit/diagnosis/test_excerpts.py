@@ -184,6 +184,28 @@ def test_an_interrupt_that_python_ignored_ended_the_run_unless_it_was_done(tmp_p
     assert triaged(tmp_path, f"=== 3 passed in 2.31s ===\n{ignored}{wait}KeyboardInterrupt: \n").rule != "interrupted"
 
 
+LMOD = 'Lmod has detected the following error: The following module(s) are unknown:\n"pieces/3"\n'
+LOADER = (
+    "flatpak: error while loading shared libraries: libssl.so.10: cannot open shared object file: No such file or directory\n"
+)
+CANCELLED = "error: *** JOB 7 ON node1 CANCELLED AT 2026-01-30T00:09:32 DUE to SIGNAL Terminated ***\n"
+RAISED = 'Traceback (most recent call last):\n  File "/q/run.py", line 3, in <module>\n    main()\n'
+
+
+def test_what_a_shell_lacks_at_the_beginning_does_not_explain_an_end_of_another_kind(tmp_path: Path) -> None:
+    assert triaged(tmp_path, LOADER + RAISED + "NameError: name 'pieces' is not defined\n").line == 5
+    assert triaged(tmp_path, LOADER + RAISED + "RuntimeError: no pieces\n").rule == "binary-mismatch"
+    assert triaged(tmp_path, LOADER + RAISED + "TypeError: flatpak gave nothing\n").rule == "binary-mismatch"
+    assert triaged(tmp_path, f"{LMOD}loading\n{CANCELLED}").rule == "slurm-cancelled"
+    assert triaged(tmp_path, f"{CANCELLED}{LMOD}").line == 1
+    assert triaged(tmp_path, f"{LMOD}loading\n").rule == "environment-module-missing"
+
+
+def test_a_program_that_worked_had_the_modules_that_it_needs(tmp_path: Path) -> None:
+    answer = triaged(tmp_path, LMOD + "Parts: 100%|####| 5/5 [00:55<00:00, 13.30s/it]\n")
+    assert (answer.verdict, answer.line) == ("Unknown", None)
+
+
 def test_an_import_below_a_warning_that_says_what_is_left_out_is_no_error(tmp_path: Path) -> None:
     missing = 'Traceback (most recent call last):\n  File "/q/x.py", line 3, in f\n    import odd\nImportError: no odd\n'
     record = "2026-01-31 10:00:{:02} WARNING  A matching odd is not available, some optimizations will not be enabled\n"
