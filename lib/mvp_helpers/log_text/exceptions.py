@@ -99,7 +99,16 @@ class Link:
         return (match and (match["carried"] or match["caught"])) or ""
 
     def puts_in_words(self, first: Link) -> bool:
-        """Return whether the function in which ``first`` was raised raises this one instead, to say what it looked for."""
+        """Return whether the function in which ``first`` was raised raises this one instead, to say what it looked for, or this
+        one names the key that ``first`` did not find.
+        """
+        key = first.text.partition(": ")[2].strip("'\"")
+        if (
+            first.class_name == "KeyError" != self.class_name
+            and len(key) > 2
+            and re.search(rf"(['\"]){re.escape(key)}\1", self.text)
+        ):
+            return True
         found_nothing = first.class_name in ("IndexError", "KeyError", "StopIteration")
         if not (found_nothing and first.frames and self.frames and self.code.startswith("raise ") and ": " in self.text):
             return False

@@ -213,3 +213,13 @@ def test_an_import_below_a_warning_that_says_what_is_left_out_is_no_error(tmp_pa
     assert (answer.verdict, answer.line) == ("Unknown", None) and "runs" not in answer.advice
     loud = record.replace("WARNING", "ERROR  ")
     assert triaged(tmp_path, loud.format(1) + missing).line is not None
+
+
+def test_an_exception_that_names_the_key_which_the_one_before_it_did_not_find_says_more(tmp_path: Path) -> None:
+    looked = (
+        'Traceback (most recent call last):\n  File "/e/lib/python3.12/site-packages/odd/params.py", line 9, in pop\n    x()\n'
+    )
+    chained = f"{looked}KeyError: 'loader'\n\nDuring handling of the above exception, another exception occurred:\n\n"
+    answer = triaged(tmp_path, f'{chained}{RAISED}odd.ConfigurationError: key "loader" is required\n')
+    assert (answer.verdict, answer.boundary) == ("Blocked", "config") and "ConfigurationError" in answer.evidence
+    assert triaged(tmp_path, f"{chained}{RAISED}odd.StrangeError: no pieces\n").evidence == "KeyError: 'loader'"
