@@ -37,6 +37,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
     """The evidence's line in ``log``, from 1."""
     evidence: str = ""
+    recorded: bool = False
+    """The logger of a program printed the evidence."""
     caught: str = ""
     """The exception of which the evidence is only the text, with its class."""
     code_file: str = ""

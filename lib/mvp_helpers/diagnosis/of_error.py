@@ -86,6 +86,7 @@ def of_finding(cause: Finding, known: Signatures, target: Mapping[str, str]) -> 
         log=cause.log,
         line=cause.number,
         evidence=cause.evidence[:EVIDENCE],
+        recorded=cause.line is not None and cause.line.recorded,
         caught=cause.line.caught if cause.line and not cause.chain else "",
         phase=cause.phase,
         step=cause.progress.step,
@@ -254,7 +255,7 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     judgement = next(filter(None, judgements), None)
     if judgement is None and diagnosis.advice == LAST_ERROR and not _OF_CODE.search(evidence):
         # Outside of any exception a shell script says so.
-        boundary, todo = _of_absent(evidence) if before == "unknown" else (before, "")
+        boundary, todo = _of_absent(evidence, diagnosis.recorded) if before == "unknown" else (before, "")
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Blocked", boundary=boundary, next=todo or diagnosis.next)
     if judgement:
         reasons = "its kind" if judgement.evidence else "whose code raised it"
@@ -283,10 +284,10 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     return followed_up(diagnosis, known, boundary, evidence, f"{diagnosis.code_file}\n{diagnosis.raised}")
 
 
-def _of_absent(error: str) -> tuple[str, str]:
-    """Return the boundary of an error that a script ends with, and what to look at if that is a file that it lacks."""
+def _of_absent(error: str, recorded: bool) -> tuple[str, str]:
+    """Return the boundary of an error that a script or program ends with, and what to look at if that is a file that it lacks."""
     if not (lacks := _ABSENT.search(error)):
-        return "unknown" if _OF_PROGRAM.match(error) else "launcher", ""
+        return "unknown" if recorded or _OF_PROGRAM.match(error) else "launcher", ""
     name = lacks["file"] or lacks["named"]
     kind = name.rpartition(".")[2]
     boundary = next((boundary for boundary, kinds in _KINDS_OF_FILES.items() if kind in kinds.split()), "data")

@@ -146,6 +146,8 @@ class Line:
     level: str = ""
     logged: bool = False
     """It has the prefix of a logger, or a time: a new record, never the continuation of another line."""
+    recorded: bool = False
+    """Its level is in the prefix of a program's logger, not a word with which a script begins it."""
 
     @property
     def error(self) -> bool:
@@ -236,14 +238,14 @@ def clean(raw: bytes, number: int) -> Line:
     text = plain(raw)
     if ("%|" in text or "[rank" in text or "it/s]" in text or "s/it]" in text) and (glued := _GLUED.search(text)):
         text = text[glued.end() :]
-    source, level, logged, stamped = "", "", False, False
+    source, level, logged, stamped, recorded = "", "", False, False, False
     while True:
         if match := _SOURCE.match(text):
             source += "" if logged else (match["who"] or "").lstrip("[")
         elif (not logged or _NESTED.match(text)) and text[:1] in _BEGINS and (match := _LOGGER.match(text)):
             level = match[match.lastgroup or 0]
             level = _CODES.get(level, "INFO") if len(level) == 1 else level
-            logged = True
+            logged, recorded = True, match.lastgroup != "e"
         elif match := _STAMP.match(text):
             stamped = True
         else:
@@ -251,7 +253,7 @@ def clean(raw: bytes, number: int) -> Line:
         text = text[match.end() :]
     if text.endswith("]") or "across cluster]" in text:
         text = _REPEATED.sub("", text)
-    return Line(number, text, source, level, logged or stamped)
+    return Line(number, text, source, level, logged or stamped, recorded)
 
 
 class Samples:

@@ -58,6 +58,7 @@ def test_an_error_that_a_program_caught_is_judged_as_if_it_had_ended_it(tmp_path
         ("ERROR: Could not find file 'out/x.gguf'", "model path"),
         ("Error: results/summary.json does not exist", "data"),
         ("Error reading the summary: it was torn", "unknown"),
+        ("2026-01-31 10:00:00,123 - ERROR - 💥 SOME OF THE PIECES ARE MISSING.", "unknown"),
         ("ERROR: the folder of results was not found", "launcher"),
     ],
 )
