@@ -84,6 +84,12 @@ _BEFORE_THE_END: tuple[tuple[str, tuple[str, ...]], ...] = (
         r".*\b(?:to|returning|score ?=|reward ?=) ?0(?:\.0)?\b",
         ("rror", "ailed", "imeout", "xception"),
     ),
+    (
+        r"(?i)^(?!.*\b(?:no|not|without|0|if|when|until|may|might|can|could|would|against|avoid\w*|prevent\w*|check\w*|detect\w*)\b)"
+        r".*\b(?:(?:gradients?|loss|losses|training|run) (?:explosion\b|exploded\b|(?:has |have )?diverged\b|is exploding\b)"
+        r"|exploding gradients?\b)",
+        ("xplosion", "xploded", "xploding", "iverged"),
+    ),
     # Requests that were not met.
     (
         rf"(?i)bridge\b.*\b(?:not (?:available|installed|found|supported)|unavailable|disabled|failed|could not)\b"

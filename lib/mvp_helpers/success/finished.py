@@ -179,6 +179,12 @@ _CELLS = re.compile(r"^[^|]+(?:\|[^|]*\d[^|]*){2,}$")
 _SUBJECT = re.compile(r"^(?:[A-Z]\w* )?(?:Model|Backend|Device|GPU|Data ?set|Engine|Framework|Precision|Dtype): \S.{0,79}$")
 _RULED = re.compile(r"^(?P<rule>[-=*#]{2,}) \w[\w ]*(?P=rule)$")
 """Below the heading of results: a row of cells with numbers, what was measured, or the heading of a part of them."""
+_ROWS_STATED = re.compile(
+    r"(?i)^\W*(?:total|number of) (?:evaluations|experiments|trials|checkpoints|models|configurations|configs|rows|entries)"
+    r"\W{1,3}(?P<rows>\d{1,6})\W*$"
+)
+_RANGE_STATED = re.compile(r"(?i)^\W*(?P<column>[a-z]\w*) range\W{1,3}(?P<ends>[\d.]{1,20} ?(?:-|–|to) ?[\d.]{1,20})\W*$")
+"""What is said above a table: how many rows it has, or from where to where the numbers of a column go."""
 _NO_END = re.compile(
     r"(?i)\b(?:partial|intermediate|running|previous|baseline|expected|config\w*|settings?|hardware|system|data ?set|parameters?"
     r"|queue|allocation|engine|cache|server|model summary|nvidia-smi|initial|current|interim)\b"
@@ -300,8 +306,21 @@ def _results(own: Sequence[str]) -> str:
     total, done = (max((int(match[1]) for row in values if (match := kind.search(row))), default=0) for kind in (_TOTAL, _DONE))
     if done < total and any(map(_DONE.search, values)):
         return ""
+    if _rows_missing(own, values):
+        return ""
     rows = itertools.dropwhile(_SUBJECT.search, values)  # further down it is that of the next part
     return "" if any(map(_SUBJECT.search, rows)) else heading
+
+
+def _rows_missing(own: Sequence[str], values: Sequence[str]) -> bool:
+    """Return whether a table has fewer rows, or other first and last numbers in a column, than the log states."""
+    rows = [[cell.strip() for cell in text.split("|")] for text in values if _CELLS.search(text)]
+    stated = max((int(match["rows"]) for text in own if (match := _ROWS_STATED.search(text))), default=0)
+    heads = [cell.strip().lower() for text in own if _COLUMNS.search(text) for cell in text.split("|")]
+    ranges = {match["column"].lower(): match["ends"] for text in own if (match := _RANGE_STATED.search(text))}
+    column = next((name for name in heads if name in ranges), "")
+    cells = {row[heads.index(column)] for row in rows if column and len(row) > heads.index(column)}
+    return bool(rows) and (len(rows) < stated or (bool(cells) and not cells.issuperset(re.findall(r"\d[\d.]*", ranges[column]))))
 
 
 def _of_results(text: str) -> bool:

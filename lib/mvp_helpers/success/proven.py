@@ -17,7 +17,7 @@ from ..log_text import doubts, log_lines
 from ..log_text.log_lines import Line
 from ..log_text.step_record import StepRecord
 from ..trainers.patterns.of_trainers import VERL
-from . import bad_ends, finished, known_reports, missing_steps, only_warnings, said, script_runs
+from . import announced, bad_ends, finished, known_reports, missing_steps, only_warnings, said, script_runs
 from .metric_checks import MetricChecks
 
 TAIL = 1 << 16
@@ -106,6 +106,8 @@ class Success:
         if self._log is None or record.trained or record.ends or record.doubtful or self._tests or self._checks.open:
             return ""
         log = self._last_run
+        if announced.last(self._tail):
+            return ""
         return finished.report(log) or known_reports.report(log) or ("" if record.losses else finished.words(log))
 
     def mentions(self, words: re.Pattern[bytes]) -> bool:
@@ -216,6 +218,8 @@ class Success:
             return not_a_pass(left, "the last training in the log is one of several, and more were to come")
         if not self.record.ends and (unfinished := missing_steps.unfinished(self.record)):
             return not_a_pass(unfinished, "tests or checks passed, but the log does not show that the training before them ended")
+        if (self.record.ends or self._all_steps) and (begun := announced.last(self._tail)):
+            return not_a_pass(begun, "the log ends with a part of the work that this line begins, without its result")
         if contradiction := self._nothing_learned():
             look = UNMOVED if contradiction == self.record.by_step.repeated else FLAT
             return not_a_pass(contradiction, "the run reached its end and hardly changed what it trains", look)

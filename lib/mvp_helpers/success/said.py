@@ -23,6 +23,7 @@ _EPOCHS = (
     r"(?i)(?:^|(?<![a-z] )(?<=[\s,{(\[\"'])|--|number of )"
     r"(?:(?:num|max|n|total)?[_-]?(?:train(?:ing)?[_-])?epochs)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
     r"(\d{1,6})(?![\w.]*\d)|batch[ _]size\W{1,3}\d+, (?:train(?:ing)?|total) epoch: (\d{1,6})\b"
+    r"|^\W*(?:start\w* )?(?:training|fine-?tuning)\b(?: [a-z]\w*){0,4} ?(?:for|\((?:[^()=]{1,60}, )?) ?(\d{1,6}) epochs\b"
 )
 """How many epochs a script was started with."""
 _EPOCH_WORDS = (", training epoch: ", ", train epoch: ", ", total epoch: ")

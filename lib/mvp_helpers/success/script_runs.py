@@ -25,6 +25,9 @@ _AGAIN = re.compile(
 )
 """A script that came to the end of a training begins another one, or has more to do."""
 _NUMBERS = re.compile(r"[\d\W]+")
+_EPOCHS_WITHOUT = re.compile(r"(?i)\bepochs? (?P<first>\d{1,6}) ?(?:-|–|to|\.\.\.?) ?(?P<last>\d{1,6})\b(?![\d.])")
+"""A range of epochs that has a line of words instead of metrics."""
+_PASSED = re.compile(r"(?i)\b(?:tests?|checks)\W{1,3}(?P<passed>\d{1,6}) ?/ ?(?P<all>\d{1,6}) (?:tests? )?(?:passed|ok)\b")
 _FULL_BAR = re.compile(r" *(?P<all>\d{1,9})/(?P=all) (?:.*/step|- \d{1,9}s - loss: )")
 _NAMES_STEP = re.compile(r"(?i)\b(?:epoch|step|iter(?:ation)?|batch)\b\W{0,4}\d")
 
@@ -48,6 +51,8 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
         return "Keras ran out of data in an epoch"
     if more := next((line for line in rest if _AGAIN.search(line) or (not end and finished.wrong(line.encode()))), ""):
         return more
+    if spoilt := _said_since(_after(lines, name, ""), series, bool(end and end.groupdict().get("early"))):
+        return spoilt
     if end and any(_shows(kind, line) for line in rest for kind in TRAINERS[name].logged):
         return f"steps are logged after '{end[0].strip()[:100]}': that was the end of a part"
     if again := _again(head, name, rest):
@@ -69,6 +74,17 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
     if left or not record.ends_of_parts or series.total or stated or epochs:
         return "" if early else left
     return f"{series.words()}, with the same words about an end between them: nothing shows how many there were to be"
+
+
+def _said_since(lines: list[str], series: Series, early: bool) -> str:
+    """Return which line after the last metrics says that further epochs have none, or that not all tests passed; "" if none."""
+    for line in lines:
+        epochs = None if early else _EPOCHS_WITHOUT.search(line)
+        if epochs and int(epochs["first"]) == series.last + 1 < int(epochs["last"]):
+            return f"no metrics of the epochs that a line names: {line.strip()[:200]}"
+        if (tests := _PASSED.search(line)) and int(tests["passed"]) < int(tests["all"]):
+            return line.strip()[:200]
+    return ""
 
 
 def _last_epoch_whole(tail: bytes) -> bool:

@@ -70,6 +70,9 @@ YOLO_ROW = (
 )
 YOLO_VERSIONS = "Ultralytics YOLOv8.0.200 Python-3.10 torch-2.1.0+cu118 CUDA:0 (Tesla T4, 15102MiB)\n"
 YOLO_END = "3 epochs completed in 0.554 hours.\nValidating runs/train7/weights/best.pt...\n" + YOLO_VERSIONS
+YOLO_END += (
+    "                   all        128        929       0.64      0.537      0.605      0.446\nResults saved to runs/train7\n"
+)
 YOLO_RESUMED = "Resuming training /runs/train7/weights/last.pt from epoch 2 to 3 total epochs\n"
 LAUNCHED = (
     "".join(f"Epoch {n}/3 | loss: {loss}\n" for n, loss in ((1, 7.05), (2, 6.95), (3, 6.9)))
@@ -190,6 +193,14 @@ KERAS_3 = "".join(
 )
 TAGGED = "".join(f"[train] iter {n}0: loss 2.1{n} 4499 ms/iter\n" for n in (1, 2, 3))
 PASSING = {
+    "a range of epochs with metrics, and all tests": "epochs 1-2: warm-up\n" + ALL + END + "tests: 6/6 passed\n",
+    "a range of epochs that an early stop left out": "epochs 3-9: decay\n"
+    + UNKNOWN
+    + "Early stopping at epoch 2\nepochs 3-9: left\n",
+    "an exploding gradient that is avoided": "clipping avoids exploding gradients\n" + ALL + END,
+    "all the epochs that it begins with": "Training for 2 epochs\n" + UNKNOWN,
+    "an evaluation with its result": ALL + END + "Evaluating on the test set...\nTest accuracy: 0.81\n",
+    "an evaluation with a full bar": ALL + END + "Running evaluation\n100%|####| 4/4 [00:04<00:00, 1.1s/it]\n",
     "Caffe": "".join(f"I0821 solver.cpp:228] Iteration {n}, loss = 0.{n}1\n" for n in (10, 20, 30))
     + "I0821 09:41:10.158881  5405 solver.cpp:296] Optimization Done.\n",
     "Stable-Baselines3 with a bar": sb3(10, 20, 30) + " 100% ━━━━━ 6,144/6,144  [ 0:00:29 < 0:00:00 , 460 it/s ]\n",
@@ -355,6 +366,24 @@ PASSING = {
     "steps": "".join(f"step {step}/40: loss=2.1\n" for step in (10, 20, 30, 40)) + "done training in 7 s\n",
 }
 NOT_PASSING = {
+    "more epochs in a range without metrics": UNKNOWN + "epochs 3-5: too slow to show\n" + END,
+    "tests of which not all passed": ALL + END + "Integration tests: 5/6 PASSED\n",
+    "a gradient that exploded": UNKNOWN + "Gradient explosion in the next one\n" + END,
+    "a loss that diverged": ALL.replace("Epoch 4", "the loss has diverged\nEpoch 4") + END,
+    "fewer epochs than its heading says": "=== TRAINING PERFORMANCE (100 samples, 10 epochs) ===\n" + UNKNOWN + END,
+    "fewer epochs than it begins with": "Starting training for 3 epochs...\n" + UNKNOWN + END,
+    **{
+        f"an evaluation that only begins: {line[-40:]}": ALL + END + line
+        for line in (
+            "Evaluating on the test set...\n",
+            "***** Running Evaluation *****\n  Num examples = 50\n  Batch size = 1\n",
+            "Running test evaluation\nEval:  50%|##  | 2/4 [00:02<00:02, 1.1s/it]\rEval:  75%|### | 3/4 [00:03<00:01, 1.1s/it]\n",
+            "Validating runs/exp/best.pt...\nnet summary (fused): 100 layers, 2,582,737 parameters\n",
+            "Loading the best model for final evaluation...\n",
+            "Starting evaluate.py ...\n",
+            "Waiting 10 seconds before starting next training...\n",
+        )
+    },
     "Caffe, of which something else is done": "I0821 solver.cpp:228] Iteration 10, loss = 0.1\nThreshold optimization Done\n",
     "Stable-Baselines3 with a bar that is not full": sb3(10, 20, 30)
     + " 83% ━━━━━ 5,144/6,144  [ 0:00:29 < 0:00:09 , 460 it/s ]\n",

@@ -312,8 +312,12 @@ CELLS = (
     "128K  | VRAM  28828 MB | best 5/5 | decode  39.6 t/s | vs turbo -21.3%\n==========\n"
 )
 
+STATED = "Total evaluations: 3\nStep range: 25 - 75\nDetailed Results:\n Step | Score | Revision\n------\n" + "".join(
+    f" {step} | 0.4{step} | main-{step}\n" for step in (25, 50, 75)
+)
 
-@pytest.mark.parametrize("log", [SUMMARY, CELLS, SUMMARY + "Total requests: 500\nSuccessful requests: 500\n"])
+
+@pytest.mark.parametrize("log", [SUMMARY, CELLS, STATED, SUMMARY + "Total requests: 500\nSuccessful requests: 500\n"])
 def test_results_below_their_heading_end_a_program(tmp_path: Path, log: str) -> None:
     assert triaged(tmp_path, log).verdict == "Pass"
 
@@ -323,6 +327,9 @@ def test_results_below_their_heading_end_a_program(tmp_path: Path, log: str) -> 
     [
         "scoring 5 tasks\n" + "".join(f"Results saved to results/{task}.json\n" for task in ("add", "sort")),
         "loading\nDownload complete\n",
+        STATED.replace("Total evaluations: 3\n", "").replace(" 75 | 0.475 | main-75\n", ""),
+        STATED.replace("Step range: 25 - 75\n", "").replace(" 75 | 0.475 | main-75\n", ""),
+        "Benchmark finished at 10:12\nEvaluating the other model...\n",
         "checking the data\nwill run the evaluation when the build is done\n",
         "3 / 5 runs finished\n",
         "Subject: Job 811: <convert> in cluster <lab> Exited\n" + BATCH,
