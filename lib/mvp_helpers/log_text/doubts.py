@@ -16,6 +16,8 @@ _RAISED = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)"
 _NO_MODULE = r"(?:ModuleNotFound|Import|Connection|HTTP\w*|URL|GatedRepo|EntryNotFound|RepositoryNotFound|FileNotFound|OS)Error"
 _BAD = r"(?:(?:nans?|inf|infinity|infinite|non-?finite|not finite|not a number)\b|∞)"
 _LIMIT = r"(?![\w/]*(?:max|clip|std|init|target|threshold))"
+BAR_AT_0 = r"[^|]*\|[^|]*\| *0/\d{1,12} \[[\d:]{1,9}<\?[^\]]*\]\W*$"
+"""It shows the numbers that a script begins with, not those of a step."""
 _NUMBER = (
     r"(?:loss|losses|grad(?:ient)?s?(?:[ _]norm)?|rewards?|logits|advantages?|perplexity|ppl|kl|entropy|accuracy|log_?probs?)"
 )
@@ -118,7 +120,7 @@ _BEFORE_THE_END: tuple[tuple[str, tuple[str, ...]], ...] = (
 _ALWAYS: tuple[tuple[str, tuple[str, ...]], ...] = (
     # Numbers outside of the trainers' lines of metrics.
     (
-        rf"(?i)^(?=.*(?<![a-z]){_BAD})(?!.*\bimprov\w+\b.*\binf(?:inity)? *(?:-+>|→|to) *\d)"
+        rf"(?i)^(?=.*(?<![a-z]){_BAD})(?!{BAR_AT_0})(?!.*\bimprov\w+\b.*\binf(?:inity)? *(?:-+>|→|to) *\d)"
         rf".*?\b{_LIMIT}(?:[\w-]+/)*(?:\w+_)?{_NUMBER}(?: value| ppl| is| are| became| contains?)?"
         r"[\"'`]?\s*(?:[:=\uff1a│|,]|->)?"
         rf"\s*[\"'`(\[]?(?:[\w.]+\()?[\"']?[-+.]?{_BAD}",

@@ -135,7 +135,7 @@ class Success:
             elif what == "loss":
                 for match in pattern.finditer(text):
                     record.losses |= bool(match["number"])
-                    if not match["number"] and record.steps:
+                    if not match["number"] and record.steps and not re.match(doubts.BAR_AT_0, text):
                         record.no_number = record.no_number or text.strip()[:300]
             elif what == "epochs":
                 record.epochs_stated.update(said.numbers(pattern, text))
