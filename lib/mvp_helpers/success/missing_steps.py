@@ -63,13 +63,14 @@ def _gap_of(record: StepRecord, trainer: str, end: re.Match[str]) -> str:
         return f"{series.words()}: nothing shows why the metrics do not begin with step 1"
     if missing := series.missing():
         return missing
-    said = float(groups.get("last") or 0) or (first - 1 + int(groups["count"]) if groups.get("count") else 0)
+    from_0 = first == 0 and (series.every_step or TRAINERS[trainer].counts_from_0)
+    counted = int(groups.get("count") or 0)  # of this run alone, which may go on after the step before the first
+    said = float(groups.get("last") or 0) or (max(first, 1) - 1 + counted if counted else 0)
     last = said or float(groups.get("epoch") or series.total or 0)
     wanted = max(last, record.furthest if trainer in _MENTIONING else 0)
-    if said and series.last > last:
+    if said and series.last + bool(counted and from_0) > last:
         return f"the end reports {last:g} steps, but step {series.last:g} is logged"
     between = max(series.average, 0.02) if groups.get("epoch") else max(series.usual, 1)
-    from_0 = first == 0 and (series.every_step or TRAINERS[trainer].counts_from_0)
     done = series.last + from_0
     if wanted and round(wanted - done, 6) >= between:
         return f"the last step with metrics is {series.last:g} of {wanted:g}"

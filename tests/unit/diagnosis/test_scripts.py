@@ -73,6 +73,7 @@ YOLO_END = "3 epochs completed in 0.554 hours.\nValidating runs/train7/weights/b
 YOLO_END += (
     "                   all        128        929       0.64      0.537      0.605      0.446\nResults saved to runs/train7\n"
 )
+YOLO_5_END = "\n4 epochs completed in 0.554 hours.\n"
 YOLO_RESUMED = "Resuming training /runs/train7/weights/last.pt from epoch 2 to 3 total epochs\n"
 LAUNCHED = (
     "".join(f"Epoch {n}/3 | loss: {loss}\n" for n, loss in ((1, 7.05), (2, 6.95), (3, 6.9)))
@@ -255,6 +256,8 @@ PASSING = {
     "an optimization that finished": ALL + "Early stopping...\nOptimization Finished!\nTest set results: cost= 0.69809\n",
     "two trainings of HF's trainer, the second with wider intervals": TWO_TRAININGS,
     "Ultralytics": yolo(1, 2, 3) + YOLO_END,
+    "YOLOv5, whose epochs count from 0": yolo(0, 1, 2, 3) + YOLO_5_END,
+    "YOLOv5 that stops early": yolo(0, 1, 2) + YOLO_5_END.replace("4 epochs", "3 epochs"),
     "Ultralytics that goes on": YOLO_RESUMED + yolo(2, 3) + YOLO_END.replace("3 epochs", "2 epochs"),
     "a script that DeepSpeed's launcher started": LAUNCHED,
     "Ultralytics that stops early": yolo(1, 2) + YOLO_END.replace("3 epochs", "2 epochs"),
@@ -496,6 +499,11 @@ NOT_PASSING = {
     ),
     "three epochs without the second": LAUNCHED.replace("Epoch 2/3 | loss: 6.95\n", ""),
     "a script that DeepSpeed's launcher started, with an error": LAUNCHED.replace("Checkpoint saved", "ERROR: not saved"),
+    "YOLOv5 without its first epoch": yolo(1, 2, 3) + YOLO_5_END,
+    "YOLOv5 without its last epoch": yolo(0, 1, 2) + YOLO_5_END,
+    "YOLOv5 with an epoch more": yolo(0, 1, 2, 3) + YOLO_5_END.replace("4 epochs", "3 epochs"),
+    "YOLOv5 without an epoch": yolo(0, 1, 3) + YOLO_5_END,
+    "YOLOv5 with NaN": yolo(0, 1, 2, 3, loss="nan") + YOLO_5_END,
     "Ultralytics without an epoch": yolo(1, 3) + YOLO_END,
     "Ultralytics without its end": yolo(1, 2),
     "Ultralytics without its last epoch": yolo(1, 2) + YOLO_END,

@@ -240,11 +240,11 @@ LEROBOT = LogPatterns(
 )
 
 ULTRALYTICS = LogPatterns(
-    # An epoch's row ends with the bar of its batches.
+    # An epoch's row ends with the bar of its batches. Epochs count from 1, before YOLOv8 from 0 up to the one before the last.
     logged=(
         StepLine(
             ": 100%",
-            r"(?:^|\r)\s+(?P<step>[1-9]\d{0,5})/(?P<total>\d{1,6}) +[\d.]+[GM] +(?P<metrics>(?:\d[\d.]* +)+\d+): 100%",
+            r"(?:^|\r)\s+(?P<step>\d{1,6})/(?P<total>\d{1,6}) +[\d.]+[GM] +(?P<metrics>(?:\d[\d.]* +)+\d+): 100%",
         ),
     ),
     every_step=True,
