@@ -21,12 +21,16 @@ _LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}(?:np\.\w+\(|tensor\()?(?:(?P<number>-?\d)
 _LOSS_WORDS = ("loss:", "Loss:", "loss=", "loss':", 'loss":')
 _EPOCHS = (
     r"(?i)(?:^|(?<![a-z] )(?<=[\s,{(\[\"'])|--|number of )"
-    r"(?:(?:num|max|n|total)?[_-]?(?:train(?:ing)?[_-])?epochs)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
+    r"(?:(?:num|max|n|total)?[_-]?(?:train(?:ing)?[_-])?epochs|(?:num|max|total)[_-]?epoch|n_?epoch)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
     r"(\d{1,6})(?![\w.]*\d)|batch[ _]size\W{1,3}\d+, (?:train(?:ing)?|total) epoch: (\d{1,6})\b"
     r"|^\W*(?:start\w* )?(?:training|fine-?tuning)\b(?: [a-z]\w*){0,4} ?(?:for|\((?:[^()=]{1,60}, )?) ?(\d{1,6}) epochs\b"
 )
 """How many epochs a script was started with."""
-_EPOCH_WORDS = (", training epoch: ", ", train epoch: ", ", total epoch: ")
+_EPOCH_WORDS = (
+    *("pochs", "POCHS", ", training epoch: ", ", train epoch: ", ", total epoch: "),
+    *(f"{number}{gap}epoch" for number in ("num", "max", "total") for gap in ("", "_", "-")),
+    *("n_epoch", "nepoch"),
+)
 _ITERATIONS = (
     r"(?i)(?:^|(?<=[\s,{(\[\"'-]))max[_-](?:train[_-])?(?:iters|iterations|steps)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
     r"(\d{1,9})(?![\w.]*\d)|\b(?:total optimization steps = |Config param steps: )(\d{1,9})(?![\w.,]*\d)"
@@ -40,7 +44,7 @@ _ITERATION_WORDS = (
 WORDS = (
     *{word for lines in TRAINERS.values() for word in (*lines.resumed_words, *lines.mention_words, *lines.interval_words)},
     *{word for lines in TRAINERS.values() for kind in lines.ended_well for word in kind.words},
-    *(*metric_checks.WORDS, "pochs", *_EPOCH_WORDS, *_ITERATION_WORDS, *_CLAIM_WORDS, *_LOSS_WORDS),
+    *(*metric_checks.WORDS, *_EPOCH_WORDS, *_ITERATION_WORDS, *_CLAIM_WORDS, *_LOSS_WORDS),
 )
 """Lines that prove or contradict a success contain one of these, except lines of metrics."""
 
@@ -57,7 +61,7 @@ OF_RUNS = ByWords(
         *(("interval", lines.interval, lines.interval_words) for lines in TRAINERS.values()),
         *(("before", lines.goes_on, lines.mention_words) for lines in TRAINERS.values()),
         *(("end", kind.pattern, kind.words) for lines in TRAINERS.values() for kind in lines.ended_well),
-        ("epochs", _EPOCHS, ("pochs", *_EPOCH_WORDS)),
+        ("epochs", _EPOCHS, _EPOCH_WORDS),
         ("steps", _ITERATIONS, _ITERATION_WORDS),
         ("claim", _CLAIM, _CLAIM_WORDS),
         ("loss", _LOSS, _LOSS_WORDS),

@@ -200,6 +200,14 @@ PASSING = {
     + "Early stopping at epoch 2\nepochs 3-9: left\n",
     "an exploding gradient that is avoided": "clipping avoids exploding gradients\n" + ALL + END,
     "all the epochs that it begins with": "Training for 2 epochs\n" + UNKNOWN,
+    "epochs in capitals": UNKNOWN.replace("epoch", "EPOCH").replace(": loss", "\tTrain Loss:") + END,
+    "an early stop in an epoch": UNKNOWN.replace("epoch", "EPOCH") + "Early stopping in epoch 2\n",
+    "an early stop, counted from 1": UNKNOWN.replace("epoch 1", "epoch 0").replace("epoch 2", "epoch 1")
+    + "Early stopping at epoch 2\n",
+    **{
+        f"the option {option}": f"Namespace(lr=0.1, {option}=2, seed=7)\n" + UNKNOWN
+        for option in ("max_epoch", "n_epoch", "nepoch", "num_epoch")
+    },
     "an evaluation with its result": ALL + END + "Evaluating on the test set...\nTest accuracy: 0.81\n",
     "an evaluation with a full bar": ALL + END + "Running evaluation\n100%|####| 4/4 [00:04<00:00, 1.1s/it]\n",
     "Caffe": "".join(f"I0821 solver.cpp:228] Iteration {n}, loss = 0.{n}1\n" for n in (10, 20, 30))
@@ -375,6 +383,11 @@ NOT_PASSING = {
     "a loss that diverged": ALL.replace("Epoch 4", "the loss has diverged\nEpoch 4") + END,
     "fewer epochs than its heading says": "=== TRAINING PERFORMANCE (100 samples, 10 epochs) ===\n" + UNKNOWN + END,
     "fewer epochs than it begins with": "Starting training for 3 epochs...\n" + UNKNOWN + END,
+    "an early stop in a later epoch": UNKNOWN + "Early stopping at epoch 9\n",
+    "an early stop after a gap": UNKNOWN + UNKNOWN.replace("1:", "4:").replace("2:", "5:") + "Early stopping in epoch 5\n",
+    "early stopping that was only set": UNKNOWN + "early stopping in 5 epochs\n",
+    "fewer epochs than the option": "Namespace(max_epoch=3, seed=7)\n" + UNKNOWN,
+    "two options of epochs": "Namespace(max_epoch=3, n_epoch=2)\n" + UNKNOWN,
     **{
         f"an evaluation that only begins: {line[-40:]}": ALL + END + line
         for line in (

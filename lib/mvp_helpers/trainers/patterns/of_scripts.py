@@ -48,11 +48,11 @@ _STOPPED_EARLY = (
     r"\b(?P<early>early[- _]?stop(?:ped|ping)?\b"
     r"(?:!|:? no [\w -]{0,30}improvement (?:for|in|over) \d|\]? [\w -]{0,30}\bdid not improve (?:for|in) \d"
     r"|.{0,20}\b(?:triggered|activated"
-    r"|(?:at|after|on) (?:\w+ )?(?:epoch|step)?\W*\d))|^stopping_early: \w+)"
+    r"|(?:at|in) epoch\W{1,3}(?P<stopped>\d{1,9})\b|(?:at|after|on) (?:\w+ )?(?:epoch|step)?\W*\d))|^stopping_early: \w+)"
 )
 SCRIPT = LogPatterns(
     logged=(
-        StepLine("poch", _NO_ERROR_OR_OPTIONS + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH),
+        *(StepLine(word, _NO_ERROR_OR_OPTIONS + r".*?\bepochs?\b" + _COUNT, trained=_WHOLE_EPOCH) for word in ("poch", "POCH")),
         StepLine("pisode", _NO_ERROR_OR_OPTIONS + r".*?\bepisodes?\b" + _COUNT, trained=_WHOLE_EPOCH),
         StepLine(  # below a progress bar that was drawn over
             "poch",
@@ -219,19 +219,13 @@ _IN_EPOCH = (
     rf"(?:{_OF}(?P<epochs>\d{{1,6}}))?[\s\])\[|,:-]{{1,5}}"
 )
 SCRIPT_PARTS = LogPatterns(
-    logged=(
-        StepLine(
-            "poch",
-            rf"{_IN_EPOCH}(?:{_PART_OF_EPOCH}\b[\s:=#]{{0,3}})?[\[(]? *(?P<step>\d{{1,9}}) ?/ *(?P<total>\d{{1,9}})(?![\d.])"
-            r"(?P<metrics>[^\r\n]*)",
-            trained=_LOSS,
-        ),
-        StepLine(
-            "poch",
-            rf"{_IN_EPOCH}(?:global[_ ])?{_PART_OF_EPOCH}s?\b[\s:=#\[(]{{0,3}}(?P<step>\d{{1,9}})(?! ?/|[\d.])"
-            r"(?P<metrics>[^\r\n]*)",
-            trained=_LOSS,
-        ),
+    logged=tuple(
+        StepLine(word, _IN_EPOCH + step + r"(?P<metrics>[^\r\n]*)", trained=_LOSS)
+        for word in ("poch", "POCH")
+        for step in (
+            rf"(?:{_PART_OF_EPOCH}\b[\s:=#]{{0,3}})?[\[(]? *(?P<step>\d{{1,9}}) ?/ *(?P<total>\d{{1,9}})(?![\d.])",
+            rf"(?:global[_ ])?{_PART_OF_EPOCH}s?\b[\s:=#\[(]{{0,3}}(?P<step>\d{{1,9}})(?! ?/|[\d.])",
+        )
     ),
     finished=SCRIPT.finished,
 )
