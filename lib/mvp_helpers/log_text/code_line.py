@@ -262,7 +262,7 @@ def _lacks(owner: str, kind: str) -> str:
     if not kind[0].isupper():
         return ", or another attribute of that type"
     if _KNOWN_CLASSES.fullmatch(kind):
-        return ", and the version of that class's package (pip show), beside its documentation: since when, or until when, it has that name"
+        return ", and the version of its package (pip show): since when, or until when, its documentation has that name"
     return f", and its class (grep -rn 'class {kind}', or pip show its package): another name, a version without it, or never set"
 
 

@@ -30,7 +30,8 @@ LONGEST_END = 2000
 """Longer lines report no end."""
 _SAYS_FAILED = re.compile(
     r"(?i)^(?:(?!.*\b(?:0|no|not|none|if|when|may|might|can|could|would|will|warning|ignor\w*|skip\w*|retry\w*|again)\b)"
-    r"(?:.{0,120}\bfailed(?: or timed out| with (?:exit )?(?:code|status) \d+)?\W*$|(?-i:(?:\W*\[[\w .-]{1,30}\](?: \w{1,20}){0,3})?\W*FAILED\b\W+\w))"
+    r"(?:.{0,120}\bfailed(?: or timed out| with (?:exit )?(?:code|status) \d+)?\W*$"
+    r"|(?-i:(?:\W*\[[\w .-]{1,30}\](?: \w{1,20}){0,3})?\W*FAILED\b\W+\w))"
     r"|.{0,120}\bfailed: (?:\[Errno \d|(?-i:[A-Z])\w*(?:Error|Exception)\b))"
 )
 """That something has failed, not that it may, or that nothing did."""
