@@ -144,7 +144,9 @@ def diagnose(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str]
     error = diagnosis.line is not None and not diagnosis.rule and diagnosis.advice != REFUSED and not says_so
     if diagnosis.verdict == "Unknown" and error:
         diagnosis = of_error.judged(diagnosis, known)
-        how_only = diagnosis.boundary in OF_A_TEST and (diagnosis.verdict == "Blocked" or diagnosis.boundary == "user code")
+        own_mistake = diagnosis.evidence.startswith("AttributeError") and re.search(r"(?:^|/)test_\w+\.py$", diagnosis.code_file)
+        said_how = diagnosis.boundary in OF_A_TEST or own_mistake
+        how_only = said_how and (diagnosis.verdict == "Blocked" or diagnosis.boundary == "user code")
         if how_only and _tests_failed(scans):
             place = diagnosis.next.partition("; then ")[0]
             advice = f"{known.unknown.meanings['test']} No rule knows this error; it is judged by its kind."

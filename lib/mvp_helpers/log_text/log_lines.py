@@ -116,7 +116,7 @@ _QUIET = re.compile(
 )
 _ERROR_LINE = re.compile(
     r"([^\x00-\x7f]{1,3} )?(\[[\w.-]+\] )?(\S+: )?(fatal )?error: |(\[[\w-]+\] )?abort(ed|ing)?: | *what\(\): +\w"
-    r"|cuda error at \S+:\d+ code=\d"
+    r"|cuda error at \S+:\d+ code=\d|error : (?=[^\d%]{12,300}$)"
     r"|OpenCV(?:\([\w.-]+\) \S+:\d+: error| Error): |(?:\S+\.(?:cc|cpp|cu|h|hpp|cuh):\d+: )?check failed: \S"
     r"|(?:error|exception) (?!handling|reporting|logging|checking|tracking)\w+ing\b[^:]{0,80}: \S"
     r"|(?:\S.{0,200})?[/\\]ggml[\w-]*[/\\][\w-]+\.(?:cpp|cu|c|m|h):\d+: \S"  # GGML_ABORT

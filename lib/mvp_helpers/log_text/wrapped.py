@@ -15,6 +15,9 @@ _ROW = re.compile(r"\s*[|+│┃║╭╰├└┌*#=-].*[|+│┃║╮╯┤�
 """A row of a table, or a rule."""
 _RECORD = re.compile(r" +\+ CategoryInfo ")
 """A line of the record with which PowerShell shows that a program printed on stderr."""
+_POSITION = re.compile(r"At (?:line|\S.*\.ps1):\d+ char:\d+$")
+"""The first line of such a record."""
+_PROGRAM = re.compile(r"\S+ : (?=\S)")
 _SHORT_DATE = re.compile(r"\d\d-\d\d-\d\d \d\d:\d\d:")
 """A date that other lines of logs hardly have."""
 
@@ -56,6 +59,7 @@ def of_powershell(log: str) -> list[tuple[int, str]]:
     soft = full = False
     for number, row in enumerate(rows, 1):
         alike = number > 1 and row.split()[:1] == rows[number - 2].split()[:1]  # lines of their own, of one width
+        alike |= bool(joined) and not joined[-1][1].strip(" ~^") and row[:1].isalpha()  # below what marks a place in code
         if soft or (full and not alike and not _begins(row)):
             first, before = joined.pop()
             joined.append((first, before + row))
@@ -63,7 +67,23 @@ def of_powershell(log: str) -> list[tuple[int, str]]:
             joined.append((number, row))
         soft = len(row) <= width and row[-1:] == " " != row[-2:-1]
         full = len(row) == width
-    return joined
+    return _without_records(joined)
+
+
+def _without_records(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return the lines without PowerShell's records, and without the name of the program before the line that each is about."""
+    kept: list[tuple[int, str]] = []
+    within = False
+    for number, text in lines:
+        if _POSITION.match(text):
+            within = True
+            if kept:
+                kept[-1] = (kept[-1][0], _PROGRAM.sub("", kept[-1][1]))
+        else:
+            within = within and (not text.strip() or text.lstrip()[0] in "+~")
+        if not within:
+            kept.append((number, text))
+    return kept
 
 
 def _begins(row: str) -> bool:

@@ -28,6 +28,7 @@ OF_RULE: dict[str, Cause] = {
     "node-memory": "cluster",
     "no-memory": "host",
     "kernel-oom": "host",
+    "pod-evicted": "host",
     "ended-from-outside": "preempted",
     "signal-from-outside": "preempted",
     "terminal-closed": "preempted",

@@ -1152,6 +1152,15 @@ def test_the_first_failed_test_of_a_summary_is_named(tmp_path: Path) -> None:
     assert "pytest 'tests/test_modes.py::test_a' -x (the first of 2 in the summary), also on" in two
 
 
+@pytest.mark.parametrize(("file", "boundary"), [("tests/test_modes.py", "test"), ("src/modes.py", "dependency")])
+def test_a_name_that_a_test_itself_uses_wrongly_fails_that_test(file: str, boundary: str, tmp_path: Path) -> None:
+    log = (
+        f"{file}:4: in set_up\n    mock.Space()\nE   AttributeError: module 'unittest.mock' has no attribute 'Space'\n"
+        "=== short test summary info ===\nFAILED tests/test_modes.py::test_a - Attrib...\n=== 1 failed in 0.1s ===\n"
+    )
+    assert triaged(tmp_path, log).boundary == boundary
+
+
 def test_a_log_that_begins_within_a_traceback_has_one_run(tmp_path: Path) -> None:
     frames = '  File "/opt/conda/lib/python3.10/site-packages/torch/nn/mod\nule.py", line 1518, in _wrapped_call\n    f()\n'
     log = f"{frames}{frames}RuntimeError: one\n{frames}{frames}RuntimeError: one\n"

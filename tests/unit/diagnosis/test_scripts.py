@@ -213,12 +213,13 @@ PASSING = {
     "a full bar that is drawn once more": ONCE_MORE,
     "ColossalAI's launcher": COLOSSAL,
     "epochs in capitals": UNKNOWN.replace("epoch", "EPOCH").replace(": loss", "\tTrain Loss:") + END,
+    "an early stop without a number": UNKNOWN + "[EARLY STOP] No improvement, stopping training.\n",
     "an early stop in an epoch": UNKNOWN.replace("epoch", "EPOCH") + "Early stopping in epoch 2\n",
     "an early stop, counted from 1": UNKNOWN.replace("epoch 1", "epoch 0").replace("epoch 2", "epoch 1")
     + "Early stopping at epoch 2\n",
     **{
         f"the option {option}": f"Namespace(lr=0.1, {option}=2, seed=7)\n" + UNKNOWN
-        for option in ("max_epoch", "n_epoch", "nepoch", "num_epoch")
+        for option in ("max_epoch", "n_epoch", "nepoch", "num_epoch", "epoches")
     },
     "an evaluation with its result": ALL + END + "Evaluating on the test set...\nTest accuracy: 0.81\n",
     "an evaluation with a full bar": ALL + END + "Running evaluation\n100%|####| 4/4 [00:04<00:00, 1.1s/it]\n",
@@ -404,6 +405,7 @@ NOT_PASSING = {
     "an early stop after a gap": UNKNOWN + UNKNOWN.replace("1:", "4:").replace("2:", "5:") + "Early stopping in epoch 5\n",
     "early stopping that was only set": UNKNOWN + "early stopping in 5 epochs\n",
     "fewer epochs than the option": "Namespace(max_epoch=3, seed=7)\n" + UNKNOWN,
+    "an early stop of a part": UNKNOWN + "[EARLY STOP] No improvement, stopping training of fold 1\n",
     "two options of epochs": "Namespace(max_epoch=3, n_epoch=2)\n" + UNKNOWN,
     **{
         f"an evaluation that only begins: {line[-40:]}": ALL + END + line

@@ -65,9 +65,14 @@ def test_the_prefixes_of_other_programs_are_removed(prefix: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "error"),
-    [('CUDA error at sum.cu:25 code=700(cudaErrorIllegalAddress) "cudaFree(p)"', True), ("CUDA error at rest: none", False)],
+    [
+        ('CUDA error at sum.cu:25 code=700(cudaErrorIllegalAddress) "cudaFree(p)"', True),
+        ("CUDA error at rest: none", False),
+        ("Error : all intervals must be positive", True),
+        ("Error : 0.25 of the median", False),
+    ],
 )
-def test_a_failed_call_as_cudas_samples_report_it_is_an_error(text: str, error: bool) -> None:
+def test_an_error_that_a_program_reports_in_its_own_form_is_one(text: str, error: bool) -> None:
     assert clean(text.encode(), 1).error is error
 
 

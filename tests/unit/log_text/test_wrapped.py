@@ -84,3 +84,25 @@ def test_what_powershell_wrapped_is_read_as_it_was(tmp_path: Path) -> None:
     assert wrapped.of_powershell(WRAPPED) == [], "no record of PowerShell"
     answer = triaged(tmp_path, RECORD + WRAPPED)
     assert (answer.line, "PyYAML" in answer.follow_up) == (14, True), answer
+
+
+def test_a_traceback_that_powershell_interrupted_is_read_as_one(tmp_path: Path) -> None:
+    log = """python : Traceback 
+(most recent call 
+last):
+At line:1 char:1
++ python train.py
++ ~~~~~~~~~~~~~~~~~~~
+    + CategoryInfo x 
+: NotSpecified: (Tr)
+  File "t.py", line 3
+, in <module>
+    print("a b c d e"
+, end)
+    ~~~~~^^^^^^^^^^^^
+UnicodeEncodeError: 
+'charmap' codec can't
+ encode character
+"""
+    texts = [text for _, text in wrapped.of_powershell(log)]
+    assert texts[0] == "Traceback (most recent call last):" and not any("CategoryInfo" in text for text in texts), texts
