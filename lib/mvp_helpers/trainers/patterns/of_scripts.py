@@ -46,7 +46,8 @@ _FINAL_MODEL = (
 _STOPPED_EARLY = (
     r"(?i)^(?!.*(?:counter|patience ?[:=]|callback|error|fail|\b(?:if|when|will|enabled|disabled|best_\w+)\b)).{0,60}?"
     r"\b(?P<early>early[- _]?stop(?:ped|ping)?\b"
-    r"(?:!|:? no [\w -]{0,30}improvement (?:for|in|over) \d|\] no improvement\b.{0,20}\bstopping (?:the )?training\W*$|\]? [\w -]{0,30}\bdid not improve (?:for|in) \d"
+    r"(?:!|:? no [\w -]{0,30}improvement (?:for|in|over) \d|\]? [\w -]{0,30}\bdid not improve (?:for|in) \d"
+    r"|\] no improvement\b.{0,20}\bstopping (?:the )?training\W*$"
     r"|.{0,20}\b(?:triggered|activated"
     r"|(?:at|in) epoch\W{1,3}(?P<stopped>\d{1,9})\b|(?:at|after|on) (?:\w+ )?(?:epoch|step)?\W*\d))|^stopping_early: \w+)"
 )
