@@ -102,8 +102,6 @@ class StepRecord:
     _zero_at: dict[str, float | None] = field(default_factory=dict)
     """By gradient: the last step in which it was zero."""
     _steps_at_end: int = 0
-    _bar: str = ""
-    """The full bar of the last line, without what changes when it is drawn again."""
 
     @property
     def trained(self) -> dict[str, Series]:
@@ -188,10 +186,7 @@ class StepRecord:
                     series.epochs.enter(series, epoch[0], int(groups["step"]), total)
                     series.epochs.total = epoch[1]
                 begins = series.first is None
-                bar = f"{match[0].partition('%|')[0].strip()} {groups['all']}" if groups.get("all") else ""
-                if not bar or bar != self._bar or step != series.last:  # else it was drawn once more
-                    series.add(step)
-                self._bar = bar
+                series.add(step)
                 before_it = self.trained.keys() if begins else before_it
                 if rounded and (rate := _RATE.search(values)):
                     series.rates.add(step, rate[1])

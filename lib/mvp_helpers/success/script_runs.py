@@ -19,8 +19,7 @@ from . import finished
 
 _AGAIN = re.compile(
     r"(?i)\b(?:start|begin)\w*\b.{0,20}\b(?:train|fine-?tun)\w*"
-    r"|^\W*(?:training|fine-?tuning) (?!(?:is |was |has |\w+ (?:is |was |has )?)?(?:complete|done|finish|end)|time|took|loss"
-    r"|on All Nodes =)"  # what ColossalAI's launcher writes above the status of each host
+    r"|^\W*(?:training|fine-?tuning) (?!(?:is |was |has |\w+ (?:is |was |has )?)?(?:complete|done|finish|end)|time|took|loss)"
     r"|\b(?:stage|phase|part|round) \d+ (?:starts?|begins?)\b|^\W*(?:fold|round|trial|run|stage|phase|seed)\W{0,3}\d+\W*$"
     r"|\b(?:stage|phase|fold|round) \d+\b.{0,30}\b(?:complete|done|finish)|\b(?:complete|finish|success)\w*\W{1,3}(?:False|no)\b"
 )
