@@ -38,15 +38,6 @@ _TRAINS = _any(
     r" optimi[sz]ers? learning[_\s]rate (?<!\b0\s)grad(?:ients?|[_\s]norm)? backward loss(?:es)?"
 )
 """Words of a training; a part of the data and a tokenizer are none."""
-_NOT_TRAINED = re.compile(
-    rb"\bYou should probably TRAIN this model\b|\b\w+::\w{1,80}\([^)\n]*|^\S+:\d+: \w*Warning: [^\n]*(?:\n  \S[^\n]*)?", re.M
-)
-"""Transformers' advice about a model, the name of an operator, a warning with its line of code."""
-_SETTINGS = re.compile(
-    rb"\bNamespace\([^()]{0,9999}\)|(?<!\S)[^\s'\"=]*(?:epoch|loss)[-_=]?\d[^\s'\"]{0,99}\.(?:tar|pth?|ckpt|bin|safetensors)\b"
-)
-"""The options of a script, and the name of a checkpoint, which do not make an evaluation a training."""
-_OF_EVALUATION = re.compile(r"(?i)\b(?:eval(?:uations?)?|test(?:s|ing)?|inference|benchmark(?:s|ing)?)\b")
 _WRONG = _any(
     r"errors? exceptions? fail\w* traceback fatal panic\w* kill(?:ed|ing) abort\w* cancel\w* interrupt\w*"
     r" time\s?-?outs? timed\sout unable cannot can't could\s?n[o']t refused denied rejected missing retry\w*"
@@ -58,11 +49,7 @@ _WRONG = _any(
 _RAISED = re.compile(rb"(?<![\w.\"'])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
 """An exception, without its traceback."""
 _NONE = re.compile(
-    rb"(?im)\b\w*_on_(?:error|failure|exception|timeout)s?\s?[:=]\s?\w+"
-    rb"|\btimeout\s?[:=]\s?\d+(?:\.\d+)?\s?(?:s|secs?|seconds|ms|min|minutes)\b"
-    rb"|\b(?:[mr]*se|mae|(?:mean|root|absolute|squared?|relative|test|word|character|validation)\b) ?error(?: rate)?\s?[:=]\s?"
-    rb"\d+\.\d+(?:e[-+]?\d+)?%?(?=\s*(?:[,;|)]|$))"
-    rb"|\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
+    rb"(?im)\b(?:no|0|without) (?:\w+ )?(?:errors?|exceptions?|fail(?:ed|ures?)|skipped)\b"
     rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*|upload)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
     rb"|--- Logging error ---(?s:.*?)\nArguments: [^\n]*"
     rb"|\bfailed for 0$|^Traffic request rate: +inf\s*$|^Namespace\([^\n]*\)\s*$"
@@ -84,7 +71,7 @@ _RESULT = r"(?:results?|benchmark|summar(?:y|ies)|predictions?|metrics|scores?|r
 _END = re.compile(
     rf"(?i)^\W*(?:all |everything |processing )?(?:done|finished|completed?)\W*$"
     rf"|\b{_WORK}\b.{{0,80}}(?<!/)\b(?:finished|completed?|done|processed|ended|successful(?:ly)?)\b"
-    rf"|\b(?:finished|completed|done with)\b.{{0,30}}\b{_WORK}\b|^\W*finish {_WORK}\W*$"
+    rf"|\b(?:finished|completed|done with)\b.{{0,30}}\b{_WORK}\b"
     r"|\b(?:done|finished|completed?):? (?P<whole>[1-9]\d{0,8}) ?/ ?(?P=whole)\W*$"
     rf"|\b{_RESULT}\b.{{0,60}}\b(?:saved|written|exported|stored)\b"
     rf"|\b(?:saved|wrote|written|exported|stored)\b.{{0,80}}(?:\b|_){_RESULT}(?:\b|_)"
@@ -99,8 +86,7 @@ _END = re.compile(
 )
 _LAST = re.compile(
     r"(?i)^\W*(?:(?:data(?:set)? )?split(?:ting)?|filtering|merg(?:e|ing)|convert|quanti[sz](?:e|ation|ing)"
-    r"|tokeni[sz](?:ation|ing)|extraction|(?:(?:[\w-]+ )?data(?:set)? )?preparation"
-    r"|(?:.{0,60}[.!] )?(?:task|campaign)) (?:done|finished|completed?)\W*$"
+    r"|tokeni[sz](?:ation|ing)|extraction) (?:done|finished|completed?)\W*$"
 )
 """Of such a part of a work a program says so in its last line if that is all of it."""
 _DAEMON = re.compile(rb"(?m)^\[[^\]\n]+ [IWEF] \d+ \d+\] \((?:gcs_server|raylet|\w*agent|core_worker)\) ")
@@ -117,9 +103,6 @@ _STATUS = re.compile(
     r"|^# Ended \(code 0\) at .*"
     r"|^Job terminated of its own accord .* with exit-code 0\b|^\(1\) Normal termination \(return value 0\)"
 )
-_EVENT = re.compile(r"(?P<event>\d{3}) \((?P<job>\d{1,12}\.\d{1,12})\.\d{1,12}\) ")
-_NORMAL = re.compile(r"\(1\) Normal termination \(return value 0\)")
-"""An event of HTCondor's log, of a job, and what is below the one of its end (005)."""
 _BATCH = re.compile(r"(?m)^Subject: Job \d+: .* in cluster .*? (?P<end>Done|Exited)\s*$")
 """LSF's report of a job, which its output follows."""
 _REPORTS = re.compile(
@@ -157,11 +140,6 @@ _NOTICE = re.compile(
     r"|NCCL INFO|^#?$|^[\w-]+(?:\.[\w-]+)+/\S+:\S+$"
 )
 """Lines that may follow such a report."""
-_FAREWELL = re.compile(
-    r"(?i)^\W*(?:bye\b|good ?bye\b|end(?:ing|ed)?\b(?! of\b| time of\b)"
-    r"|(?:job|script) (?:ends?|ended|finish(?:ed|es)?|is done)\b)"
-)
-"""What a script says at its own end."""
 _BENCHED = re.compile(r"=+ Serving Benchmark Result =+$")
 _CLOSED = re.compile(rb"(?m)^=+\s*$")
 _ANSWERED = re.compile(r"Successful requests: +(?P<count>\d{1,12})$")
@@ -256,13 +234,11 @@ def wrong(text: bytes) -> bool:
 
 def trains(text: bytes) -> bool:
     """Return whether ``text`` speaks of a training, or is of Ray's own processes."""
-    return bool(_TRAINS.search(_NOT_TRAINED.sub(b"", text)) or _DAEMON.search(text))
+    return bool(_TRAINS.search(text) or _DAEMON.search(text))
 
 
 def after_report(text: str) -> bool:
-    """Return whether a line may follow the report of a program's end: a notice, a script's farewell."""
-    if _FAREWELL.search(text):
-        return not (wrong(text.encode()) or _NOT_YET.search(text))
+    """Return whether a line may follow the report of a program's end."""
     return bool(_NOTICE.search(text) or _STATUS.search(text))
 
 
@@ -284,16 +260,8 @@ def folds_left(lines: Sequence[str]) -> str:
 
 def words(log: bytes) -> str:
     """Return the line of a whole log that reports the end of its work; "" without one, or where anything speaks against it."""
-    settings = trains(log)  # perhaps only those of an evaluation
-    if (settings and trains(_SETTINGS.sub(b"", log))) or wrong(log):
+    if trains(log) or wrong(log):
         return ""
-    if settings:
-        end = _words(log)
-        return end if _OF_EVALUATION.search(end) else ""
-    return _words(log)
-
-
-def _words(log: bytes) -> str:
     if batch := list(_BATCH.finditer(log.decode(errors="replace"))):
         return batch[-1][0].strip() if all(job["end"] == "Done" for job in batch) else ""
     own = _texts(log)
@@ -383,8 +351,6 @@ def report(log: bytes) -> str:
     while last and after_report(own[last - 1]):
         last -= 1
     own, notices = own[:last], own[last:]
-    if ended := _condor(log.decode(errors="replace").splitlines()):
-        return ended
     if not own or short(own) or any(check.search(_CONFLICTS.sub(b"", log)) for check in _CHECKS):
         return ""
     whole = any(_AFTER_BUILT.search(text) or _STATUS.search(text) for text in (*own[-4:-1], *notices))
@@ -410,16 +376,6 @@ def report(log: bytes) -> str:
     heads = own[: len(own) - len(rows)][-2:]
     scored = rows and not all(map(_ZERO.search, rows))
     return rows[0] if scored and any(map(_EVALUATION.search, heads)) else ""
-
-
-def _condor(lines: Sequence[str]) -> str:
-    """Return the last event of HTCondor's log of jobs if that is all there is, and each ended with status 0; "" otherwise."""
-    events = [(at, match) for at, text in enumerate(lines) if (match := _EVENT.match(text))]
-    if not events or not all(_EVENT.match(text) or text.startswith(("\t", " ", "...")) or not text for text in lines):
-        return ""
-    last = {match["job"]: (match["event"], " ".join(lines[at + 1 : at + 2])) for at, match in events}
-    ended = all(event == "005" and _NORMAL.search(below) for event, below in last.values())
-    return lines[events[-1][0]].strip() if ended else ""
 
 
 def _benchmark(log: bytes, own: Sequence[str]) -> str:
