@@ -30,7 +30,9 @@ _NAMES = re.compile(r"^[\w-]+(?=: )|(?<=['\"])[\w-]+")
 """The program that a shell could not start, or the module that it could not load."""
 _ENGINE = re.compile(r"\((EngineCore|A[Pp][Ii]Server|Worker|V[Ll]{2}[Mm]Worker(Process)?)(_\w+)?[ )]")
 _OF_PROFILE = re.compile(
-    r"^[\w./-]+: error while loading shared libraries: |\bmodule\(s\) (?:are unknown|exist but)|Unable to locate a modulefile"
+    r"^(?:\S*/)?(?:flatpak|gsettings|dbus-[\w-]+|xauth|lesspipe|tput|dircolors|locale|vim?)"
+    r": error while loading shared libraries: "
+    r"|\bmodule\(s\) (?:are unknown|exist but)|Unable to locate a modulefile"
 )
 """What a shell prints at the beginning of a job, also where the job needs nothing of it."""
 _MISTAKES = re.compile(r"(?:\w+\.)*(?:Syntax|Indentation|Tab|Name|UnboundLocal|Attribute|Type|Key|Index|ModuleNotFound)Error\b")

@@ -133,6 +133,10 @@ _ALWAYS: tuple[tuple[str, tuple[str, ...]], ...] = (
         r"|\b(?:rewards|losses)\b[^:=]*[:=] *\[[^\]]*\b(?:nan|inf)\b|\bgradient overflow\b(?!.*scale))",
         (*_NAN_WORDS, "overflow"),
     ),
+    (  # the rows of Ultralytics
+        r"(?:^|\r)\s*(?:\d{1,6}/\d{1,6} +[\d.]+[GM]|all +\d+ +\d+)(?: +[\d.e-]+)* +(?:nan|inf)\b",
+        ("nan", " inf"),
+    ),
     (
         r"(?i)['\"]val-(?:core/[^'\"]+|aux/[^'\"]*(?:reward|score|acc)/mean[^'\"]*)['\"]: *"
         r"(?:np\.\w+\()?['\"]?[-+]?(?:nan|inf)\b",

@@ -12,7 +12,7 @@ BROKEN_OFF = "Error executing job with overrides"
 _BAD_END = re.compile(
     rb"(?im)(?:exit(?:ed|ing|s)?(?: with)?(?: non-?zero)?(?: exit)?[ _-]?(?:code|status)|return(?:ed|s)?[ -]?code|\brc)"
     rb"[\"']?[ :=]+(?!0\b)-?\d+|exit code: 0x(?!0+\b)|\bnon-?zero (?:exit|status|return)|\bExitCode=[1-9]\d*:|\bexit[=:] *[1-9]"
-    rb"|^g?make(?:\[\d+\])?: \*\*\* |\b(?:Job|run|training|command|job\S+)(?: \S+)? failed\b(?! 0)"
+    rb"|^g?make(?:\[\d+\])?: \*\*\* |(?<![/\w])(?:Job|run|training|command|job\S+)(?: \S+)? failed\b(?! 0)"
     rb"|status: FAILED|\bJob '.*' failed"
     rb"|^\++ (?:exit|return) (?!0\b)\d|^(?:exit|ret|rc|status|\$\?)(?: *[=:] *| )(?!0\b|20\d\b)\d+ *$|^timeout: (?:sending|the )"
     rb"|^returned [1-9]\d* *$"

@@ -43,6 +43,7 @@ _WRONG = _any(
     r" time\s?-?outs? timed\sout unable cannot can't could\s?n[o']t refused denied rejected missing retry\w*"
     r" skipp(?:ed|ing) incomplete nans? inf(?:inity)? lost segmentation segfault core\sdumped oom out\sof\smemory"
     r" no\ssuch not\sfound undefined assertion\w* unsupported invalid corrupt\w* faulty crash\w* hang\w* stuck died"
+    r" walltime by\ssignal by\suser unsuccessful\w* prematurely quota (?:finish|end|complet|exit)ed\swith\s[1-9]\d*(?![.\d%]|\s\w)"
     r" dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong 错误 失败 异常 中断 エラー 失敗 오류 실패 σφάλμα Σφάλμα"
     r" αποτυχ\w* ошибк\w* Ошибк\w* fehler\w* fehlgeschlagen erreurs? échec\w* erro falh\w* fall[óo]s?"
 )
@@ -53,7 +54,7 @@ _NONE = re.compile(
     rb"|\[skipped, [^\]\n]*\]|\bskipping (?:override|duplicate\w*|upload)\b|\b(?:can|may|might|could) cause (?:\w+ ){0,3}\w+"
     rb"|--- Logging error ---(?s:.*?)\nArguments: [^\n]*"
     rb"|\bfailed for 0$|^Traffic request rate: +inf\s*$|^Namespace\([^\n]*\)\s*$"
-    rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w_timeout\b(?! \w)"
+    rb"|\b(?:remov|dropp|handl|clean|filter)(?:ed|ing) [^\n.]{0,30}\bmissing values\b|\w(?<!_on)_timeout\b(?! \w)"
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
     rb"|^\S+:\d+: (?!Runtime)\w*Warning: [^\n]*(?:\n  \S[^\n]*)?"

@@ -66,6 +66,8 @@ def _gap_of(record: StepRecord, trainer: str, end: re.Match[str]) -> str:
     from_0 = first == 0 and (series.every_step or TRAINERS[trainer].counts_from_0)
     counted = int(groups.get("count") or 0)  # of this run alone, which may go on after the step before the first
     said = float(groups.get("last") or 0) or (max(first, 1) - 1 + counted if counted else 0)
+    if counted and from_0 and series.total and counted + max(first, 1) - 1 <= series.total:
+        return f"{counted} epochs completed, but there were to be {series.total + 1}"
     last = said or float(groups.get("epoch") or series.total or 0)
     wanted = max(last, record.furthest if trainer in _MENTIONING else 0)
     if said and series.last + bool(counted and from_0) > last:

@@ -21,15 +21,14 @@ _LOSS = r"(?:\b|_)[Ll]oss['\"]?\W{1,3}(?:np\.\w+\(|tensor\()?(?:(?P<number>-?\d)
 _LOSS_WORDS = ("loss:", "Loss:", "loss=", "loss':", 'loss":')
 _EPOCHS = (
     r"(?i)(?:^|(?<![a-z] )(?<=[\s,{(\[\"'])|--|number of )"
-    r"(?:(?:num|max|n|total)?[_-]?(?:train(?:ing)?[_-])?epoche?s|(?:num|max|total)[_-]?epoch|n_?epoch)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
+    r"(?:(?:num|max|n|total)?[_-]?(?:train(?:ing)?[_-])?epoche?s)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"
     r"(\d{1,6})(?![\w.]*\d)|batch[ _]size\W{1,3}\d+, (?:train(?:ing)?|total) epoch: (\d{1,6})\b"
     r"|^\W*(?:start\w* )?(?:training|fine-?tuning)\b(?: [a-z]\w*){0,4} ?(?:for|\((?:[^()=]{1,60}, )?) ?(\d{1,6}) epochs\b"
 )
 """How many epochs a script was started with."""
 _EPOCH_WORDS = (
-    *("pochs", "poches", "POCHS", ", training epoch: ", ", train epoch: ", ", total epoch: "),
-    *(f"{number}{gap}epoch" for number in ("num", "max", "total") for gap in ("", "_", "-")),
-    *("n_epoch", "nepoch"),
+    *("pochs", "poches", "POCHS"),
+    *(", training epoch: ", ", train epoch: ", ", total epoch: "),
 )
 _ITERATIONS = (
     r"(?i)(?:^|(?<=[\s,{(\[\"'-]))max[_-](?:train[_-])?(?:iters|iterations|steps)['\"]?\s{0,3}(?:[:=]\s{0,3}|\s)"

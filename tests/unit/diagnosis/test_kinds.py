@@ -1155,7 +1155,8 @@ def test_the_first_failed_test_of_a_summary_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("file", "boundary"), [("tests/test_modes.py", "test"), ("src/modes.py", "dependency")])
 def test_a_name_that_a_test_itself_uses_wrongly_fails_that_test(file: str, boundary: str, tmp_path: Path) -> None:
     log = (
-        f"== FAILURES ==\n__ test_a __\n{file}:4: in test_a\n    mock.Space()\nE   AttributeError: module 'unittest.mock' has no attribute 'Space'\n"
+        f"== FAILURES ==\n__ test_a __\n{file}:4: in test_a\n    mock.Space()\n"
+        "E   AttributeError: module 'unittest.mock' has no attribute 'Space'\n"
         "=== short test summary info ===\nFAILED tests/test_modes.py::test_a - Attrib...\n=== 1 failed in 0.1s ===\n"
     )
     assert triaged(tmp_path, log).boundary == boundary

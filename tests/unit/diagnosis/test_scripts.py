@@ -205,10 +205,7 @@ PASSING = {
     "an early stop in an epoch": UNKNOWN.replace("epoch", "EPOCH") + "Early stopping in epoch 2\n",
     "an early stop, counted from 1": UNKNOWN.replace("epoch 1", "epoch 0").replace("epoch 2", "epoch 1")
     + "Early stopping at epoch 2\n",
-    **{
-        f"the option {option}": f"Namespace(lr=0.1, {option}=2, seed=7)\n" + UNKNOWN
-        for option in ("max_epoch", "n_epoch", "nepoch", "num_epoch", "epoches")
-    },
+    **{f"the option {option}": f"Namespace(lr=0.1, {option}=2, seed=7)\n" + UNKNOWN for option in ("epochs", "epoches")},
     "an evaluation with its result": ALL + END + "Evaluating on the test set...\nTest accuracy: 0.81\n",
     "an evaluation with a full bar": ALL + END + "Running evaluation\n100%|####| 4/4 [00:04<00:00, 1.1s/it]\n",
     "Caffe": "".join(f"I0821 solver.cpp:228] Iteration {n}, loss = 0.{n}1\n" for n in (10, 20, 30))
@@ -266,7 +263,6 @@ PASSING = {
     "two trainings of HF's trainer, the second with wider intervals": TWO_TRAININGS,
     "Ultralytics": yolo(1, 2, 3) + YOLO_END,
     "YOLOv5, whose epochs count from 0": yolo(0, 1, 2, 3) + YOLO_5_END,
-    "YOLOv5 that stops early": yolo(0, 1, 2) + YOLO_5_END.replace("4 epochs", "3 epochs"),
     "Ultralytics that goes on": YOLO_RESUMED + yolo(2, 3) + YOLO_END.replace("3 epochs", "2 epochs"),
     "a script that DeepSpeed's launcher started": LAUNCHED,
     "Ultralytics that stops early": yolo(1, 2) + YOLO_END.replace("3 epochs", "2 epochs"),
@@ -384,6 +380,14 @@ NOT_PASSING = {
     "a loss that diverged": ALL.replace("Epoch 4", "the loss has diverged\nEpoch 4") + END,
     "fewer epochs than its heading says": "=== TRAINING PERFORMANCE (100 samples, 10 epochs) ===\n" + UNKNOWN + END,
     "fewer epochs than it begins with": "Starting training for 3 epochs...\n" + UNKNOWN + END,
+    "an option of a part of the run": "scheduler: max_epoch: 2\n" + UNKNOWN,
+    "an early stop that did not come": UNKNOWN + "No early stopping in epoch 2\n",
+    "an early stop that was not triggered": UNKNOWN + "Early stopping not triggered at epoch 2\n",
+    "a metric of the early stop": UNKNOWN + "Early stopping metric improved in epoch 2, saving model\n",
+    "an early stop for another reason": UNKNOWN + "Early stopping in epoch 2: loss is no longer finite\n",
+    "an early stop before the last epoch": UNKNOWN + "Early stopping at epoch 1\n",
+    "YOLOv5 whose last validation is not finite": yolo(0, 1, 2, 3) + "   all  128  929  nan  nan\n" + YOLO_5_END,
+    "YOLOv5 with fewer epochs": yolo(0, 1, 2) + YOLO_5_END.replace("4 epochs", "3 epochs"),
     "an early stop in a later epoch": UNKNOWN + "Early stopping at epoch 9\n",
     "an early stop after a gap": UNKNOWN + UNKNOWN.replace("1:", "4:").replace("2:", "5:") + "Early stopping in epoch 5\n",
     "early stopping that was only set": UNKNOWN + "early stopping in 5 epochs\n",

@@ -279,6 +279,16 @@ def test_the_report_of_a_known_program_passes_and_with_one_lie_it_does_not(tmp_p
         "".join(f"add row {n}\n" for n in range(12)) + "saved to a.json\nreading the next part\n",
         "✅ 模块初始化完成\n",
         "build: 9856 (b820cc8e6) with cc (Ubuntu 13.2.0)\n",
+        *(
+            f"Collecting a\nInstalling collected packages: a\nSuccessfully installed a-1.0\n{end}\n"
+            for end in (
+                "Job ended by walltime",
+                "Job ended by user request",
+                "Job finished with 3",
+                "Script finished unsuccessfully",
+            )
+        ),
+        "3 prompts\nrequests_ended_on_timeout=3\nInference finished.\n",
         "=== Results ===\nwaiting for them\n",
         "=== Results ===\n",
         "some lines\nformat:list 0.88\nwords: 0.5\n",

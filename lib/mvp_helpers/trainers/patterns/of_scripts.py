@@ -44,12 +44,13 @@ _FINAL_MODEL = (
     r"(?:saved (?:the )?final model\b|final model (?:(?:was|has been|is) )?saved\b)"
 )
 _STOPPED_EARLY = (
-    r"(?i)^(?!.*(?:counter|patience ?[:=]|callback|error|fail|\b(?:if|when|will|enabled|disabled|best_\w+)\b)).{0,60}?"
+    r"(?i)^(?!.*(?:counter|patience ?[:=]|callback|error|fail|\b(?:if|when|will|enabled|disabled|best_\w+"
+    r"|not (?:yet )?(?:triggered|activated|reached)|no early|resubmit|not finite|no longer)\b)).{0,60}?"
     r"\b(?P<early>early[- _]?stop(?:ped|ping)?\b"
     r"(?:!|:? no [\w -]{0,30}improvement (?:for|in|over) \d|\]? [\w -]{0,30}\bdid not improve (?:for|in) \d"
     r"|\] no improvement\b.{0,20}\bstopping (?:the )?training\W*$"
-    r"|.{0,20}\b(?:triggered|activated"
-    r"|(?:at|in) epoch\W{1,3}(?P<stopped>\d{1,9})\b|(?:at|after|on) (?:\w+ )?(?:epoch|step)?\W*\d))|^stopping_early: \w+)"
+    r"|(?:.{0,20}\bat|(?: (?:triggered|activated))? in) epoch\W{1,3}(?P<stopped>\d{1,9})\b"
+    r"|.{0,20}\b(?:triggered|activated|(?:at|after|on) (?:\w+ )?(?:epoch|step)?\W*\d))|^stopping_early: \w+)"
 )
 SCRIPT = LogPatterns(
     logged=(
