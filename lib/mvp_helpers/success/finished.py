@@ -43,7 +43,8 @@ _WRONG = _any(
     r" time\s?-?outs? timed\sout unable cannot can't could\s?n[o']t refused denied rejected missing retry\w*"
     r" skipp(?:ed|ing) incomplete nans? inf(?:inity)? lost segmentation segfault core\sdumped oom out\sof\smemory"
     r" no\ssuch not\sfound undefined assertion\w* unsupported invalid corrupt\w* faulty crash\w* hang\w* stuck died"
-    r" walltime by\ssignal by\suser unsuccessful\w* prematurely quota (?:finish|end|complet|exit)ed\swith\s[1-9]\d*(?![.\d%]|\s\w)"
+    r" walltime by\ssignal by\suser unsuccessful\w* prematurely quota"
+    r" (?:finish|end|complet|exit)ed\swith\s[1-9]\d*(?![.\d%]|\s\w)"
     r" dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong 错误 失败 异常 中断 エラー 失敗 오류 실패 σφάλμα Σφάλμα"
     r" αποτυχ\w* ошибк\w* Ошибк\w* fehler\w* fehlgeschlagen erreurs? échec\w* erro falh\w* fall[óo]s?"
 )
