@@ -15,6 +15,8 @@ ROUNDED = 0.011
 """How far an epoch with two digits may be from the exact one."""
 OTHER_END = "only a launcher or another program reports the end, not what trained"
 NO_STEP = "no training step with its metrics is in the log"
+_STOPPED_EARLY = re.compile(rb"EarlyStopping: Training stopped early|\bStopping training early\b")
+"""Ultralytics before its last lines."""
 _MENTIONING = frozenset(name for name, lines in TRAINERS.items() if lines.mentions)
 
 
@@ -26,10 +28,19 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
     # Lightning, or a script with bars like its own, whose end the script reports.
     by_script = record.ends.keys() <= {*SCRIPTS, "deepspeed"} and list(record.trained) == ["lightning"]
     ends = {"lightning": next(iter(record.ends.values()))} if by_script else record.ends
-    gaps = [_gap_of(record, trainer, match) for trainer, match in ends.items()]
+    gaps = [_gap_of(record, trainer, match) or _fewer(record, trainer, match, tail) for trainer, match in ends.items()]
     if not gaps:
         return OTHER_END if record.trained else NO_STEP
     return "" if "" in gaps else gaps[0]
+
+
+def _fewer(record: StepRecord, trainer: str, end: re.Match[str], tail: bytes) -> str:
+    """Return how many epochs the end counts, if there were to be more and nothing says that the run stopped early."""
+    counted, series = int(end.groupdict().get("count") or 0), record.series.get(trainer)
+    from_0 = series is not None and series.first == 0
+    wanted = max([*record.epochs_stated, *([(series.total or 0) + 1] if series and from_0 else [])], default=0)
+    fewer = counted and not record.resumed and counted < wanted and not _STOPPED_EARLY.search(tail)
+    return f"{counted} epochs completed of {wanted}" if fewer else ""
 
 
 def unfinished(record: StepRecord) -> str:
@@ -66,8 +77,6 @@ def _gap_of(record: StepRecord, trainer: str, end: re.Match[str]) -> str:
     from_0 = first == 0 and (series.every_step or TRAINERS[trainer].counts_from_0)
     counted = int(groups.get("count") or 0)  # of this run alone, which may go on after the step before the first
     said = float(groups.get("last") or 0) or (max(first, 1) - 1 + counted if counted else 0)
-    if counted and from_0 and series.total and counted + max(first, 1) - 1 <= series.total:
-        return f"{counted} epochs completed, but there were to be {series.total + 1}"
     last = said or float(groups.get("epoch") or series.total or 0)
     wanted = max(last, record.furthest if trainer in _MENTIONING else 0)
     if said and series.last + bool(counted and from_0) > last:

@@ -66,7 +66,7 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
         return f"{series.words()}: nothing shows that the validation after the last one ended"
     early = bool(end and end.groupdict().get("early"))
     stopped = end.groupdict().get("stopped") if end else None
-    if stopped and int(stopped) - series.last not in (0, 1):
+    if stopped and int(stopped) - series.last not in ((0,) if series.first == 1 else (0, 1)):
         return f"the run stopped in epoch {stopped}, but its last metrics are of step {series.last:g}"
     epochs = 0 if early else series.epochs.total or _only(record.epochs_stated)
     if missing := series.missing() or series.epochs.missing(series, epochs):

@@ -73,6 +73,7 @@ YOLO_END = "3 epochs completed in 0.554 hours.\nValidating runs/train7/weights/b
 YOLO_END += (
     "                   all        128        929       0.64      0.537      0.605      0.446\nResults saved to runs/train7\n"
 )
+YOLO_EARLY = "EarlyStopping: Training stopped early as no improvement observed in last 2 epochs. Best: 1.\n"
 YOLO_5_END = "\n4 epochs completed in 0.554 hours.\n"
 YOLO_RESUMED = "Resuming training /runs/train7/weights/last.pt from epoch 2 to 3 total epochs\n"
 LAUNCHED = (
@@ -265,7 +266,10 @@ PASSING = {
     "YOLOv5, whose epochs count from 0": yolo(0, 1, 2, 3) + YOLO_5_END,
     "Ultralytics that goes on": YOLO_RESUMED + yolo(2, 3) + YOLO_END.replace("3 epochs", "2 epochs"),
     "a script that DeepSpeed's launcher started": LAUNCHED,
-    "Ultralytics that stops early": yolo(1, 2) + YOLO_END.replace("3 epochs", "2 epochs"),
+    "Ultralytics that stops early": yolo(1, 2) + YOLO_EARLY + YOLO_END.replace("3 epochs", "2 epochs"),
+    "YOLOv5 that stops early": yolo(0, 1, 2)
+    + "Stopping training early as no improvement observed in last 2 epochs.\n"
+    + YOLO_5_END.replace("4 epochs", "3 epochs"),
     "a script with bars like those of Lightning": BARS + "Training finished.\n",
     "a line of each epoch below its bars": BELOW_BARS,
     "a first line on stderr, below PowerShell": "x : WARNING:root:'a' is not there\nAt C:\\u\\train.ps1:68 char:9\n"
@@ -387,6 +391,8 @@ NOT_PASSING = {
     "an early stop for another reason": UNKNOWN + "Early stopping in epoch 2: loss is no longer finite\n",
     "an early stop before the last epoch": UNKNOWN + "Early stopping at epoch 1\n",
     "YOLOv5 whose last validation is not finite": yolo(0, 1, 2, 3) + "   all  128  929  nan  nan\n" + YOLO_5_END,
+    "an early stop in the epoch after the last": UNKNOWN + "Early stopping in epoch 3\n",
+    "Ultralytics with fewer epochs": yolo(1, 2) + YOLO_END.replace("3 epochs", "2 epochs"),
     "YOLOv5 with fewer epochs": yolo(0, 1, 2) + YOLO_5_END.replace("4 epochs", "3 epochs"),
     "an early stop in a later epoch": UNKNOWN + "Early stopping at epoch 9\n",
     "an early stop after a gap": UNKNOWN + UNKNOWN.replace("1:", "4:").replace("2:", "5:") + "Early stopping in epoch 5\n",
