@@ -45,7 +45,10 @@ OF_CHECK = (
     "the lines above it: which values were compared, and which of them differ by how much; then the code that made the first of"
     " these, once with the inputs of the check alone, or the tolerance, if the difference is one of rounding"
 )
-_CHECKED = re.compile(r"(?i)\b(?:check|test|comparison|verification|validation|assertion)s?\b.{0,20}\bfailed\W*$")
+_CHECKED = re.compile(
+    r"(?i)\b(?:comparison|(?:diff\w*|parity|equality|accuracy|precision|numeric\w*|results?) (?:check|test|verification))s?"
+    r" failed\W*$"
+)
 """That something was compared, and differs."""
 NO_NUMBER = "A metric in the log is not a number; the log shows no error and no end of a run."
 OF_METRIC = (

@@ -53,8 +53,6 @@ _OF_TOOLS = frozenset({"dependency", "container", "harness"})
 """Boundaries of errors that a tool prints, which nobody looks for in its code."""
 _OF_CODE = re.compile(r"(?i)(?<![a-z])(?:c10|torch|aten|cuda|tensors?|megatron|verl|nemo_rl)(?![a-z])|N3c10")
 """What a script's own words lack, and an exception of compiled code that a process logs has."""
-_KINDS_OF_FILES = {"checkpoint": "pt pth ckpt distcp", "model path": "safetensors gguf onnx engine"}
-"""Boundaries of files by their endings; others are data."""
 _FILE = r"[\w./{}~$-]{1,200}\.(?:pth?|ckpt|distcp|safetensors|gguf|onnx|engine|jsonl?|[ct]sv|parquet|arrow|np[yz]|h5|pkl|bin)"
 _ABSENT = re.compile(
     rf"(?P<file>{_FILE})['\"`]?:? (?:(?:was |is |file )?(?:not found|missing)|(?:does|did) ?n[o']t exist|no such file)"
@@ -255,7 +253,7 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     judgement = next(filter(None, judgements), None)
     if judgement is None and diagnosis.advice == LAST_ERROR and not _OF_CODE.search(evidence):
         # Outside of any exception a shell script says so.
-        boundary, todo = _of_absent(evidence, diagnosis.recorded) if before == "unknown" else (before, "")
+        boundary, todo = _of_absent(evidence, diagnosis.recorded, known) if before == "unknown" else (before, "")
         diagnosis = msgspec.structs.replace(diagnosis, verdict="Blocked", boundary=boundary, next=todo or diagnosis.next)
     if judgement:
         reasons = "its kind" if judgement.evidence else "whose code raised it"
@@ -284,14 +282,13 @@ def judged(diagnosis: Diagnosis, known: Signatures) -> Diagnosis:
     return followed_up(diagnosis, known, boundary, evidence, f"{diagnosis.code_file}\n{diagnosis.raised}")
 
 
-def _of_absent(error: str, recorded: bool) -> tuple[str, str]:
+def _of_absent(error: str, recorded: bool, known: Signatures) -> tuple[str, str]:
     """Return the boundary of an error that a script or program ends with, and what to look at if that is a file that it lacks."""
     if not (lacks := _ABSENT.search(error)):
         return "unknown" if recorded or _OF_PROGRAM.match(error) else "launcher", ""
     name = lacks["file"] or lacks["named"]
-    kind = name.rpartition(".")[2]
-    boundary = next((boundary for boundary, kinds in _KINDS_OF_FILES.items() if kind in kinds.split()), "data")
-    return boundary, filled(ABSENT, {"file": name})
+    alike = known.judgement(f"FileNotFoundError: '{name}'", "unknown", "start", "", "")  # Python's own error about it
+    return (alike and alike.boundary_is) or "data", filled(ABSENT, {"file": name})
 
 
 def _boundary(judgement: Judgement, diagnosis: Diagnosis) -> str:

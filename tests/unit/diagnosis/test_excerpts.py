@@ -103,7 +103,9 @@ def test_what_a_program_says_of_a_part_that_failed_is_named(line: str, named: bo
 def test_a_comparison_that_failed_at_the_end_is_a_failed_test(tmp_path: Path) -> None:
     last = triaged(tmp_path, "loss_g:\n mean diff: check passed: False, value: 0.02\nINFO: diff check failed\n")
     assert (last.verdict, last.boundary, last.line) == ("Fail", "test", 3), last
-    went_on = triaged(tmp_path, "INFO: license check failed\n" + "reading shards\n" * 5)
+    other = triaged(tmp_path, "asking the server\nINFO: health check failed\n")
+    assert (other.verdict, other.line) == ("Unknown", 2), other
+    went_on = triaged(tmp_path, "INFO: diff check failed\n" + "reading shards\n" * 5)
     assert (went_on.verdict, went_on.line) == ("Unknown", 1), went_on
 
 

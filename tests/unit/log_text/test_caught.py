@@ -54,7 +54,7 @@ def test_an_error_that_a_program_caught_is_judged_as_if_it_had_ended_it(tmp_path
 @pytest.mark.parametrize(
     ("line", "boundary"),
     [
-        ("ERROR: weights.pt not found!", "checkpoint"),
+        ("ERROR: weights.pt not found!", "model path"),
         ("ERROR: Could not find file 'out/x.gguf'", "model path"),
         ("Error: results/summary.json does not exist", "data"),
         ("Error reading the summary: it was torn", "unknown"),
