@@ -303,6 +303,8 @@ class Scan(Runs):
                     self._step_done(step)
                 glued = kinds & _ERROR and (b"%|" in raw or b"] - ETA: " in raw or b"\r" in raw.rstrip())
                 if not (self._tracebacks.waiting or spoilt or glued):
+                    if kinds & _DOUBT:  # a number in a form that the trainer's own metrics do not have
+                        self.success.suspect(raw)
                     return
             kinds |= _ERROR if spoilt else 0
         belongs = False

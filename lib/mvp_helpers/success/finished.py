@@ -103,7 +103,6 @@ _STATUS = re.compile(
     r"(?:[ _-](?:with|return|code|status|value))*\W{1,3}0\W*$"
     r"|^(?:\w+_)?(?:DONE|ENDED|FINISHED)\b\W*(?:rc|ret|exit_?code|status)\W{1,3}0\W*$"
     r"|^# Ended \(code 0\) at .*"
-    r"|^Job terminated of its own accord .* with exit-code 0\b|^\(1\) Normal termination \(return value 0\)"
 )
 _BATCH = re.compile(r"(?m)^Subject: Job \d+: .* in cluster .*? (?P<end>Done|Exited)\s*$")
 """LSF's report of a job, which its output follows."""
@@ -174,8 +173,20 @@ _NUMBER = r"~?[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?"
 _VALUE = re.compile(rf"^\W{{0,99}}(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER})*\W*$|^\W*$")
 """A name and its numbers."""
 _FOLDS = re.compile(r"(?i)\b(?P<of>\d{1,3})[- ]folds?\b")
-_FOLD = re.compile(r"(?i)\b(?:fold|round)\W{0,3}(?P<fold>\d{1,3})\b(?: ?(?:/|of) ?(?P<of>\d{1,3})\b)?")
-"""How many folds there are to be, and one of them."""
+_FOLD = re.compile(r"(?i)\b(?P<what>fold|round)\W{0,3}(?P<fold>\d{1,3})\b(?: ?(?:/|of) ?(?P<of>\d{1,3})\b)?")
+_PART_OF = re.compile(
+    r"(?i)\b(?P<what>seed|run|trial|generation|stage|phase|repeat|experiment)\W{0,3}(?P<fold>\d{1,3})"
+    r" ?(?:/|of) ?(?P<of>\d{1,3})\b"
+)
+"""How many folds there are to be, and one of them, or of other parts."""
+_SEEDS = re.compile(r"(?i)\bseeds?\b\W{1,4}(?P<seeds>\d{1,9}(?:(?:, ?| )\d{1,9})+)\b")
+_SEED = re.compile(r"(?i)\bseed\W{0,3}(?P<seed>\d{1,9})\b(?![, ]+\d)")
+"""The seeds with which the work is to be repeated, and one of them."""
+_SCORE = re.compile(
+    r"(?i)\b(?:accuracy|acc|f1|em|exact[ _-]match|scores?|success(?:[ _-]rate)?|pass@\d{1,4}|recall|precision|bleu|rouge\S{0,4}"
+    r"|(?:mean[ _])?rewards?)\b[\"']?\W{1,4}(?P<score>\d{1,6}(?:\.\d{1,20})?)(?![\d.]|/|:\d)"
+)
+"""A score; where all are 0, no answer may have been understood."""
 _SENTENCES = re.compile(r"[.!?] +[A-Z]")
 _CELLS = re.compile(r"^[^|]+(?:\|[^|]*\d[^|]*){2,}$")
 _SUBJECT = re.compile(r"^(?:[A-Z]\w* )?(?:Model|Backend|Device|GPU|Data ?set|Engine|Framework|Precision|Dtype): \S.{0,79}$")
@@ -251,13 +262,33 @@ def short(lines: Sequence[str]) -> bool:
 
 
 def folds_left(lines: Sequence[str]) -> str:
-    """Return which of the folds or rounds that are counted or stated was the last one, if more were to come; "" otherwise."""
-    parts = [match for text in lines if (match := _FOLD.search(text))]
-    stated = max((int(match["of"]) for text in lines if (match := _FOLDS.search(text))), default=0)
-    stated = max([stated, *(int(match["of"] or 0) for match in parts)])
-    last = max((int(match["fold"]) for match in parts), default=0)
-    from_0 = any(int(match["fold"]) == 0 for match in parts)
-    return f"fold {last} of {stated}" if stated > 1 and last + from_0 < stated else ""
+    """Return which of the folds, or of other parts that are counted, was the last one, if more were to come; "" otherwise."""
+    folds = max((int(match["of"]) for text in lines if (match := _FOLDS.search(text))), default=0)
+    parts: dict[str, list[re.Match[str]]] = {"fold": []}
+    for match in itertools.chain.from_iterable(filter(None, (_FOLD.search(text), _PART_OF.search(text))) for text in lines):
+        what = match["what"].lower()
+        parts.setdefault("fold" if what == "round" else what, []).append(match)
+    for what, found in parts.items():
+        stated = max([folds if what == "fold" else 0, *(int(match["of"] or 0) for match in found)])
+        numbers = [int(match["fold"]) for match in found]
+        last = max(numbers, default=0)
+        if stated > 1 and last + (0 in numbers) < stated:
+            return f"{what} {last} of {stated}"
+    return _seeds_left(lines)
+
+
+def _seeds_left(lines: Sequence[str]) -> str:
+    """Return which of the seeds that a line lists is not named again, if others are; "" otherwise."""
+    stated = {seed for text in lines if (match := _SEEDS.search(text)) for seed in re.findall(r"\d+", match["seeds"])}
+    seen = {match["seed"] for text in lines if not _SEEDS.search(text) for match in _SEED.finditer(text)} if stated else set()
+    left = sorted(stated - seen, key=int) if seen & stated else []
+    return f"nothing is logged of seed {left[0]}" if left else ""
+
+
+def _nothing_right(lines: Sequence[str]) -> bool:
+    """Return whether all scores are 0."""
+    scores = [float(match["score"]) for text in lines for match in _SCORE.finditer(text)]
+    return bool(scores) and not any(scores)
 
 
 def words(log: bytes) -> str:
@@ -267,7 +298,7 @@ def words(log: bytes) -> str:
     if batch := list(_BATCH.finditer(log.decode(errors="replace"))):
         return batch[-1][0].strip() if all(job["end"] == "Done" for job in batch) else ""
     own = _texts(log)
-    if short(own) or folds_left(own):
+    if short(own) or folds_left(own) or _nothing_right(own):
         return ""
     if any(map(_BENCHED.search, own)):  # how many requests it should have had is a question for its report
         return ""

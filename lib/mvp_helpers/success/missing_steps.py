@@ -17,6 +17,8 @@ OTHER_END = "only a launcher or another program reports the end, not what traine
 NO_STEP = "no training step with its metrics is in the log"
 _STOPPED_EARLY = re.compile(rb"EarlyStopping: Training stopped early|\bStopping training early\b")
 """Ultralytics before its last lines."""
+_VALIDATION = re.compile(rb"\bClass +Images +Instances\b[^\n]*?(\d{1,3})%(?:\||\s)")
+"""A bar of Ultralytics' validation."""
 _MENTIONING = frozenset(name for name, lines in TRAINERS.items() if lines.mentions)
 
 
@@ -28,7 +30,10 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
     # Lightning, or a script with bars like its own, whose end the script reports.
     by_script = record.ends.keys() <= {*SCRIPTS, "deepspeed"} and list(record.trained) == ["lightning"]
     ends = {"lightning": next(iter(record.ends.values()))} if by_script else record.ends
-    gaps = [_gap_of(record, trainer, match) or _fewer(record, trainer, match, tail) for trainer, match in ends.items()]
+    gaps = [
+        _gap_of(record, trainer, match) or _fewer(record, trainer, match, tail) or _validation_cut(trainer, tail)
+        for trainer, match in ends.items()
+    ]
     if not gaps:
         return OTHER_END if record.trained else NO_STEP
     return "" if "" in gaps else gaps[0]
@@ -41,6 +46,12 @@ def _fewer(record: StepRecord, trainer: str, end: re.Match[str], tail: bytes) ->
     wanted = max([*record.epochs_stated, *([(series.total or 0) + 1] if series and from_0 else [])], default=0)
     fewer = counted and not record.resumed and counted < wanted and not _STOPPED_EARLY.search(tail)
     return f"{counted} epochs completed of {wanted}" if fewer else ""
+
+
+def _validation_cut(trainer: str, tail: bytes) -> str:
+    """Return where the last validation of Ultralytics stopped, if not at its end; "" otherwise."""
+    bars = _VALIDATION.findall(tail.replace(b"\r", b"\n")) if trainer == "ultralytics" else []
+    return f"the last validation stopped at {int(bars[-1])}%" if bars and int(bars[-1]) < 100 else ""
 
 
 def unfinished(record: StepRecord) -> str:

@@ -263,6 +263,8 @@ PASSING = {
     "an optimization that finished": ALL + "Early stopping...\nOptimization Finished!\nTest set results: cost= 0.69809\n",
     "two trainings of HF's trainer, the second with wider intervals": TWO_TRAININGS,
     "Ultralytics": yolo(1, 2, 3) + YOLO_END,
+    "the last seed of 3": "Running seed 3 of 3\n" + ALL + END,
+    "one seed that is set everywhere": "seed: 42, 3 workers\n" + ALL + END,
     "YOLOv5, whose epochs count from 0": yolo(0, 1, 2, 3) + YOLO_5_END,
     "Ultralytics that goes on": YOLO_RESUMED + yolo(2, 3) + YOLO_END.replace("3 epochs", "2 epochs"),
     "a script that DeepSpeed's launcher started": LAUNCHED,
@@ -532,6 +534,12 @@ NOT_PASSING = {
     "Ultralytics without an epoch": yolo(1, 3) + YOLO_END,
     "Ultralytics without its end": yolo(1, 2),
     "Ultralytics without its last epoch": yolo(1, 2) + YOLO_END,
+    "Ultralytics whose last validation stopped": yolo(1, 2, 3)
+    + "                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95):  50%|##  | 2/4 [00:01<00:01]\n"
+    + YOLO_END,
+    "NaN without a colon": ALL.replace("\n", " kl NaN\n") + END,
+    "the first seed of 3": "Running seed 1 of 3\n" + ALL + END,
+    "the first of the seeds that are listed": "Seeds: 0, 1, 2\n=== seed 0 ===\n" + ALL + END,
     "Ultralytics with NaN": yolo(1, 2, 3, loss="nan") + YOLO_END,
     "bars like those of Lightning, without one": BARS.replace("Epoch 2:", "Part 2:") + "Training finished.\n",
     "bars like those of Lightning, without words about the end": BARS,

@@ -44,7 +44,6 @@ HEALTHY = {
     "benchmark": BENCHMARK,
     "conversion": CONVERSION,
     "batch": BATCH,
-    "condor": CONDOR,
     "alone": "counting words\nall done!\n",
     "of a part of the data": "Generating train split\nfetched (HTTP/1.1 404 Not Found), taking the other\n" + EVALUATION,
     "words of success before notes": "latency 4 us\n✓ Test completed successfully\n\nNotes:\n"
@@ -413,6 +412,8 @@ def test_results_below_their_heading_end_a_program(tmp_path: Path, log: str) -> 
         + "".join(f"2026-01-31 10:00:02,123 - layer_{n} is next\n" for n in range(4)),
         "WARNING: the run is done\n",
         "asked 40 questions\n{'accuracy': 0.53}\n",
+        "asked 40 questions\naccuracy: 0.0\nf1: 0\nEvaluation complete\n",
+        CONDOR,
         "Fetching 3 files: 100%|###| 2/3 [00:02<00:00,  1.3s/it]\n/models/a\n",
         "== shapes ==\nRESULT: gemv=PASS  lora=FAIL\n",
         "asked for 40 answers\nINFO wrote answers.zip\n",
