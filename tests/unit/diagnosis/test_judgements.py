@@ -717,8 +717,8 @@ CASES = {
         "Fail",
         "reward model",
     ),
-    "memory of the host at the start": (raised("MemoryError: too much", "/v/verl/w.py"), "Blocked", "host"),
-    "memory of the host in training": (STEP.format(1) + raised("MemoryError: too much", "/v/verl/w.py"), "Blocked", "host"),
+    "memory of the host at the start": (raised("MemoryError: too much", "/v/verl/w.py"), "Blocked", "memory"),
+    "memory of the host in training": (STEP.format(1) + raised("MemoryError: too much", "/v/verl/w.py"), "Blocked", "memory"),
     "a placement of processes that Ray does not answer": (
         'Traceback (most recent call last):\n  File "/opt/nemo-rl/nemo_rl/distributed/virtual_cluster.py", line 330, in '
         f'_create_placement_groups_internal\n    x()\n  File "{PACKAGES}ray/_private/worker.py", line 9, in get_objects\n    r',

@@ -16,6 +16,7 @@ from mvp_helpers.base import errors
 from mvp_helpers.base.paths import SharedRoot
 from mvp_helpers.base.project import PROJECT
 from mvp_helpers.cluster import cluster_file
+from mvp_helpers.diagnosis import signatures
 from mvp_helpers.plan import jobspec
 from mvp_helpers.retry import cause
 
@@ -203,3 +204,15 @@ def test_every_workload_level_and_cluster_file_is_in_the_docs() -> None:
     text = "\n".join(page.text for page in doc_pages.pages())
     unnamed = [file.stem for file in cluster_file.TEMPLATES.glob("*.yaml") if not re.search(rf"--cluster {file.stem}\b", text)]
     assert not set(unnamed) - {"local"}, f"add to the table 'Where to look' of README.md: --cluster {', '.join(unnamed)}"
+
+
+def test_every_boundary_has_a_meaning_and_the_docs_say_the_same() -> None:
+    known = signatures.load()
+    used = {part.boundary for part in (*known.rules, *known.reading.boundaries, *known.sentences)}
+    used |= {judgement.boundary_is for judgement in known.unknown.judgements}
+    used |= {case.boundary for rule in known.rules for case in rule.cases}
+    meanings = known.unknown.meanings
+    assert used - {""} <= meanings.keys()
+    section = Page("docs/e2e.md", (PROJECT / "docs/e2e.md").read_text()).section("Boundaries")
+    rows = re.findall(r"^\| (?!boundary|-)(.+?) \| (.+) \|$", section, re.MULTILINE)
+    assert dict(rows) == meanings
