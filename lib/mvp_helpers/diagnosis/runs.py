@@ -25,6 +25,8 @@ _TRIES_SMALLER = "retrying with smaller batch size"
 """llama.cpp's server prints this a few lines after the batch that did not fit, and goes on."""
 _NOT_OPENED = ": can't open file '"
 """Python's message when it does not find the script."""
+_REFUSED = re.compile(r"(?P<program>[\w-]+\.py): error: ")
+"""A Python script refuses its command line."""
 SAID_LINES, SAID_BYTES = 5, 2048
 """Of what is before a traceback only this much may be about it."""
 _LACKS = re.compile(
@@ -258,9 +260,12 @@ class Runs:
         """Return whether the exception shows that its program was started again after an earlier one.
 
         Python parses a script before it runs any of it, a program that an import ended imports something else only later, and
-        one whose script was not found ran nothing.
+        one whose script was not found, or that refused its command line, ran nothing.
         """
         cause = chain.causes()[0]
+        refused = {match["program"] for each in self.findings.known.values() if (match := _REFUSED.match(each.evidence))}
+        if any(os.path.basename(frame.file) in refused for frame in cause.frames):
+            return True
         earlier = [each.chain.causes()[0] for each in self.findings.every if each.chain and each.source == chain.source]
         if SYNTAX.match(cause.text):
             ran = {frame.file for link in earlier if not SYNTAX.match(link.text) for frame in link.frames}

@@ -312,6 +312,15 @@ def test_a_python_without_its_script_was_started_again() -> None:
     assert again.evidence == "odd.StrangeError: nobody knows me" and "the last of 2 runs" in again.advice
 
 
+def test_a_script_that_refused_its_options_was_started_again() -> None:
+    refused = "usage: main.py [-h]\nmain.py: error: unrecognized arguments: --bits 2\n"
+    assert explained(refused).rule == "command-line-refused"
+    again = explained(refused + script("odd.StrangeError: nobody knows me"))
+    assert again.evidence == "odd.StrangeError: nobody knows me" and "the last of 2 runs" in again.advice
+    other = explained(refused + script("odd.StrangeError: nobody knows me").replace("main.py", "other.py"))
+    assert other.rule == "command-line-refused"
+
+
 def test_an_error_that_ended_an_earlier_program_of_the_log_does_not_fail_the_one_that_reached_its_end() -> None:
     steps = "".join(f"step {step}/4: loss=2.{step}\n" for step in (1, 2, 3, 4)) + "training finished\n"
     frame = '  File "/e/site-packages/torch/nn/modules/module.py", line 9, in _call_impl\n    x()\n'
