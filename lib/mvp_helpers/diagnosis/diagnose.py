@@ -50,6 +50,11 @@ _CHECKED = re.compile(
     r" failed\W*$"
 )
 """That something was compared, and differs."""
+ODD = "The log shows no error that ended the run, and not its end, but the line in the evidence speaks against it."
+OF_ODD = (
+    "grep that message in the code that printed it: what the code leaves out or goes on without there, and how often the log has"
+    " the line (grep -c); a run of which much was left out proves nothing, even if it ends"
+)
 NO_NUMBER = "A metric in the log is not a number; the log shows no error and no end of a run."
 OF_METRIC = (
     "what computes that metric, with the samples behind it: a mean of nothing (no sample, no candidate, an empty answer) or a"
@@ -242,7 +247,9 @@ def _of_cause(scans: Sequence[Scan], known: Signatures, target: Mapping[str, str
                 )
             if spoilt := next((record.no_number for record in records if record.no_number), ""):
                 return _of_metric(answer, spoilt, scans)
-            return _of_part(answer, said, scans, known) if said and not logged else answer
+            if said and not logged:
+                return _of_part(answer, said, scans, known)
+            return _of_odd(answer, odd, known) if odd else answer
         of_earlier = of_error.of_finding(earlier, known, target)
         return msgspec.structs.replace(of_earlier, verdict="Unknown", rule="", confidence="low", advice=TWO_RUNS)
     stages = [scan.stage for scan in scans if scan.stage and later(scan.stage, cause.phase)]
@@ -276,6 +283,13 @@ def _of_part(answer: Diagnosis, said: str, scans: Sequence[Scan], known: Signatu
         return msgspec.structs.replace(answer, verdict="Fail", boundary="test", next=OF_CHECK)
     boundary = known.boundary((), said)
     return answer if boundary == "unknown" else msgspec.structs.replace(answer, boundary=boundary)
+
+
+def _of_odd(answer: Diagnosis, odd: str, known: Signatures) -> Diagnosis:
+    """Return the answer to a log without an error in which the line ``odd`` speaks against the run."""
+    boundary = known.boundary((), odd)
+    of_it = "" if boundary == "unknown" else boundary
+    return msgspec.structs.replace(answer, boundary=of_it, advice=ODD, next=f"{OF_ODD}; then {answer.next}")
 
 
 def _last_words(scans: Sequence[Scan], end: Progress) -> Finding | None:
