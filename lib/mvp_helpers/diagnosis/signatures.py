@@ -115,6 +115,8 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
             for line in [] if rule.exception else link.rest:
                 if hit is None and (rule.level == "any" or not line.quiet):
                     hit = _fit(rule, line.text, phase, line.number, link)
+                    if hit and not link.frames:  # the line says what a program's own words above it only announce
+                        hit = msgspec.structs.replace(hit, evidence=line.text.strip())
                     # The lines after an exception may contain its cause; an effect among them only explains an effect.
                     if hit and hit.rank > 2 and not self._effect(link, phase):
                         hit = None
