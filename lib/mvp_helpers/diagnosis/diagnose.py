@@ -55,6 +55,7 @@ OF_ODD = (
     "grep that message in the code that printed it: what the code leaves out or goes on without there, and how often the log has"
     " the line (grep -c); a run of which much was left out proves nothing, even if it ends"
 )
+_OF_STEPS = re.compile(r"(?i)\b(?:loss|losses|gradients?|batch|batches|optimi[sz]er|update)\b")
 NO_NUMBER = "A metric in the log is not a number; the log shows no error and no end of a run."
 OF_METRIC = (
     "what computes that metric, with the samples behind it: a mean of nothing (no sample, no candidate, an empty answer) or a"
@@ -288,7 +289,7 @@ def _of_part(answer: Diagnosis, said: str, scans: Sequence[Scan], known: Signatu
 def _of_odd(answer: Diagnosis, odd: str, known: Signatures) -> Diagnosis:
     """Return the answer to a log without an error in which the line ``odd`` speaks against the run."""
     boundary = known.boundary((), odd)
-    of_it = "" if boundary == "unknown" else boundary
+    of_it = boundary if boundary != "unknown" else "training" if _OF_STEPS.search(odd) else ""
     return msgspec.structs.replace(answer, boundary=of_it, advice=ODD, next=f"{OF_ODD}; then {answer.next}")
 
 
