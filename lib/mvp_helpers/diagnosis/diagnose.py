@@ -78,6 +78,8 @@ SAYS_WORK = re.compile(r"(?i)\W*(?:(?:start|beginn|load|train|runn|sav|creat|us)
 """How a report of work begins; that a logger calls it critical may be a habit of the program."""
 EARLIER = 200
 """Characters of an error that are quoted beside another."""
+_CAUSED = re.compile(r"Caused by: ")
+"""uv's and cargo's lines below an error."""
 MORE_LINES = 3
 """So many lines below an error may say what it announces."""
 LAST_LINES = 3
@@ -315,14 +317,15 @@ def _last_of_program(scan: Scan, error: Finding) -> bool:
 def _whole_message(scans: Sequence[Scan], cause: Finding) -> Finding:
     """Return an error of a line alone with the next ones that explain it: after a colon, below a thrown text or an empty one."""
     thrown = bool(THROWN.search(cause.evidence))
-    if not thrown and (cause.chain or not _goes_on(cause.evidence)):
+    if cause.chain and not thrown:
         return cause
     log, whole = next((scan.success.text for scan in scans if scan.name == cause.log), (b"", False))
     evidence = cause.evidence
     for raw in log.split(b"\n", cause.number + MORE_LINES)[cause.number : cause.number + MORE_LINES] if whole else []:
-        if not (thrown or _goes_on(evidence)):
+        text = log_lines.clean(raw, 0).text.strip()
+        if not (thrown or _goes_on(evidence) or _CAUSED.match(text)):
             break
-        evidence, thrown = f"{evidence} {log_lines.clean(raw, 0).text.strip()}".strip(), False
+        evidence, thrown = f"{evidence} {text}".strip(), False
     hit = msgspec.structs.replace(cause.hit, evidence=evidence) if cause.hit else None
     return dataclasses.replace(cause, evidence=evidence, hit=hit)
 

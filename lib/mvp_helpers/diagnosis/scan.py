@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from ..base import files, word_search
 from ..base.errors import BadInput
-from ..log_text import doubts, log_lines, ordinary, step_record
+from ..log_text import doubts, log_lines, ordinary, step_record, tracebacks
 from ..log_text.log_lines import ByWords, Samples
 from ..success import proven, said
 from .phases import PHASES, Phase
@@ -287,6 +287,8 @@ class Scan(Runs):
                 return
         if kinds & _UNKNOWN:
             kinds = functools.reduce(operator.or_, self._looks[0].of(raw), 0)
+        if kinds & _ERROR and kinds & (_MARK | _RECORD) and tracebacks.exception_in(log_lines.clean(raw, number).text):
+            kinds &= ~(_MARK | _RECORD)  # an exception may quote what a step returned
         if kinds & (_MARK | _RECORD):
             text = log_lines.whole(raw)
             if self.success.record.restarts(text):

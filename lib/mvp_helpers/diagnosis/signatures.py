@@ -111,6 +111,8 @@ class Signatures(Files, frozen=True, kw_only=True, dict=True):
 
     def _of_link(self, link: Link, phase: Phase) -> Iterator[Hit]:
         for rule in self.rules:
+            if rule.boundary == "startup" and link.frames:
+                continue  # what a start prints as a notice may be the reason of an exception
             hit = self._of_exception(rule, link, phase)
             for line in [] if rule.exception else link.rest:
                 if hit is None and (rule.level == "any" or not line.quiet):

@@ -134,9 +134,8 @@ class StepRecord:
                 if _earlier_epoch(match, series):
                     return True
                 step = self._step(trainer, match)
-                if (begun := match.groupdict().get("begun")) and int(begun) + self.before.get(trainer, 0) <= self.begun.get(
-                    trainer, 0
-                ):
+                begun, last = match.groupdict().get("begun"), self.begun.get(trainer)
+                if begun and last is not None and int(begun) + self.before.get(trainer, 0) <= last:
                     return True
                 if series is None or step is None or not _trained(kind, match):
                     continue
