@@ -174,7 +174,7 @@ CASES = {
         "user code",
     ),
     "a tracker without its configuration": (
-        BUILT + raised("defs.MissingConfigError: It seems ClearML is not configured here!", PACKAGES + "clearml/x.py", "/u/t.py"),
+        BUILT + raised("defs.MissingConfigError: The comet client is not logged in here!", PACKAGES + "comet_ml/x.py", "/u/t.py"),
         "Blocked",
         "tracker",
     ),
@@ -200,7 +200,7 @@ CASES = {
         "rollout engine",
     ),
     "a question to nobody": (
-        raised("OSError: [Errno 9] Bad file descriptor", "/u/train.py"),
+        raised("EOFError: EOF when reading a line", "/u/train.py"),
         "Blocked",
         "launcher",
     ),
@@ -1740,8 +1740,7 @@ KINDS = {
     "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED": "nvidia-smi",
     "TypeError: cannot unpack non-iterable Meta object": "printed just before it",
     "AttributeError: 'dict' object has no attribute 'item'": "outputs['loss']",
-    "OSError: [Errno 9] Bad file descriptor": "isatty",
-    "EOFError: EOF when reading a line": "below nohup",
+    "EOFError: EOF when reading a line": "isatty",
     "RuntimeError: only Tensors of floating point dtype can require gradients": "ids of tokens",
     "XlaRuntimeError: UNIMPLEMENTED: CaptureToGraph is not implemented for CUDA below version 12.3.": "nvidia-smi",
     "KeyError: 'instruction'": "the keys of the first row",
