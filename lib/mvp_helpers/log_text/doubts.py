@@ -19,12 +19,29 @@ _LIMIT = r"(?![\w/]*(?:max|clip|std|init|target|threshold))"
 BAR_AT_0 = r"[^|]*\|[^|]*\| *0/\d{1,12} \[[\d:]{1,9}<\?[^\]]*\]\W*$"
 """It shows the numbers that a script begins with, not those of a step."""
 _NUMBER = (
-    r"(?:loss|losses|grad(?:ient)?s?(?:[ _]norm)?|rewards?|logits|advantages?|perplexity|ppl|kl|entropy|accuracy|log_?probs?)"
+    r"(?:loss|losses|grad(?:ient)?s?(?:[ _]norm)?|rewards?|logits|advantages?|perplexity|ppl|kl|entropy|accuracy|log_?probs?"
+    r"|f1|bleu|rouge\w{0,4}|auc|wer|cer|scores?|mse|mae|mean_iou|psnr)"
 )
-_NOT_SAVED = r"(?:failed|failure|error|died|incomplete|corrupt(?:ed)?|timed out|not (?:be )?(?:saved|written|uploaded))"
+_NOT_SAVED = (
+    r"(?:failed|failure|error|died|incomplete|corrupt(?:ed)?|timed out|not (?:be )?(?:saved|written|uploaded)|refused|denied"
+    r"|skipped(?!\W{0,3}(?:0\b|false|none))|disk (?:is )?full|0 bytes)"
+)
 CHECKPOINT_WORDS = ("heckpoint", "save ", "saving ", "shard ", "global_step_")
 """Ordinary words of checkpoints; a line with them is doubtful only if it also contains one of the next, in any case."""
-NOT_SAVED_WORDS = ("fail", "error", "died", "incomplete", "corrupt", "timed out", "not ")
+NOT_SAVED_WORDS = (
+    "fail",
+    "error",
+    "died",
+    "incomplete",
+    "corrupt",
+    "timed out",
+    "not ",
+    "refused",
+    "denied",
+    "skipped",
+    "full",
+    "0 bytes",
+)
 _BRIDGE = r"(?:mbridge|legacy|vanilla|generic|default|fallback|without|hf|hugging ?face)"
 _NAN_WORDS = ("nan", "NaN", "NAN", " inf", ":inf", "=inf", "'inf", "(inf", "[inf", "Inf", "finite", "∞", "not a number")
 _BRIDGE_WORDS = ("bridge", "Bridge")
@@ -91,6 +108,22 @@ _BEFORE_THE_END: tuple[tuple[str, tuple[str, ...]], ...] = (
         r".*\b(?:(?:gradients?|loss|losses|training|run) (?:explosion\b|exploded\b|(?:has |have )?diverged\b|is exploding\b)"
         r"|exploding gradients?\b)",
         ("xplosion", "xploded", "xploding", "iverged"),
+    ),
+    (
+        r"(?i)\bexiting (?:\w+ ){0,3}early\b|\btime (?:budget|limit) (?:is |was )?(?:used up|reached|exceeded|exhausted)\b"
+        r"|\bran out of data\b|\bnot to be a single sample in your epoch_iterator\b",
+        ("arly", "ime budget", "ime limit", "an out of data", "epoch_iterator"),
+    ),
+    (
+        r"(?i)^(?!exception ignored |.*\b(?:if|when|may|might|can|could|would|no|0|without)\b)"
+        r".*\b(?:errors?|exception|crash\w*|went wrong|fehler|erreur|errore|fallo)\b.{0,80}"
+        r"\b(?:ignor\w+|moving on|continu\w+|carry\w* on|going on|skipp\w+|wird ignoriert|on continue|continuando)\b",
+        ("rror", "xception", "rash", "ent wrong", "ehler", "rreur", "allo"),
+    ),
+    (
+        r"(?i)\b\d{1,9} (?:of|/|out of) \d{1,9} (?:samples|images|batches|rollouts|instances|examples|rows|prompts)\b"
+        r".{0,40}\b(?:could not|unreadable|corrupt\w*|gave up|lost)\b",
+        ("could not", "nreadable", "orrupt", "gave up", "lost"),
     ),
     # Requests that were not met.
     (

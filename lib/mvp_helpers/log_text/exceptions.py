@@ -18,7 +18,8 @@ _VALIDATION = re.compile(r"\d validation errors? for \w+$")
 _PLUMBING = re.compile(r"/ray/_private/|/torch/nn/modules/module\.py|/runpy\.py|/contextlib\.py|/concurrent/futures/|^<")
 """Files that only pass calls on: a frame in them says little."""
 _WRAPPER = re.compile(
-    r"^(?:\w+\.)*(?P<caught>\w+): Caught \w+ in (?:DataLoader worker|pin memory thread|replica \d)|^[\w.]+: .*error raised in its creation task"
+    r"^(?:\w+\.)*(?P<caught>\w+): Caught \w+ in (?:DataLoader worker|pin memory thread|replica \d)"
+    r"|^[\w.]+: .*error raised in its creation task"
     r"|^[\w.]*CheckpointException: CheckpointException ranks"
     r"|^[\w.]*(?:RayTaskError(?:\((?P<carried>\w+)\))?|ExceptionGroup|WorkerGroupError|TrainingFailedError)"
 )

@@ -22,12 +22,25 @@ _GRADIENT = re.compile(rf"(?i)(?P<name>grad[_ ]norm){_NUMBER}")
 """What reinforcement learning logs has no loss that must differ."""
 
 
+_REWARDS = re.compile(
+    r"(?i)reward|advantage|\bkl\b|/kl|score|margin|policy|actor"
+    r"|grad[_ ]?norm['\"]?\s{0,3}[:=]\s{0,3}['\"]?(?!0(?:\.0{0,20})?(?![\d.]))[\d.]"
+)
+_RATE = re.compile(
+    r"(?i)(?<![a-z/_])(?:learning[_ ]rate|lr)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(\d{1,9}(?:\.\d{0,20})?(?:e[+-]?\d{1,3})?)"
+)
+
+
 @dataclass
 class Losses:
     """The training losses of one run, or else its gradients' norms, as its lines of metrics write them, one for each step."""
 
     name: str = ""
     written: list[str] = field(default_factory=list)
+    of_rewards: bool = False
+    """Its lines show rewards, advantages or a gradient, with which a loss of 0 may be right."""
+    rates: set[str] = field(default_factory=set)
+    """At most two learning rates."""
 
     @property
     def full(self) -> bool:
@@ -36,6 +49,9 @@ class Losses:
 
     def add(self, metrics: str) -> None:
         """Note the first training loss, or else the first gradient's norm, among the metrics of a further step."""
+        self.of_rewards = self.of_rewards or bool(_REWARDS.search(metrics))
+        if len(self.rates) < 2:
+            self.rates.update(float_of for float_of in _RATE.findall(metrics))
         if not self.full and (found := _LOSS.search(metrics) or _GRADIENT.search(metrics)):
             name = found["name"].lower()
             self.name = self.name or name
@@ -46,6 +62,10 @@ class Losses:
     def repeated(self) -> str:
         """What speaks for weights that never changed; "" if nothing does."""
         numbers = self.written
+        if len(numbers) > 1 and self.name == "loss" and not self.of_rewards and not any(map(float, numbers)):
+            return f"{self.name} is 0 in all {len(numbers)} steps: nothing was learned"
+        if len(numbers) > 2 and self.rates and not any(map(float, self.rates)):
+            return f"the learning rate is 0 in all {len(numbers)} steps: nothing was updated"
         exact = sum(_significant(number) >= FEWEST for number in numbers)
         if len(numbers) < FEWEST or exact * 2 < len(numbers):
             return ""  # rounded numbers may be equal

@@ -13,6 +13,7 @@ _ANNOUNCES = re.compile(
     r"|(?:evaluating|validating|testing|predicting|benchmarking) [^=|%]{1,160}(?:\.\.\.|…)\W*$"
     rf"|.{{0,300}}\bfor (?:the |final )*{_WORK}\b\W*(?:\.\.\.|…)$"
     r"|(?:starting|running|launching) \S+\.(?:py|sh)\b\W*$"
+    r"|(?:now |then |next:? )?(?:uploading|exporting|launching|switching to|loading) [^=|%]{1,160}(?:\.\.\.|…)\W*$"
     r"|.{0,60}\b(?:before )?(?:starting|running) (?:the )?next \w+\W*(?:\.\.\.|…)$)"
 )
 _NO_RESULT = re.compile(

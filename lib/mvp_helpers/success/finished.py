@@ -24,7 +24,8 @@ MOST_LINES = 20
 
 
 def _any(words: str) -> re.Pattern[bytes]:
-    return re.compile(rf"(?i)(?<![a-z-])(?:{'|'.join(words.split())})(?![a-z])".encode())
+    before = r"(?:(?<![a-z-])|(?<=[\s:=(|]-)(?=nan|inf))"
+    return re.compile(rf"(?i){before}(?:{'|'.join(words.split())})(?![a-z])".encode())
 
 
 _OF_DATA = (
@@ -46,6 +47,10 @@ _WRONG = _any(
     r" walltime by\ssignal by\suser unsuccessful\w* prematurely quota"
     r" (?:finish|end|complet|exit)ed\swith\s[1-9]\d*(?![.\d%]|\s\w)"
     r" dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong 错误 失败 异常 中断 エラー 失敗 오류 실패 σφάλμα Σφάλμα"
+    r" unparsable unreadable unreachable malformed g[ai]ves?\sup giving\sup reset\sby\speer 429\stoo\smany dry[-\s]run"
+    r" nothing\sto\s(?:do|evaluate) not\soverwriting no\sspace\sleft allclose\W{1,3}false ❌ ✗ ✘"
+    r" 无法 未找到 跳过 报错 出错 できません 見つかりません 例外 예외 없습니다"
+    r" خطأ błąd hata impossibile mislukt misslyckad\w* no\sse\spudo"
     r" αποτυχ\w* ошибк\w* Ошибк\w* fehler\w* fehlgeschlagen erreurs? échec\w* erro falh\w* fall[óo]s?"
 )
 _RAISED = re.compile(rb"(?<![\w.\"'])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S")
@@ -59,9 +64,9 @@ _NONE = re.compile(
     rb"|\bHTTP/\d\.\d\"? \d{3}[^\n]*|\bRetrying request to \S+ in [^\n]*|^warning: Failed to hardlink files; falling back[^\n]*"
     rb"|\bpackage not found, consider installing\b|\bwill raise (?:an )?error (?:from|in) v[^\n]*"
     rb"|^\S+:\d+: (?!Runtime)\w*Warning: [^\n]*(?:\n  \S[^\n]*)?"
-    rb"|(?<![a-z])(?:errors?|exceptions?|fail(?:ed|ures?)|skipped|missing|nans?|timeout|unsupported)"
+    rb"|(?<![a-z])(?:errors?|exceptions?|fail(?:ed|ures?)|skipped|missing|nans?|timeout|unsupported|unreachable|malformed|unparsable|unreadable)"
     rb"(?:\w|(?<!:) (?=\w)){0,40}[\"']?\s*[:=|]\s*"
-    rb"(?:0(?:\.0+)?%?|none|false|\[\])(?![\w.])"
+    rb"(?:0(?:\.0+)?%?|none|false|\[\])(?!\w|\.\w)"
 )
 """Words that say that nothing went wrong, or that a program goes on as if nothing had."""
 _WORK = (
@@ -155,6 +160,8 @@ _EVALUATED = re.compile(r"^(?!.*\b(?i:nan|inf)\b)\|?[\w -]*\|.*\|±? *\|? *[\d.N
 _ZERO = re.compile(r"\| *0(?:\.0+)? *\|(?:± *\||[^|]*\|)? *[\d.N/A]* *\|$")
 _EVALUATION = re.compile(r"^\|? *(?:Tasks?|Groups?) *\|.*\| *Value *\|")
 """A row of the table of lm-eval, one with a score of 0 (where all are, no answer may have been parsed), and the table's head."""
+_SELECTED = re.compile(r"Selected Tasks: \[([^\]]{1,2000})\]")
+"""The tasks that lm-eval was to evaluate."""
 _BURNT, _TESTED = re.compile(r"^GPU \d+: OK$"), re.compile(r"^Tested (?P<gpus>\d{1,6}) GPUs:$")
 """What gpu-burn says of each GPU, and the line before."""
 _FINAL = re.compile(
@@ -172,7 +179,9 @@ _COLUMNS = re.compile(r"^[^\d|]+(?:\|[^\d|]+){2,}$")
 _NUMBER = r"~?[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?"
 _VALUE = re.compile(rf"^\W{{0,99}}(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER})*\W*$|^\W*$")
 """A name and its numbers."""
-_FOLDS = re.compile(r"(?i)\b(?P<of>\d{1,3})[- ]folds?\b")
+_FOLDS = re.compile(
+    r"(?i)\b(?P<of>\d{1,3})[- ]folds?\b|\b(?:n_splits|[nk]_folds|num_folds)['\"]?\s{0,3}[:=]\s{0,3}(?P<stated>\d{1,3})\b"
+)
 _FOLD = re.compile(r"(?i)\b(?P<what>fold|round)\W{0,3}(?P<fold>\d{1,3})\b(?: ?(?:/|of) ?(?P<of>\d{1,3})\b)?")
 _PART_OF = re.compile(
     r"(?i)\b(?P<what>seed|run|trial|generation|stage|phase|repeat|experiment)\W{0,3}(?P<fold>\d{1,3})"
@@ -233,6 +242,17 @@ _DONE_OF = re.compile(
     r"(?<![\d.])(?P<done>\d{1,9}) ?(?:/|of) ?(?P<all>\d{1,9})(?![\d.])[\w ()%]{0,30}"
     r"\b(?:done|completed?|finished|processed|converted|answered|uploaded|downloaded|copied|ready)\b"
 )
+_NOTHING_DONE = re.compile(
+    r"(?i)(?<![\d.:,=+-])\b(?<!\d )0 (?:\w+ )?(?:files|samples|examples|sents|sentences|prompts|questions"
+    r"|checkpoints|tensors|items|rows|records)\b(?!\(s\))|^usage: \S+"
+)
+"""Nothing was there to work on, or the program only says how it is used."""
+_DONE_BEFORE = re.compile(
+    r"(?i)\b(?:converted|processed|evaluated|answered|uploaded|downloaded|copied|merged|completed)\b\W{1,3}(?P<done>\d{1,9})"
+    r" ?(?:/|of) ?(?P<all>\d{1,9})(?![\d.])"
+)
+_LABELLED_BAR = re.compile(r"^(?P<label>[^%|\d]{0,80}?):? *(?P<percent>\d{1,3})%\|")
+"""A bar of tqdm, by its label."""
 _PART = re.compile(r"\[(?P<part>\d{1,9})/(?P<total>\d{1,9})\] \S")
 _REFUSED = re.compile(r"(?i)(?:status|code|http(?:/[\d.]+)?|[-=]>)\W{0,4}[45]\d\d\b")
 _COUNTS = re.compile(r": .*\d")
@@ -256,14 +276,15 @@ def after_report(text: str) -> bool:
 
 
 def short(lines: Sequence[str]) -> bool:
-    """Return whether the last of equal lines that count what is done (``3 of 5 steps done``) leaves any open."""
-    last = {_VARIES.sub("", text): match for text in lines if (match := _DONE_OF.search(text))}
-    return any(int(match["done"]) < int(match["all"]) for match in last.values())
+    """Return whether the last of equal lines that count what is done (``3 of 5 steps done``), or of a bar, leaves any open."""
+    last = {_VARIES.sub("", text): match for text in lines if (match := _DONE_OF.search(text) or _DONE_BEFORE.search(text))}
+    bars = {match["label"]: int(match["percent"]) for text in lines if (match := _LABELLED_BAR.match(text))}
+    return any(int(match["done"]) < int(match["all"]) for match in last.values()) or any(done < 100 for done in bars.values())
 
 
 def folds_left(lines: Sequence[str]) -> str:
     """Return which of the folds, or of other parts that are counted, was the last one, if more were to come; "" otherwise."""
-    folds = max((int(match["of"]) for text in lines if (match := _FOLDS.search(text))), default=0)
+    folds = max((int(match["of"] or match["stated"]) for text in lines if (match := _FOLDS.search(text))), default=0)
     parts: dict[str, list[re.Match[str]]] = {"fold": []}
     for match in itertools.chain.from_iterable(filter(None, (_FOLD.search(text), _PART_OF.search(text))) for text in lines):
         what = match["what"].lower()
@@ -296,9 +317,11 @@ def words(log: bytes) -> str:
     if trains(log) or wrong(log):
         return ""
     if batch := list(_BATCH.finditer(log.decode(errors="replace"))):
+        if any(map(_NOTHING_DONE.search, _texts(log))):
+            return ""
         return batch[-1][0].strip() if all(job["end"] == "Done" for job in batch) else ""
     own = _texts(log)
-    if short(own) or folds_left(own) or _nothing_right(own):
+    if short(own) or folds_left(own) or _nothing_right(own) or any(map(_NOTHING_DONE.search, own)):
         return ""
     if any(map(_BENCHED.search, own)):  # how many requests it should have had is a question for its report
         return ""
@@ -391,7 +414,8 @@ def report(log: bytes) -> str:
     if fetched or _REPORTS.search(own[-1]) or (whole and _BUILT.search(own[-1])):
         return own[-1]
     if len(own) > 1 and _TESTS_OK.search(own[-1]) and _TESTS_RUN.search(own[-2]):
-        return own[-2]
+        skipped = re.search(r"skipped=(\d+)", own[-1])
+        return "" if skipped and f"Ran {skipped[1]} test" in own[-2] else own[-2]
     burnt = list(itertools.takewhile(_BURNT.search, reversed(own)))
     if (tested := _TESTED.search(" ".join(own[: len(own) - len(burnt)][-1:]))) and int(tested["gpus"]) == len(burnt):
         return tested[0]
@@ -408,6 +432,11 @@ def report(log: bytes) -> str:
     rows = list(itertools.takewhile(_EVALUATED.search, reversed(own)))
     heads = own[: len(own) - len(rows)][-2:]
     scored = rows and not all(map(_ZERO.search, rows))
+    selected = [
+        name for text in own if (match := _SELECTED.search(text)) for name in re.findall(r"['\"]([\w.-]+)['\"]", match[1])
+    ]
+    if any(not any(name in row for row in rows) for name in selected):
+        return ""
     return rows[0] if scored and any(map(_EVALUATION.search, heads)) else ""
 
 

@@ -17,6 +17,8 @@ OTHER_END = "only a launcher or another program reports the end, not what traine
 NO_STEP = "no training step with its metrics is in the log"
 _STOPPED_EARLY = re.compile(rb"EarlyStopping: Training stopped early|\bStopping training early\b")
 """Ultralytics before its last lines."""
+_NUM_EPOCHS = re.compile(rb"\bNum Epochs = (\d[\d,]{0,12})\b")
+"""In what transformers prints before the first step."""
 _VALIDATION = re.compile(rb"\bClass +Images +Instances\b[^\n]*?(\d{1,3})%(?:\||\s)")
 """A bar of Ultralytics' validation."""
 _MENTIONING = frozenset(name for name, lines in TRAINERS.items() if lines.mentions)
@@ -31,7 +33,10 @@ def gap(record: StepRecord, head: bytes, tail: bytes) -> str:
     by_script = record.ends.keys() <= {*SCRIPTS, "deepspeed"} and list(record.trained) == ["lightning"]
     ends = {"lightning": next(iter(record.ends.values()))} if by_script else record.ends
     gaps = [
-        _gap_of(record, trainer, match) or _fewer(record, trainer, match, tail) or _validation_cut(trainer, tail)
+        _epochs_left(trainer, match, head)
+        or _gap_of(record, trainer, match)
+        or _fewer(record, trainer, match, tail)
+        or _validation_cut(trainer, tail)
         for trainer, match in ends.items()
     ]
     if not gaps:
@@ -46,6 +51,17 @@ def _fewer(record: StepRecord, trainer: str, end: re.Match[str], tail: bytes) ->
     wanted = max([*record.epochs_stated, *([(series.total or 0) + 1] if series and from_0 else [])], default=0)
     fewer = counted and not record.resumed and counted < wanted and not _STOPPED_EARLY.search(tail)
     return f"{counted} epochs completed of {wanted}" if fewer else ""
+
+
+def _epochs_left(trainer: str, end: re.Match[str], head: bytes) -> str:
+    """Return how many of the epochs that transformers' header states its end has not reached; "" if all.
+
+    With max_steps the last one of them need not be whole.
+    """
+    stated = _NUM_EPOCHS.findall(head) if trainer == "transformers" else []
+    reached = float(end.groupdict().get("epoch") or 0)
+    wanted = int(stated[-1].replace(b",", b"")) if stated else 0
+    return f"the end reports epoch {reached:g} of {wanted}" if 0 < reached <= wanted - 1 else ""
 
 
 def _validation_cut(trainer: str, tail: bytes) -> str:

@@ -538,6 +538,14 @@ NOT_PASSING = {
     + "                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95):  50%|##  | 2/4 [00:01<00:01]\n"
     + YOLO_END,
     "NaN without a colon": ALL.replace("\n", " kl NaN\n") + END,
+    "an exit before the end": ALL + "Exiting from training early\n" + END,
+    "data that ran out": ALL + "ran out of data, stopping\n" + END,
+    "an error that a script ignores": ALL.replace("\n", "\nerror in the reward, ignored\n", 1) + END,
+    "a save that was refused": ALL + "model checkpoint not uploaded: access denied\n" + END,
+    "an F1 that is no number": ALL + "validation f1 nan\n" + END,
+    "an epoch of HF's 3": "***** Running training *****\n  Num Epochs = 3\n"
+    + "".join(HF_STEP.format(n / 4) for n in (1, 2, 3, 4))
+    + HF_END.format(1.0),
     "the first seed of 3": "Running seed 1 of 3\n" + ALL + END,
     "the first of the seeds that are listed": "Seeds: 0, 1, 2\n=== seed 0 ===\n" + ALL + END,
     "Ultralytics with NaN": yolo(1, 2, 3, loss="nan") + YOLO_END,

@@ -73,3 +73,12 @@ def test_of_a_long_run_only_the_first_steps_are_kept() -> None:
         found.add(f"loss: {step}.12345")
     assert len(found.written) == MOST and not found.repeated
     assert repeated(*["0.6931"] * (MOST + 1)) == f"loss is 0.6931 in the first {MOST} steps: nothing was updated"
+
+
+def test_losses_of_0_without_a_gradient_show_that_nothing_was_learned() -> None:
+    assert repeated("0.0", "0.0", text="'loss': {}, 'grad_norm': 0.0") == "loss is 0 in all 2 steps: nothing was learned"
+    assert not repeated("0.0", "0.1", text="'loss': {}, 'grad_norm': 0.0")
+    assert not repeated(*["0.0"] * 9, text="'loss': {}, 'grad_norm': 0.0, 'rewards/accuracies': 1.0")
+    frozen = repeated(*EPOCH[:3], text="loss: {} | lr: 0.0")
+    assert frozen == "the learning rate is 0 in all 3 steps: nothing was updated"
+    assert not repeated(*EPOCH[:3], text="loss: {} | lr: 1e-5")

@@ -412,6 +412,33 @@ def test_results_below_their_heading_end_a_program(tmp_path: Path, log: str) -> 
         + "".join(f"2026-01-31 10:00:02,123 - layer_{n} is next\n" for n in range(4)),
         "WARNING: the run is done\n",
         "asked 40 questions\n{'accuracy': 0.53}\n",
+        "scored 40 prompts\nscore: -nan\nEvaluation finished.\n",
+        "12 answers unparsable\nEvaluation finished.\n",
+        "check q_proj ✗\nConversion completed.\n",
+        "błąd sieci\nEvaluation complete.\n",
+        "Loaded 0 samples\nEvaluation complete.\n",
+        "usage: evaluate.py [-h]\n  --out OUT  where the results are saved\n",
+        "dry run: nothing is written\nDone.\n",
+        "converted 199/200\nConversion complete.\n",
+        "scoring:  57%|###  | 57/100 [00:10<00:08]\nResults saved to out.json\n",
+        "KFold(n_splits=5)\nfold 3\nEvaluation complete.\n",
+        "Selected Tasks: ['arc_easy', 'hellaswag']\n|Tasks|Version|Filter|n-shot|Metric|   |Value |   |Stderr|\n"
+        "|---|---|---|---|---|---|---|---|---|\n|arc_easy|      1|none  |     0|acc   |↑  |0.4381|±  |0.0102|\n",
+        "ss\nRan 2 tests in 0.001s\n\nOK (skipped=2)\n",
+        "Subject: Job 811: <convert> in cluster <lab> Done\n\nThe output (if any) follows:\n\nusage: convert.py FILE\n",
+        *(
+            f"scored 40 prompts\nEvaluation complete.\n{end}\n"
+            for end in (
+                "\t(1) Normal termination (return value 1)",
+                "\t(0) Abnormal termination (signal 9)",
+                "exit code is 1",
+                "exit code (1)",
+                '{"exit_code": "1"}',
+                "retcode: 1",
+                "Command terminated by signal 9",
+                "state JOB_STATE_FAILED",
+            )
+        ),
         "asked 40 questions\naccuracy: 0.0\nf1: 0\nEvaluation complete\n",
         CONDOR,
         "Fetching 3 files: 100%|###| 2/3 [00:02<00:00,  1.3s/it]\n/models/a\n",
