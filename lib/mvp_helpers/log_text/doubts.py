@@ -20,7 +20,7 @@ BAR_AT_0 = r"[^|]*\|[^|]*\| *0/\d{1,12} \[[\d:]{1,9}<\?[^\]]*\]\W*$"
 """It shows the numbers that a script begins with, not those of a step."""
 _NUMBER = (
     r"(?:loss|losses|grad(?:ient)?s?(?:[ _]norm)?|rewards?|logits|advantages?|perplexity|ppl|kl|entropy|accuracy|log_?probs?"
-    r"|f1|bleu|rouge\w{0,4}|auc|wer|cer|scores?|mse|mae|mean_iou|psnr)"
+    r"|f1|bleu|rouge\w{0,4}|auc|wer|cer|scores?|mse|mae|m?iou|mean_iou|dice|map|psnr)"
 )
 _NOT_SAVED = (
     r"(?:failed|failure|error|died|incomplete|corrupt(?:ed)?|timed out|not (?:be )?(?:saved|written|uploaded)|refused|denied"
@@ -179,6 +179,16 @@ _ALWAYS: tuple[tuple[str, tuple[str, ...]], ...] = (
         rf"(?i)\b(?:save|saving|checkpoint|global_step_\d+|shard)\b.*\b(?<!no )(?<!0 ){_NOT_SAVED}\b"
         r"|\b(?:could|can) ?not (?:be )?(?:write|save)\b.*\b(?:checkpoint|shard|model)\b",
         CHECKPOINT_WORDS,
+    ),
+    (
+        r"(?i)^(?!.*\bimprov).*(?:\bdisk (?:is )?full\b|\bskipping (?:the )?sav(?:e|ing)\b|\bmodel\b.{0,40}\bnot saved\b"
+        r"|\bcould not (?:push|upload)\b|\bnever wrote a file\b"
+        r"|\bpermission denied\b.{0,80}(?:\.safetensors|\.pth?\b|\.ckpt|checkpoint))"
+        r"|(?:保存|写入|上传|训练|评测|验证)\S{0,8}失败|磁盘空间不足",
+        (
+            *("isk is full", "isk full", "kipping sav", "kipping the sav", "not saved", "ould not push", "ould not upload"),
+            *("never wrote a file", "ermission denied", "失败", "空间不足"),
+        ),
     ),
     (r"^terminate called after|\bpanicked at |^Exception in thread \"main", ("terminate called", "panic", "xception")),
 )

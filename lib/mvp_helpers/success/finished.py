@@ -48,6 +48,7 @@ _WRONG = _any(
     r" (?:finish|end|complet|exit)ed\swith\s[1-9]\d*(?![.\d%]|\s\w)"
     r" dead blocked preempt\w* evict\w* below exceed\w* mismatch\w* wrong 错误 失败 异常 中断 エラー 失敗 오류 실패 σφάλμα Σφάλμα"
     r" unparsable unreadable unreachable malformed g[ai]ves?\sup giving\sup reset\sby\speer 429\stoo\smany dry[-\s]run"
+    r" unexpected\send returned\snone differs"
     r" nothing\sto\s(?:do|evaluate) not\soverwriting no\sspace\sleft allclose\W{1,3}false ❌ ✗ ✘"
     r" 无法 未找到 跳过 报错 出错 できません 見つかりません 例外 예외 없습니다"
     r" خطأ błąd hata impossibile mislukt misslyckad\w* no\sse\spudo"

@@ -191,6 +191,8 @@ _KNOWN = [
     (re.compile(rf"(?m)^(?:{report.end})\Z"), re.compile(report.own or r"\Z.").sub, re.compile(report.not_in_it or r"\Z.", re.M))
     for report in _TABLE
 ]
+_DECIMAL = re.compile(r"(?<![\w.])\d{1,12}\.\d{1,12}(?![\w.])")
+"""A result; where all are 0, nothing was done, or no answer understood."""
 _HOST, _RECAP = re.compile(r"(?m)^(?:ok|changed|skipping): \[([^\]\s]+)"), re.compile(r"(?m)^(\S+) +: ok=\d")
 """A host of Ansible in a task, and in the recap."""
 
@@ -207,6 +209,9 @@ def report(log: bytes) -> str:
         text = log.decode(errors="replace")
         rest = without("", text).encode()
         hosts = set(_HOST.findall(text)) - set(_RECAP.findall(text)) if match[0].startswith("PLAY RECAP") else set()
+        results = [float(number) for number in _DECIMAL.findall(match[0])]
+        if results and not any(results):
+            continue
         if not (fault.search(text) or hosts or finished.wrong(rest) or finished.trains(rest) or finished.short(lines)):
             return match[0].partition("\n")[0]
     return ""

@@ -263,6 +263,7 @@ PASSING = {
     "an optimization that finished": ALL + "Early stopping...\nOptimization Finished!\nTest set results: cost= 0.69809\n",
     "two trainings of HF's trainer, the second with wider intervals": TWO_TRAININGS,
     "Ultralytics": yolo(1, 2, 3) + YOLO_END,
+    "a model that did not improve": ALL.replace("\n", "\nno improvement, model not saved\n", 1) + END,
     "the last seed of 3": "Running seed 3 of 3\n" + ALL + END,
     "one seed that is set everywhere": "seed: 42, 3 workers\n" + ALL + END,
     "YOLOv5, whose epochs count from 0": yolo(0, 1, 2, 3) + YOLO_5_END,
@@ -546,6 +547,10 @@ NOT_PASSING = {
     "an epoch of HF's 3": "***** Running training *****\n  Num Epochs = 3\n"
     + "".join(HF_STEP.format(n / 4) for n in (1, 2, 3, 4))
     + HF_END.format(1.0),
+    "a full disk": ALL + "Disk is full, skipping save of the last weights\n" + END,
+    "a push that was refused": ALL + "Could not push to hub (403), the model stays local\n" + END,
+    "a save that failed, in Chinese": ALL + "保存模型失败, 磁盘空间不足\n" + END,
+    "a save that was not allowed": ALL + "Permission denied: '/models/out/model.safetensors' (it stays in memory)\n" + END,
     "the first seed of 3": "Running seed 1 of 3\n" + ALL + END,
     "the first of the seeds that are listed": "Seeds: 0, 1, 2\n=== seed 0 ===\n" + ALL + END,
     "Ultralytics with NaN": yolo(1, 2, 3, loss="nan") + YOLO_END,

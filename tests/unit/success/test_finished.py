@@ -414,6 +414,8 @@ def test_results_below_their_heading_end_a_program(tmp_path: Path, log: str) -> 
         "asked 40 questions\n{'accuracy': 0.53}\n",
         "scored 40 prompts\nscore: -nan\nEvaluation finished.\n",
         "12 answers unparsable\nEvaluation finished.\n",
+        "Unexpected end of file in test.jsonl\nEvaluation finished.\n",
+        "loading\nAverage accuracy 0.000 - STEM\nAverage accuracy 0.000 - other\nAverage accuracy: 0.000\n",
         "check q_proj ✗\nConversion completed.\n",
         "błąd sieci\nEvaluation complete.\n",
         "Loaded 0 samples\nEvaluation complete.\n",
