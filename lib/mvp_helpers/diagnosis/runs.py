@@ -25,8 +25,8 @@ _TRIES_SMALLER = "retrying with smaller batch size"
 """llama.cpp's server prints this a few lines after the batch that did not fit, and goes on."""
 _NOT_OPENED = ": can't open file '"
 """Python's message when it does not find the script."""
-_REFUSED = re.compile(r"(?P<program>[\w-]+\.py): error: ")
-"""A Python script refuses its command line."""
+_REFUSED = "command-line-refused"
+"""The rule of a program that refuses its command line, and names itself."""
 SAID_LINES, SAID_BYTES = 5, 2048
 """Of what is before a traceback only this much may be about it."""
 _LACKS = re.compile(
@@ -263,8 +263,9 @@ class Runs:
         one whose script was not found, or that refused its command line, ran nothing.
         """
         cause = chain.causes()[0]
-        refused = {match["program"] for each in self.findings.known.values() if (match := _REFUSED.match(each.evidence))}
-        if any(os.path.basename(frame.file) in refused for frame in cause.frames):
+        refused = self.findings.known.get(_REFUSED)
+        program = refused.hit.groups.get("program") if refused and refused.hit else None
+        if any(os.path.basename(frame.file) == program for frame in cause.frames):
             return True
         earlier = [each.chain.causes()[0] for each in self.findings.every if each.chain and each.source == chain.source]
         if SYNTAX.match(cause.text):

@@ -29,18 +29,8 @@ _NOT_SAVED = (
 CHECKPOINT_WORDS = ("heckpoint", "save ", "saving ", "shard ", "global_step_")
 """Ordinary words of checkpoints; a line with them is doubtful only if it also contains one of the next, in any case."""
 NOT_SAVED_WORDS = (
-    "fail",
-    "error",
-    "died",
-    "incomplete",
-    "corrupt",
-    "timed out",
-    "not ",
-    "refused",
-    "denied",
-    "skipped",
-    "full",
-    "0 bytes",
+    *("fail", "error", "died", "incomplete", "corrupt", "timed out", "not "),
+    *("refused", "denied", "skipped", "full", "0 bytes"),
 )
 _BRIDGE = r"(?:mbridge|legacy|vanilla|generic|default|fallback|without|hf|hugging ?face)"
 _NAN_WORDS = ("nan", "NaN", "NAN", " inf", ":inf", "=inf", "'inf", "(inf", "[inf", "Inf", "finite", "∞", "not a number")

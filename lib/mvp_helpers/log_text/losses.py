@@ -27,8 +27,10 @@ _REWARDS = re.compile(
     r"|grad[_ ]?norm['\"]?\s{0,3}[:=]\s{0,3}['\"]?(?!0(?:\.0{0,20})?(?![\d.]))[\d.]"
 )
 _RATE = re.compile(
-    r"(?i)(?<![a-z/_])(?:learning[_ ]rate|lr)['\"]?\s{0,3}[:=]\s{0,3}['\"]?(\d{1,9}(?:\.\d{0,20})?(?:e[+-]?\d{1,3})?)"
+    r"(?i)(?<![a-z/_])(?:learning[_ ]rate|lr)['\"]?\s{0,3}[:=]\s{0,3}['\"]?"
+    r"(?:(?P<none>0(?:\.0)?(?![\d.e])|0(?:\.0{1,20})?e[+-]?0{1,3}(?!\d))|\d)"
 )
+"""A learning rate; one that is rounded (0.0000) may be of a run that learns."""
 
 
 @dataclass
@@ -39,8 +41,8 @@ class Losses:
     written: list[str] = field(default_factory=list)
     of_rewards: bool = False
     """Its lines show rewards, advantages or a gradient, with which a loss of 0 may be right."""
-    rates: set[str] = field(default_factory=set)
-    """At most two learning rates."""
+    rates: set[bool] = field(default_factory=set)
+    """Whether a learning rate was 0."""
 
     @property
     def full(self) -> bool:
@@ -51,7 +53,7 @@ class Losses:
         """Note the first training loss, or else the first gradient's norm, among the metrics of a further step."""
         self.of_rewards = self.of_rewards or bool(_REWARDS.search(metrics))
         if len(self.rates) < 2:
-            self.rates.update(float_of for float_of in _RATE.findall(metrics))
+            self.rates.update(match["none"] is not None for match in _RATE.finditer(metrics))
         if not self.full and (found := _LOSS.search(metrics) or _GRADIENT.search(metrics)):
             name = found["name"].lower()
             self.name = self.name or name
@@ -63,8 +65,8 @@ class Losses:
         """What speaks for weights that never changed; "" if nothing does."""
         numbers = self.written
         if len(numbers) > 1 and self.name == "loss" and not self.of_rewards and not any(map(float, numbers)):
-            return f"{self.name} is 0 in all {len(numbers)} steps: nothing was learned"
-        if len(numbers) > 2 and self.rates and not any(map(float, self.rates)):
+            return f"{self.name} is 0 in all {len(numbers)} steps: nothing shows that it learned"
+        if len(numbers) > 2 and self.rates == {True}:
             return f"the learning rate is 0 in all {len(numbers)} steps: nothing was updated"
         exact = sum(_significant(number) >= FEWEST for number in numbers)
         if len(numbers) < FEWEST or exact * 2 < len(numbers):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from ..log_text import log_lines
+from . import counted
 
 LONGEST = 4 << 20
 """Bytes of a log that can be read as a whole."""
@@ -180,18 +181,6 @@ _COLUMNS = re.compile(r"^[^\d|]+(?:\|[^\d|]+){2,}$")
 _NUMBER = r"~?[-+]?\d[\d.,]*(?: ?[\w%/×]{1,12})?"
 _VALUE = re.compile(rf"^\W{{0,99}}(?:\S+\s|\w[^,;!?]*?[:=|])\s*{_NUMBER}(?:,\s*{_NUMBER})*\W*$|^\W*$")
 """A name and its numbers."""
-_FOLDS = re.compile(
-    r"(?i)\b(?P<of>\d{1,3})[- ]folds?\b|\b(?:n_splits|[nk]_folds|num_folds)['\"]?\s{0,3}[:=]\s{0,3}(?P<stated>\d{1,3})\b"
-)
-_FOLD = re.compile(r"(?i)\b(?P<what>fold|round)\W{0,3}(?P<fold>\d{1,3})\b(?: ?(?:/|of) ?(?P<of>\d{1,3})\b)?")
-_PART_OF = re.compile(
-    r"(?i)\b(?P<what>seed|run|trial|generation|stage|phase|repeat|experiment)\W{0,3}(?P<fold>\d{1,3})"
-    r" ?(?:/|of) ?(?P<of>\d{1,3})\b"
-)
-"""How many folds there are to be, and one of them, or of other parts."""
-_SEEDS = re.compile(r"(?i)\bseeds?\b\W{1,4}(?P<seeds>\d{1,9}(?:(?:, ?| )\d{1,9})+)\b")
-_SEED = re.compile(r"(?i)\bseed\W{0,3}(?P<seed>\d{1,9})\b(?![, ]+\d)")
-"""The seeds with which the work is to be repeated, and one of them."""
 _SCORE = re.compile(
     r"(?i)\b(?:accuracy|acc|f1|em|exact[ _-]match|scores?|success(?:[ _-]rate)?|pass@\d{1,4}|recall|precision|bleu|rouge\S{0,4}"
     r"|(?:mean[ _])?rewards?)\b[\"']?\W{1,4}(?P<score>\d{1,6}(?:\.\d{1,20})?)(?![\d.]|/|:\d)"
@@ -239,25 +228,14 @@ _SAVES = re.compile(
 _ITEM = re.compile(r"\s+[-*] ")
 """An item of a list, indented: what a logger prints may begin with a dash, too."""
 _ALL = re.compile(r"\b(\d+) ?(?:/|of) ?\1\b")
-_DONE_OF = re.compile(
-    r"(?<![\d.])(?P<done>\d{1,9}) ?(?:/|of) ?(?P<all>\d{1,9})(?![\d.])[\w ()%]{0,30}"
-    r"\b(?:done|completed?|finished|processed|converted|answered|uploaded|downloaded|copied|ready)\b"
-)
 _NOTHING_DONE = re.compile(
     r"(?i)(?<![\d.:,=+-])\b(?<!\d )0 (?:\w+ )?(?:files|samples|examples|sents|sentences|prompts|questions"
     r"|checkpoints|tensors|items|rows|records)\b(?!\(s\))|^usage: \S+"
 )
 """Nothing was there to work on, or the program only says how it is used."""
-_DONE_BEFORE = re.compile(
-    r"(?i)\b(?:converted|processed|evaluated|answered|uploaded|downloaded|copied|merged|completed)\b\W{1,3}(?P<done>\d{1,9})"
-    r" ?(?:/|of) ?(?P<all>\d{1,9})(?![\d.])"
-)
-_LABELLED_BAR = re.compile(r"^(?P<label>[^%|\d]{0,80}?):? *(?P<percent>\d{1,3})%\|")
-"""A bar of tqdm, by its label."""
 _PART = re.compile(r"\[(?P<part>\d{1,9})/(?P<total>\d{1,9})\] \S")
 _REFUSED = re.compile(r"(?i)(?:status|code|http(?:/[\d.]+)?|[-=]>)\W{0,4}[45]\d\d\b")
 _COUNTS = re.compile(r": .*\d")
-_VARIES = re.compile(r"(?<!\S)[^\s\d/.]*+(?:[\d/]|\.(?=\w))\S*")
 
 
 def wrong(text: bytes) -> bool:
@@ -276,37 +254,6 @@ def after_report(text: str) -> bool:
     return bool(_NOTICE.search(text) or _STATUS.search(text))
 
 
-def short(lines: Sequence[str]) -> bool:
-    """Return whether the last of equal lines that count what is done (``3 of 5 steps done``), or of a bar, leaves any open."""
-    last = {_VARIES.sub("", text): match for text in lines if (match := _DONE_OF.search(text) or _DONE_BEFORE.search(text))}
-    bars = {match["label"]: int(match["percent"]) for text in lines if (match := _LABELLED_BAR.match(text))}
-    return any(int(match["done"]) < int(match["all"]) for match in last.values()) or any(done < 100 for done in bars.values())
-
-
-def folds_left(lines: Sequence[str]) -> str:
-    """Return which of the folds, or of other parts that are counted, was the last one, if more were to come; "" otherwise."""
-    folds = max((int(match["of"] or match["stated"]) for text in lines if (match := _FOLDS.search(text))), default=0)
-    parts: dict[str, list[re.Match[str]]] = {"fold": []}
-    for match in itertools.chain.from_iterable(filter(None, (_FOLD.search(text), _PART_OF.search(text))) for text in lines):
-        what = match["what"].lower()
-        parts.setdefault("fold" if what == "round" else what, []).append(match)
-    for what, found in parts.items():
-        stated = max([folds if what == "fold" else 0, *(int(match["of"] or 0) for match in found)])
-        numbers = [int(match["fold"]) for match in found]
-        last = max(numbers, default=0)
-        if stated > 1 and last + (0 in numbers) < stated:
-            return f"{what} {last} of {stated}"
-    return _seeds_left(lines)
-
-
-def _seeds_left(lines: Sequence[str]) -> str:
-    """Return which of the seeds that a line lists is not named again, if others are; "" otherwise."""
-    stated = {seed for text in lines if (match := _SEEDS.search(text)) for seed in re.findall(r"\d+", match["seeds"])}
-    seen = {match["seed"] for text in lines if not _SEEDS.search(text) for match in _SEED.finditer(text)} if stated else set()
-    left = sorted(stated - seen, key=int) if seen & stated else []
-    return f"nothing is logged of seed {left[0]}" if left else ""
-
-
 def _nothing_right(lines: Sequence[str]) -> bool:
     """Return whether all scores are 0."""
     scores = [float(match["score"]) for text in lines for match in _SCORE.finditer(text)]
@@ -322,20 +269,20 @@ def words(log: bytes) -> str:
             return ""
         return batch[-1][0].strip() if all(job["end"] == "Done" for job in batch) else ""
     own = _texts(log)
-    if short(own) or folds_left(own) or _nothing_right(own) or any(map(_NOTHING_DONE.search, own)):
+    if counted.short(own) or counted.parts_left(own) or _nothing_right(own) or any(map(_NOTHING_DONE.search, own)):
         return ""
     if any(map(_BENCHED.search, own)):  # how many requests it should have had is a question for its report
         return ""
-    shapes = [_VARIES.sub("", text) for text in own]
-    counted = 0
+    shapes = [counted.shape(text) for text in own]
+    others = 0
     for text in reversed([text for text in _texts(log, items=False) if not _ROW.search(text)][-MOST_LINES:]):
         # What a program says more than once is about a part of its work.
-        said_once = shapes.count(_VARIES.sub("", text)) == 1
+        said_once = shapes.count(counted.shape(text)) == 1
         ends = _FINAL.search(text) or (_END.search(text) and not _NOT_YET.search(_ALL.sub("", text)))
         if _STATUS.search(text) or (said_once and ends):
             return text
-        counted += bool(_NOT_YET.search(text)) or not (_VALUE.search(text) or _FILE.search(text))
-        if counted == LAST_LINES:
+        others += bool(_NOT_YET.search(text)) or not (_VALUE.search(text) or _FILE.search(text))
+        if others == LAST_LINES:
             break
     saves = [text for text in own if _SAVES.search(text)]
     if len(own) >= SHORT and saves == own[-1:] and not _NOT_YET.search(own[-1]):
@@ -353,8 +300,8 @@ def _results(own: Sequence[str]) -> str:
     above = own[: len(own) - len(values)]
     above = above[:-1] if above and _COLUMNS.search(above[-1]) else above
     heading = above[-1] if above and sum(any(map(str.isdigit, text)) for text in values) > 1 else ""
-    counted = [match for text in own if (match := _PART.match(text))]
-    if counted and int(counted[-1]["part"]) < int(counted[-1]["total"]):
+    parts = [match for text in own if (match := _PART.match(text))]
+    if parts and int(parts[-1]["part"]) < int(parts[-1]["total"]):
         return ""
     if not _RESULTS.search(heading) or _NO_END.search(heading) or any(map(_STILL.search, values)):
         return ""
@@ -397,7 +344,7 @@ def _all_parts(own: Sequence[str]) -> str:
     ):
         return ""
     (before, _), (last, _) = heads[-2:]
-    shapes = [_VARIES.sub("", text) for text in own]
+    shapes = [counted.shape(text) for text in own]
     return own[last] if last + 1 < len(own) and shapes[last + 1 :] == shapes[before + 1 : last] else ""
 
 
@@ -408,7 +355,7 @@ def report(log: bytes) -> str:
     while last and after_report(own[last - 1]):
         last -= 1
     own, notices = own[:last], own[last:]
-    if not own or short(own) or any(check.search(_CONFLICTS.sub(b"", log)) for check in _CHECKS):
+    if not own or counted.short(own) or any(check.search(_CONFLICTS.sub(b"", log)) for check in _CHECKS):
         return ""
     whole = any(_AFTER_BUILT.search(text) or _STATUS.search(text) for text in (*own[-4:-1], *notices))
     fetched = len(own) > 1 and re.fullmatch(r"[~/]\S*", own[-1]) and _FETCHED.search(own[-2])

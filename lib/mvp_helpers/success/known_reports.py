@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from ..log_text import log_lines
-from . import finished
+from . import counted, finished
 
 LAST_LINES = 300
 """A report has at most this many lines."""
@@ -212,6 +212,6 @@ def report(log: bytes) -> str:
         results = [float(number) for number in _DECIMAL.findall(match[0])]
         if results and not any(results):
             continue
-        if not (fault.search(text) or hosts or finished.wrong(rest) or finished.trains(rest) or finished.short(lines)):
+        if not (fault.search(text) or hosts or finished.wrong(rest) or finished.trains(rest) or counted.short(lines)):
             return match[0].partition("\n")[0]
     return ""

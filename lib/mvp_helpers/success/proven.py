@@ -17,7 +17,7 @@ from ..log_text import doubts, log_lines
 from ..log_text.log_lines import Line
 from ..log_text.step_record import StepRecord
 from ..trainers.patterns.of_trainers import VERL
-from . import announced, bad_ends, finished, known_reports, missing_steps, only_warnings, said, script_runs
+from . import announced, bad_ends, counted, finished, known_reports, missing_steps, only_warnings, said, script_runs
 from .metric_checks import MetricChecks
 
 TAIL = 1 << 16
@@ -214,7 +214,7 @@ class Success:
         if self.record.ends and (gap := missing_steps.gap(self.record, self._head, self._tail)):
             return not_a_pass(gap, "the log reports the end of the run, but does not show every step before it")
         whole = self.text[0].decode(errors="replace").splitlines() if self.record.ends or self._all_steps else []
-        if left := finished.folds_left(whole):
+        if left := counted.parts_left(whole):
             return not_a_pass(left, "the last training in the log is one of several, and more were to come")
         if not self.record.ends and (unfinished := missing_steps.unfinished(self.record)):
             return not_a_pass(unfinished, "tests or checks passed, but the log does not show that the training before them ended")

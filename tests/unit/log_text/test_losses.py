@@ -76,9 +76,16 @@ def test_of_a_long_run_only_the_first_steps_are_kept() -> None:
 
 
 def test_losses_of_0_without_a_gradient_show_that_nothing_was_learned() -> None:
-    assert repeated("0.0", "0.0", text="'loss': {}, 'grad_norm': 0.0") == "loss is 0 in all 2 steps: nothing was learned"
+    assert (
+        repeated("0.0", "0.0", text="'loss': {}, 'grad_norm': 0.0") == "loss is 0 in all 2 steps: nothing shows that it learned"
+    )
     assert not repeated("0.0", "0.1", text="'loss': {}, 'grad_norm': 0.0")
     assert not repeated(*["0.0"] * 9, text="'loss': {}, 'grad_norm': 0.0, 'rewards/accuracies': 1.0")
     frozen = repeated(*EPOCH[:3], text="loss: {} | lr: 0.0")
     assert frozen == "the learning rate is 0 in all 3 steps: nothing was updated"
-    assert not repeated(*EPOCH[:3], text="loss: {} | lr: 1e-5")
+    for rate in ("1e-5", "0.0000", "0.01", "0.0e-5"):  # one that is rounded may be of a run that learns
+        assert not repeated(*EPOCH[:3], text=f"loss: {{}} | lr: {rate}"), rate
+    warm = Losses()
+    for loss, rate in zip(EPOCH, ("0", "0.0", "0.0e+00", "1e-5", "2e-5"), strict=True):
+        warm.add(f"loss: {loss} | lr: {rate}")
+    assert not warm.repeated
